@@ -1,0 +1,81 @@
+"""Sequence data in TensorFlow's SequenceExample format: declare one attrs class; write, read and verify.
+
+Importing this does not import TensorFlow; the names that need more than the schema are loaded when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder import records as _records  # noqa: F401 - gives schemas their codec
+from seqrecorder.declarations import context as context
+from seqrecorder.declarations import feature_list as feature_list
+from seqrecorder.declarations import record as record
+from seqrecorder.errors import DatasetError as DatasetError
+from seqrecorder.errors import DatasetExistsError as DatasetExistsError
+from seqrecorder.errors import DatasetNotFoundError as DatasetNotFoundError
+from seqrecorder.errors import DuplicateKeyError as DuplicateKeyError
+from seqrecorder.errors import LimitExceededError as LimitExceededError
+from seqrecorder.errors import ManifestError as ManifestError
+from seqrecorder.errors import OptionError as OptionError
+from seqrecorder.errors import RecordError as RecordError
+from seqrecorder.errors import SchemaError as SchemaError
+from seqrecorder.errors import SchemaMismatchError as SchemaMismatchError
+from seqrecorder.errors import SeqrecorderError as SeqrecorderError
+from seqrecorder.errors import ShardError as ShardError
+from seqrecorder.errors import ShardReadError as ShardReadError
+from seqrecorder.errors import ShardWriteError as ShardWriteError
+from seqrecorder.errors import SkipRecord as SkipRecord
+from seqrecorder.errors import SourceError as SourceError
+from seqrecorder.schema import Schema as Schema
+from seqrecorder.values import SparseVector as SparseVector
+
+if TYPE_CHECKING:
+    from seqrecorder import testing as testing
+    from seqrecorder.batching.bucket import Bucket as Bucket
+    from seqrecorder.batching.pack import Pack as Pack
+    from seqrecorder.batching.pad import Pad as Pad
+    from seqrecorder.batching.ragged import Ragged as Ragged
+    from seqrecorder.batching.unroll import Unroll as Unroll
+    from seqrecorder.batching.window import Window as Window
+    from seqrecorder.checks import verify as verify
+    from seqrecorder.manifest import Manifest as Manifest
+    from seqrecorder.reader import info as info
+    from seqrecorder.reader import read as read
+    from seqrecorder.reader import read_records as read_records
+    from seqrecorder.sources import from_csv as from_csv
+    from seqrecorder.writer import Writer as Writer
+    from seqrecorder.writer import write as write
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Bucket": "seqrecorder.batching.bucket",
+    "Manifest": "seqrecorder.manifest",
+    "Pack": "seqrecorder.batching.pack",
+    "Pad": "seqrecorder.batching.pad",
+    "Ragged": "seqrecorder.batching.ragged",
+    "Unroll": "seqrecorder.batching.unroll",
+    "Window": "seqrecorder.batching.window",
+    "Writer": "seqrecorder.writer",
+    "from_csv": "seqrecorder.sources",
+    "info": "seqrecorder.reader",
+    "read": "seqrecorder.reader",
+    "read_records": "seqrecorder.reader",
+    "testing": "seqrecorder",
+    "verify": "seqrecorder.checks",
+    "write": "seqrecorder.writer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return importlib.import_module("seqrecorder.testing")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'seqrecorder' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

@@ -1,0 +1,1 @@
+"""Batching: one verb per file, from `tf.data.Dataset` to `tf.data.Dataset`; knows no files."""

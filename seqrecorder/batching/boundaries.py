@@ -1,0 +1,179 @@
+"""Length classes that need the least padding.
+
+A batch is padded to its longest row, so a set of length classes costs, in steps, the sum over records of the
+largest length of the record's class. `optimal_boundaries` minimises that sum exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+_INT64_MAX = int(np.iinfo(np.int64).max)
+
+
+def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> list[int]:
+    """Return the boundaries of at most `buckets` length classes that need the least padded steps.
+
+    >>> optimal_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=2)
+    [4]
+    >>> optimal_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=3)
+    [3, 4]
+
+    Bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`, as in
+    `tf.data.Dataset.bucket_by_sequence_length`, and each boundary is the largest length of its bucket plus
+    one, so that `pad_to_bucket_boundary` pads no further than needed.
+
+    Args:
+        lengths: int64, `(n,)`, in steps, not negative. Repeated lengths are added up.
+        counts: int64, `(n,)`, how many records have each length. Lengths of no record are ignored.
+        buckets: how many classes at most, 1 or more. One class for each length is the most that is used.
+
+    Returns:
+        Ascending boundaries, one fewer than there are classes.
+
+    Raises:
+        OptionError: lengths, counts or buckets make no sense.
+    """
+    if buckets < 1:
+        raise OptionError(f"buckets: expected 1 or more, got {buckets}")
+    distinct, weights = _histogram(lengths, counts)
+    n = len(distinct)
+    if n <= buckets:
+        return [int(length) + 1 for length in distinct[:-1]]
+
+    before = np.concatenate([weights[:1] * 0, np.cumsum(weights)])  # records shorter than distinct[i]
+    # best[j] is the least number of padded steps for the j shortest lengths in so many classes.
+    best = before[1:] * distinct
+    best = np.concatenate([best[:1] * 0, best])
+    cuts = []
+    for classes in range(2, buckets + 1):
+        best, cut = _add_class(best, before, distinct, classes)
+        cuts.append(cut)
+
+    boundaries = []
+    end = n
+    for cut in reversed(cuts):
+        end = int(cut[end])
+        boundaries.append(int(distinct[end - 1]) + 1)
+    return boundaries[::-1]
+
+
+def padding_efficiency(lengths: ArrayLike, counts: ArrayLike, boundaries: Sequence[int]) -> float:
+    """Return the share of real steps when each record is padded to its bucket's largest length.
+
+    >>> padding_efficiency([1, 3], [1, 1], boundaries=[])
+    0.6666666666666666
+    >>> padding_efficiency([1, 3], [1, 1], boundaries=[2])
+    1.0
+
+    Args:
+        lengths: int64, `(n,)`, in steps, not negative.
+        counts: int64, `(n,)`, how many records have each length.
+        boundaries: ascending; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
+
+    Returns:
+        A number in `(0, 1]`; 1.0 where there are no steps at all.
+
+    Raises:
+        OptionError: lengths, counts or boundaries make no sense.
+    """
+    check_boundaries(boundaries)
+    distinct, weights = _histogram(lengths, counts)
+    if not len(distinct):
+        return 1.0
+    bucket = np.searchsorted(np.asarray(boundaries, np.int64), distinct.astype(np.int64), side="right")
+    first = np.flatnonzero(np.diff(bucket, prepend=-1))
+    last = np.append(first[1:], len(distinct)) - 1
+    padded = int((np.add.reduceat(weights, first) * distinct[last]).sum())
+    return int((distinct * weights).sum()) / padded if padded else 1.0
+
+
+def check_boundaries(boundaries: Sequence[int]) -> None:
+    """Raise `OptionError` unless boundaries are positive, ascending and distinct.
+
+    >>> check_boundaries([10, 20])
+    """
+    steps = [0, *boundaries]
+    for position, (low, high) in enumerate(itertools.pairwise(steps)):
+        if not low < high <= _INT64_MAX:
+            raise OptionError(
+                f"boundaries[{position}]: expected more than {low} (boundaries are positive lengths in "
+                f"ascending order, without repetition), got {high}; sort them and remove repetitions"
+            )
+
+
+def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the distinct lengths that records have, and their counts, in a dtype that cannot overflow."""
+    flat, weights = np.asarray(lengths), np.asarray(counts)
+    if flat.shape != weights.shape or flat.ndim != 1:
+        raise OptionError(
+            f"lengths and counts: expected two vectors of one size, got shapes {flat.shape} and {weights.shape}"
+        )
+    for name, values in (("lengths", flat), ("counts", weights)):
+        if values.size and (not np.issubdtype(values.dtype, np.integer) or values.min() < 0):
+            raise OptionError(
+                f"{name}: expected integers that are not negative, got {values.dtype}"
+                + (f" with minimum {values.min()}" if values.dtype != object else "")
+            )
+    if not flat.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if int(flat.max()) > _INT64_MAX:
+        raise OptionError(f"lengths: expected at most {_INT64_MAX}, got {flat.max()}")
+    distinct, inverse = np.unique(flat[weights > 0], return_inverse=True)
+    total = sum(weights.tolist())
+    # All records at the largest length are the most padded steps; past int64 numpy uses Python's integers.
+    exact = np.int64 if total * int(flat.max()) <= _INT64_MAX and total <= _INT64_MAX else object
+    summed = np.zeros(len(distinct), exact)
+    np.add.at(summed, inverse, weights[weights > 0].astype(exact))
+    return distinct.astype(exact), summed
+
+
+def _add_class(
+    best: NDArray[Any], before: NDArray[Any], distinct: NDArray[Any], classes: int
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the least costs with one class more, and where that last class begins.
+
+    With `best[i]` steps for the `i` shortest lengths, a class of the lengths `i` to `j - 1` costs
+    `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best
+    `i` does not decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities",
+    1980).
+    Solving every second `j`, then those between their neighbours, takes O(n log n) comparisons, level by
+    level in whole arrays.
+    """
+    n = len(distinct)
+    cost = best.copy()
+    cut = np.full(n + 2, classes - 1, np.int64)
+    cut[n + 1] = n - 1  # right of the last row
+    step = 1 << n.bit_length()
+    while step:
+        # Rows that are odd multiples of `step`: the even ones are solved, and bound the search.
+        rows = np.arange(step, n + 1, 2 * step)
+        low = cut[rows - step]
+        high = np.minimum(cut[np.minimum(rows + step, n + 1)], rows - 1)
+        keep = rows >= classes  # fewer lengths than classes
+        rows, low, high = rows[keep], low[keep], high[keep]
+        step >>= 1
+        if not rows.size:
+            continue
+        width = high - low + 1
+        first = np.cumsum(width) - width
+        row = np.repeat(np.arange(rows.size), width)
+        start = np.arange(row.size) - first[row] + low[row]
+        end = rows[row]
+        steps = best[start] + (before[end] - before[start]) * distinct[end - 1]
+        cost[rows] = np.minimum.reduceat(steps, first)
+        # The leftmost of equal minima, for which the monotony above holds.
+        at = np.flatnonzero(steps == cost[rows][row])
+        hit, leftmost = np.unique(row[at], return_index=True)
+        cut[rows[hit]] = start[at[leftmost]]
+    return cost, cut[: n + 1]

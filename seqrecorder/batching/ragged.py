@@ -1,0 +1,177 @@
+"""`Ragged`: consecutive records, not padded at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.batching.pad import check_batch_size
+from seqrecorder.batching.stretches import check_names
+from seqrecorder.feed import PARALLEL, WINDOW
+from seqrecorder.fields import DEFAULT_GROUP
+from seqrecorder.parsing import SEQUENCE_LENGTH, Parser, length_name
+
+if TYPE_CHECKING:
+    from seqrecorder.columns import Column
+    from seqrecorder.feed import Feed
+    from seqrecorder.fields import Field
+    from seqrecorder.schema import Schema
+
+ROW_SPLITS = "row_splits"
+
+
+def splits_name(group: str) -> str:
+    """Return the key under which a flat batch carries the row splits of an alignment group."""
+    return ROW_SPLITS if group == DEFAULT_GROUP else f"{group}_{ROW_SPLITS}"
+
+
+@attrs.frozen
+class Ragged:
+    """Batches of consecutive records whose feature lists are `tf.RaggedTensor`, without padding.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> from seqrecorder.batching.ragged import Ragged
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([]), Sentence([4])], corpus)
+    >>> for batch in sr.read(corpus, batch=Ragged(3)):
+    ...     print(batch["ids"].to_list(), batch["sequence_length"].numpy().tolist())
+    [[1, 2, 3], [], [4]] [3, 0, 1]
+    >>> for batch in sr.read(corpus, batch=Ragged(3, flat=True)):
+    ...     print(batch["ids"].numpy().tolist(), batch["row_splits"].numpy().tolist())
+    [1, 2, 3, 4] [0, 3, 3, 4]
+
+    A feature list is `(B, None, *shape)`, and ragged steps make a second ragged dimension; where a record lacks an
+    optional list, its row is empty. Context fields are dense, as by `Pad`, but those of unknown length are ragged too.
+    Sparse fields are `tf.SparseTensor`.
+
+    Read inside a `tf.function`, as `model.fit` does, 20,000 sequences of tokens (log-normal, mean 40, batches of 64)
+    come at the speed of `Pad`. A Python loop unpacks each RaggedTensor by itself, at 0.2 to 0.4 ms: it has 0.8 times
+    the speed of `Pad` with one feature list, 0.65 times with three. With `flat` it has that of `Pad`, and the tensor,
+    where needed, is `tf.RaggedTensor.from_row_splits(batch["ids"], batch["row_splits"])`.
+
+    Attributes:
+        batch_size: records to a batch.
+        drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
+        flat: whether feature lists that every record has, of known shape, are given as the steps of all records after
+            one another, `(S, *shape)`, beside one `row_splits`, int64 `(B + 1,)`, for all of them (`<group>_row_splits`
+            for another alignment group than the first).
+        length_name: name under which batches carry the lengths, int64 `(B,)`.
+    """
+
+    batch_size: int = attrs.field(converter=check_batch_size)
+    drop_remainder: bool = attrs.field(default=False, kw_only=True)
+    flat: bool = attrs.field(default=False, kw_only=True)
+    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
+
+    @property
+    def mask_name(self) -> None:
+        """None: there is no padding to mask."""
+        return
+
+    def read(self, feed: Feed) -> tuple[Any, int]:
+        """Return ragged batches and their number.
+
+        Raises:
+            OptionError: with `flat`: a field has the name of something that batches carry.
+        """
+        if self.flat:
+            check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
+        batches = feed.stream(
+            lambda windows, _: windows.rebatch(self.batch_size, drop_remainder=self.drop_remainder),
+            window=max(WINDOW, self.batch_size),
+        )
+        parsed = batches.map(
+            lambda serialized: feed.shape(parse_ragged(feed.parser, serialized, flat=self.flat)),
+            num_parallel_calls=PARALLEL,
+        )
+        if feed.records < 0:
+            return parsed, -1
+        count = feed.records // self.batch_size if self.drop_remainder else -(-feed.records // self.batch_size)
+        return parsed, count
+
+
+def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:
+    """Return the tensors of a ragged batch, under the names that `Parser.parse_batch` gives.
+
+    Args:
+        parser: of the fields.
+        serialized: string, `(B,)`.
+        flat: see `Ragged`; the row splits follow the lengths.
+    """
+    import tensorflow as tf
+
+    schema = parser.schema
+    lists = [field.name for field in schema.fields if field.is_list and field.sparse is None]
+    others = [field.name for field in schema.fields if field.name not in lists]
+    values = Parser(schema.select(others), parser.layout).parse_batch(serialized) if others else {}
+    columns = Parser(schema.select(lists), parser.layout).parse_columns(serialized) if lists else {}
+    steps = {name: _of_all(column, tf.size(serialized, tf.int64)) for name, column in columns.items()}
+    for field in schema.fields:
+        if field.is_list and field.sparse is not None:
+            steps[field.name] = values[length_name(field.group)]
+    lengths = {group: _group_length(schema, group, steps) for group in schema.groups}
+    out: dict[str, Any] = {}
+    for field in schema.fields:
+        column = columns.get(field.name)
+        if column is None:
+            out[field.name] = values[field.name]
+        elif flat and _certain(field) and not field.is_ragged:
+            out[field.name] = column.values
+        else:
+            out[field.name] = _ragged(field, column, steps[field.name])
+        if field.optional:
+            name = f"{field.name}_present"
+            out[name] = values[name] if column is None else _present(column)
+    for group, length in lengths.items():
+        out[length_name(group)] = length
+    if flat:
+        for group, length in lengths.items():
+            out[splits_name(group)] = tf.concat([[0], tf.cumsum(length)], 0)
+    return out
+
+
+def _certain(field: Field) -> bool:
+    """Whether every record has the feature list."""
+    return not field.optional and field.default is attrs.NOTHING
+
+
+def _of_all(column: Column, size: Any) -> Any:
+    """Return the steps of all records, 0 where there is no value."""
+    import tensorflow as tf
+
+    if column.present is None:
+        return column.steps
+    return tf.scatter_nd(tf.where(column.present), column.steps, size[tf.newaxis])
+
+
+def _present(column: Column) -> Any:
+    return column.steps > 0 if column.present is None else column.present
+
+
+def _group_length(schema: Schema, group: str, steps: dict[str, Any]) -> Any:
+    """Return the length of each record in a group, which all fields share that it does not lack."""
+    import tensorflow as tf
+
+    members = [field for field in schema.fields if field.is_list and field.group == group]
+    length = tf.reduce_max(tf.stack([steps[field.name] for field in members]), 0)
+    checks = []
+    for field in members:
+        have = steps[field.name]
+        agrees = have == length if _certain(field) else (have == length) | (have == 0)
+        message = f"field {field.name!r}: the lengths of group {group!r} are expected (align=None frees a field), got"
+        checks.append(tf.debugging.Assert(tf.reduce_all(agrees), [message, have, "of", length]))
+    with tf.control_dependencies([check for check in checks if check is not None]):
+        return tf.identity(length)
+
+
+def _ragged(field: Field, column: Column, steps: Any) -> Any:
+    import tensorflow as tf
+
+    values = column.values
+    if field.is_ragged:
+        values = tf.RaggedTensor.from_row_lengths(values, column.counts, validate=False)
+    return tf.RaggedTensor.from_row_lengths(values, steps, validate=False)

@@ -1,0 +1,223 @@
+"""Verifying a dataset, or bare shards: everything that the manifest states, and that every record can be read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import ManifestError, OptionError, RecordError, SeqrecorderError, ShardReadError
+from seqrecorder.files import sha256
+from seqrecorder.framing import detect_compression, walk_frames
+from seqrecorder.manifest import Manifest, ShardInfo, read_manifest
+from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST
+from seqrecorder.origin import Origin, resolve
+from seqrecorder.parsing import Parser
+from seqrecorder.records import RecordCodec
+from seqrecorder.shards import RecordReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@attrs.frozen
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        path: the file, relative to the dataset.
+        message: what was expected and what came.
+    """
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+@attrs.frozen
+class Report:
+    """What a verification found.
+
+    Attributes:
+        path: what was verified.
+        mode: `quick` or `full`.
+        shards: how many shards were looked at.
+        records: how many records they hold by the manifest, or by count for bare shards.
+        bytes: their size.
+        problems: everything that is wrong; empty where nothing is.
+    """
+
+    path: str
+    mode: str
+    shards: int
+    records: int
+    bytes: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def verify(path: Any, *, mode: Literal["quick", "full"] = "full", schema: object = None) -> Report:
+    """Check a dataset against its manifest, or bare shards against a class, and report everything that is wrong.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+    >>> sr.verify(corpus).ok
+    True
+
+    Args:
+        path: a dataset's directory; or bare shards (a path, a glob or a list), with `schema`; or one bare shard without
+            one, of which the frames and (`full`) the CRC of every record are checked.
+        mode: `quick` looks at the manifest and the files' sizes; `full` reads everything: digests, every frame and
+            its CRC, every record against the schema, counts and lengths.
+        schema: class or schema of bare shards.
+
+    Returns:
+        A report, true where nothing is wrong.
+
+    Raises:
+        DatasetNotFoundError: there is nothing there.
+    """
+    if mode not in ("quick", "full"):
+        raise OptionError(f"mode: expected 'quick' or 'full', got {mode!r}")
+    single = isinstance(path, (str, os.PathLike))
+    if schema is not None and not (single and Path(path, MANIFEST).is_file()):
+        return _verify_bare(path, mode, schema)
+    if single and Path(path).is_file() and Path(path).name != MANIFEST:
+        return _verify_frames(Path(path), mode)
+    directory = Path(path)
+    try:
+        manifest = read_manifest(directory)
+    except ManifestError as error:
+        return Report(str(directory), mode, 0, 0, 0, (Problem(MANIFEST, str(error)),))
+    problems = [*_names(manifest), *_assets(manifest)]
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            problems += _verify_shard(manifest, split.name, shard, mode)
+    shards = sum(len(split.shards) for split in manifest.splits.values())
+    return Report(str(directory), mode, shards, manifest.records, manifest.bytes, tuple(problems))
+
+
+def _names(manifest: Manifest) -> Iterator[Problem]:
+    """Find files that the manifest does not know."""
+    for split in manifest.splits.values():
+        known = {name for shard in split.shards for name in (shard.name, shard.lengths_name)}
+        directory = manifest.path / split.name
+        present = sorted(directory.iterdir()) if directory.is_dir() else []
+        for file in present:
+            is_csv = file.suffix == ".csv" and file.name.startswith(EXAMPLES_CSV.removesuffix(".csv"))
+            if file.name not in known and not is_csv:
+                yield Problem(f"{split.name}/{file.name}", "a file that the manifest does not know")
+
+
+def _assets(manifest: Manifest) -> Iterator[Problem]:
+    for name, digest in manifest.asset_digests.items():
+        where = f"{ASSETS}/{name}"
+        try:
+            if sha256(manifest.assets[name]) != digest:
+                yield Problem(where, "its SHA-256 is not the manifest's")
+        except SeqrecorderError as error:
+            yield Problem(where, str(error))
+
+
+def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, mode: str) -> Iterator[Problem]:
+    where = f"{split}/{shard.name}"
+    path = manifest.shard_path(split, shard)
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        yield Problem(where, f"cannot be read: {error.strerror}")
+        return
+    if size != shard.bytes:
+        yield Problem(where, f"expected {shard.bytes} bytes, got {size}")
+    lengths = None
+    try:
+        lengths = manifest.lengths(split, shard)
+    except ShardReadError as error:
+        yield Problem(f"{split}/{shard.lengths_name}", str(error))
+    if mode == "quick":
+        return
+    if sha256(path) != shard.sha256:
+        yield Problem(where, "its SHA-256 is not the manifest's: the contents changed")
+    if lengths is not None and sha256(path.with_name(shard.lengths_name)) != shard.lengths_sha256:
+        yield Problem(f"{split}/{shard.lengths_name}", "its SHA-256 is not the manifest's: the contents changed")
+    walk = walk_frames(path, manifest.compression)
+    if walk.problem:
+        yield Problem(where, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
+        return
+    if walk.lengths.size != shard.records:
+        yield Problem(where, f"expected {shard.records} records, got {walk.lengths.size}")
+    yield from _verify_records(Origin(where, manifest.schema, "steps", manifest.compression, ()), path, lengths)
+
+
+def _verify_records(origin: Origin, path: Path, lengths: Any) -> Iterator[Problem]:
+    schema, where = origin.schema, origin.where
+    codec, parser = RecordCodec(schema, origin.layout), Parser(schema, origin.layout)
+    done = 0
+    try:
+        for data in RecordReader(path, origin.compression, 256):
+            try:
+                codec.decode_batch(data)
+                parsed = [parser.lengths(data, group).numpy() for group in schema.groups]
+            except RecordError as error:
+                position = done + (error.position or 0)
+                yield Problem(
+                    where, f"record {position}: {error.message} {' '.join(map(str, error.problems))}".rstrip()
+                )
+                return
+            if lengths is not None and parsed:
+                table = lengths[done : done + len(data)]
+                wrong = np.flatnonzero((np.stack(parsed, 1)[: len(table)] != table[:, : len(parsed)]).any(1))
+                if wrong.size:
+                    yield Problem(where, f"record {done + int(wrong[0])}: its length is not what the lengths file says")
+                    return
+            done += len(data)
+    except ShardReadError as error:
+        yield Problem(where, error.message)
+
+
+def _verify_bare(path: Any, mode: str, schema: object) -> Report:
+    label = str(path) if isinstance(path, (str, os.PathLike)) else ", ".join(map(str, path))
+    try:
+        origin = resolve(path, None, schema=schema, check="full")
+    except ShardReadError as error:
+        return Report(label, mode, 0, 0, 0, (Problem(Path(error.path or label).name, error.message),))
+    problems: list[Problem] = []
+    if mode == "full":
+        for file in origin.files:
+            problems += _verify_records(attrs.evolve(origin, where=file.path.name), file.path, None)
+    size = sum(file.bytes for file in origin.files)
+    return Report(label, mode, len(origin.files), origin.records, size, tuple(problems))
+
+
+def _verify_frames(path: Path, mode: str) -> Report:
+    """Check what can be checked of a bare shard without a schema."""
+    compression = detect_compression(path)
+    walk = walk_frames(path, compression)
+    problems = []
+    if walk.problem:
+        problems.append(
+            Problem(path.name, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
+        )
+    elif mode == "full":
+        try:
+            for _ in RecordReader(path, compression, 256):
+                pass
+        except ShardReadError as error:
+            problems.append(Problem(path.name, error.message))
+    return Report(str(path), mode, 1, walk.lengths.size, path.stat().st_size, tuple(problems))

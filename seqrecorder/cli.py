@@ -1,0 +1,205 @@
+"""The command line: arguments to one call each. Everything heavy is imported inside the handlers.
+
+    seqrecorder demo [DIR]      write, read and train on the standard library's source code
+    seqrecorder info PATH       what a dataset, or an unknown shard, contains
+    seqrecorder head PATH       the first records
+    seqrecorder verify PATH     everything that is wrong
+
+Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder import __version__
+from seqrecorder.errors import OptionError, SeqrecorderError
+from seqrecorder.startup import quieten_tensorflow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OK, PROBLEM, USAGE = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Args:
+        arguments: without the program's name; None takes those of the process.
+    """
+    options = _parser().parse_args(arguments)
+    # Names of files may hold what the terminal's encoding lacks.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has seen enough. What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PROBLEM
+    except (SeqrecorderError, OSError) as error:
+        return _fail(error, as_json=options.json)
+    except KeyboardInterrupt:
+        print("seqrecorder: interrupted", file=sys.stderr)
+        return PROBLEM
+    return code
+
+
+def _fail(error: Exception, *, as_json: bool) -> int:
+    from seqrecorder.report import printable, to_json
+
+    message = printable(" ".join(str(error).split()))
+    print(f"seqrecorder: {message}", file=sys.stderr)
+    if as_json:
+        print(to_json({"error": {"type": type(error).__name__, "message": str(error)}}))
+    return PROBLEM
+
+
+# Handlers -------------------------------------------------------------------------------------------------
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from seqrecorder import demo, report
+
+    quieten_tensorflow()
+
+    def say(line: str) -> None:
+        print(report.printable(line), file=sys.stderr if options.json else sys.stdout, flush=True)
+
+    done = demo.run(
+        options.directory,
+        functions=options.functions,
+        overwrite=options.overwrite,
+        say=say,
+    )
+    _print(options, done, "\n" + report.demo_text(done))
+    return OK
+
+
+def _info(options: argparse.Namespace) -> int:
+    from seqrecorder import inspection, report
+
+    if Path(options.path).is_file():  # what a manifest says is told without TensorFlow, at once
+        quieten_tensorflow()
+    found = inspection.describe(options.path)
+    if isinstance(found, inspection.ShardDescription):
+        _print(options, report.shard_summary(found), report.shard_text(found))
+        return PROBLEM if found.problem else OK
+    _print(options, report.manifest_summary(found), report.manifest_text(found))
+    return OK
+
+
+def _head(options: argparse.Namespace) -> int:
+    from seqrecorder import inspection, report
+
+    if Path(options.path).exists():
+        quieten_tensorflow()
+    schema = _load(options.schema)
+    found = inspection.head(options.path, options.split, count=options.count, schema=schema)
+    _print(options, found, report.head_text(found))
+    return OK
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from seqrecorder import checks, report
+
+    if Path(options.path).exists() and not options.quick:
+        quieten_tensorflow()
+    found = checks.verify(options.path, mode="quick" if options.quick else "full", schema=_load(options.schema))
+    _print(options, report.verification_summary(found), report.verification_text(found))
+    return OK if found.ok else PROBLEM
+
+
+def _print(options: argparse.Namespace, document: Any, text: str) -> None:
+    from seqrecorder.report import to_json
+
+    print(to_json(document) if options.json else text)
+
+
+def _load(name: str | None) -> Any:
+    """Return the class that the user named as `module:Class`, from the path or the current directory."""
+    if name is None:
+        return None
+    module_name, _, class_name = name.partition(":")
+    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109 - entries of sys.path are text
+        # At the end, so that nothing in this directory hides an installed module.
+        sys.path.append(os.getcwd())  # noqa: PTH109
+    try:
+        found = importlib.import_module(module_name)
+        for part in class_name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise OptionError(f"--schema {name}: {error}") from error
+    return found
+
+
+# Arguments ------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="seqrecorder",
+        description="Sequence data in TensorFlow's SequenceExample format: look at it, verify it, try it.",
+        epilog="Exit codes: 0 all is well, 1 a problem, 2 wrong usage. `COMMAND --help` says more.",
+    )
+    parser.add_argument("--version", action="version", version=f"seqrecorder {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    demo = _command(commands, "demo", _demo, "write, read and train on the standard library's source code")
+    demo.add_argument(
+        "directory",
+        metavar="DIR",
+        nargs="?",
+        type=Path,
+        help="keep the dataset here (default: do not keep it)",
+    )
+    demo.add_argument("--functions", metavar="N", type=_positive, help="take at most so many functions (default: all)")
+    demo.add_argument("--overwrite", action="store_true", help="replace a dataset at DIR")
+
+    info = _command(commands, "info", _info, "what a dataset, or an unknown TFRecord file, contains")
+    info.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
+
+    head = _command(commands, "head", _head, "the first records")
+    head.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
+    head.add_argument("--split", metavar="S", help="name of the split (default: the first one)")
+    head.add_argument("-n", dest="count", metavar="N", type=_positive, default=5, help="how many records (default: 5)")
+    _add_schema(head, "read as this class (default for a shard: what its messages hold)")
+
+    verify = _command(commands, "verify", _verify, "check files and records; list everything that is wrong")
+    verify.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
+    verify.add_argument("--quick", action="store_true", help="look at the manifest and the files' sizes only")
+    _add_schema(verify, "the class that a shard's records are checked against")
+    return parser
+
+
+def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=f"{name}: {summary}.")
+    parser.set_defaults(run=run)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def _add_schema(parser: argparse.ArgumentParser, summary: str) -> None:
+    parser.add_argument("--schema", metavar="MODULE:CLASS", type=_class_name, help=summary)
+
+
+def _class_name(text: str) -> str:
+    module, colon, name = text.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise argparse.ArgumentTypeError(f"expected MODULE:CLASS, got {text!r}")
+    return text
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text!r}")
+    return int(text)

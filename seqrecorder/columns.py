@@ -1,0 +1,323 @@
+"""Columns: one field over many records, as flat values and row lengths, and back to the values of single records.
+
+Gathering checks everything that a record's fields promise, in vector operations where the values are already in
+the form that records hold, and value by value (with good messages) where they are not.
+"""
+
+from __future__ import annotations
+
+import copy
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import FieldProblem, RecordError
+from seqrecorder.schema import Schema
+from seqrecorder.values import Mismatch, SparseVector, require_utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.fields import Field
+
+_ndarray_dtype = attrgetter("dtype")
+_ndarray_shape = attrgetter("shape")
+
+
+@attrs.frozen(eq=False)
+class Column:
+    """One field over N records; arrays in numpy, tensors in a graph.
+
+    Attributes:
+        values: of the declared dtype and shape `(S, *known dimensions)`; text is an object array or string tensor.
+        steps: feature lists: steps of each present record.
+        counts: ragged and sparse fields: values of each record (context) or step (feature_list).
+        indices: sparse fields: the index of each value.
+        present: which of the N records have a value; None means all. `values`, `steps` and `counts` are of those only.
+        stated: optional fields that were read: 1 where a record says that it has a value, 0 where it says None, and -1
+            where it says nothing, because others wrote it.
+    """
+
+    values: Any
+    steps: Any = None
+    counts: Any = None
+    indices: Any = None
+    present: Any = None
+    stated: Any = None
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Steps (feature lists) or values (ragged and sparse context) of every record, 0 where there is no value."""
+        sizes: NDArray[np.int64] = np.asarray(self.counts if self.steps is None else self.steps, np.int64)
+        if self.present is None:
+            return sizes
+        spread = np.zeros(self.present.shape, np.int64)
+        spread[self.present] = sizes
+        return spread
+
+
+def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
+    """Return one column per field.
+
+    Args:
+        schema: what the records are.
+        records: records of the schema's class.
+
+    Raises:
+        RecordError: the first record with bad fields; all of its bad fields are in `problems`.
+    """
+    _check_types(schema, records)
+    problems: dict[int, list[FieldProblem]] = {}
+    columns: dict[str, Column] = {}
+    for field in schema.fields:
+        column = _gather_field(field, records, problems)
+        if column is not None:
+            columns[field.name] = column
+    _check_alignment(schema, columns, len(records), problems)
+    if problems:
+        position = min(problems)
+        if len(columns) < len(schema.fields):
+            gather(schema, records[:position])  # lengths that disagree earlier were hidden by the field left out
+        key = getattr(records[position], schema.key_field.name, None) if schema.key_field else None
+        raise RecordError(f"{schema.name} cannot be encoded", position=position, key=key, problems=problems[position])
+    return columns
+
+
+def _check_types(schema: Schema, records: Sequence[Any]) -> None:
+    for kind in set(map(type, records)):
+        if kind is schema.record_class:
+            continue
+        if attrs.has(kind) and Schema.of(kind).fields == schema.fields:
+            continue
+        position = next(i for i, record in enumerate(records) if type(record) is kind)
+        raise RecordError(f"expected a record of class {schema.name}, got {kind.__name__}", position=position)
+
+
+def _gather_field(field: Field, records: Sequence[Any], problems: dict[int, list[FieldProblem]]) -> Column | None:
+    values = list(map(attrgetter(field.name), records))
+    present = None
+    if field.optional:
+        present = np.fromiter((value is not None for value in values), bool, len(values))
+        if present.all():
+            present = None
+        else:
+            values = [value for value in values if value is not None]
+    collect = _collector(field)
+    column = collect(field, values)
+    if column is None:
+        where = np.arange(len(records)) if present is None else np.flatnonzero(present)
+        exact = []
+        for position, value in zip(where.tolist(), values, strict=True):
+            try:
+                exact.append(_exact(field, value))
+            except Mismatch as mismatch:
+                problem = FieldProblem(field.name, mismatch.index, mismatch.expected, mismatch.got)
+                problems.setdefault(position, []).append(problem)
+            except (TypeError, ValueError, OverflowError) as error:  # a value that numpy cannot take at all
+                problem = FieldProblem(field.name, (), field.element.name, f"{type(value).__name__} ({error})")
+                problems.setdefault(position, []).append(problem)
+        if len(exact) < len(values):
+            return None
+        column = collect(field, exact)
+        if column is None:  # pragma: no cover - exact values are collected, or there is a bug here
+            raise AssertionError(f"field {field.name!r}: values were normalised and still not accepted")
+    return column if present is None else attrs.evolve(column, present=present)
+
+
+def _exact(field: Field, value: object) -> Any:
+    exact = field.exact(value)
+    if field.element.name == "str":
+        require_utf8(exact)
+    return exact
+
+
+# From values to columns: None where a value is not in the form that records hold ------------------------
+
+
+def _collector(field: Field) -> Callable[[Field, list[Any]], Column | None]:
+    if field.sparse is not None:
+        return _sparse_lists if field.is_list else _sparse
+    if field.is_list and field.is_ragged:
+        return _ragged_lists
+    if field.is_list or field.is_ragged:
+        return _arrays
+    return _fixed if field.shape else _scalars
+
+
+def _scalars(field: Field, values: list[Any]) -> Column | None:
+    element = field.element
+    kinds = set(map(type, values))
+    if element.is_text:
+        if kinds - {str if element.name == "str" else bytes} or (element.name == "str" and not _utf8(values)):
+            return None
+        return Column(_objects(values))
+    if element.is_time or kinds - {bool if element.name == "bool" else element.numpy.type}:
+        if not element.is_time or {getattr(value, "dtype", None) for value in values} - {element.numpy}:
+            return None
+        return Column(np.array(values, element.numpy))
+    return Column(np.fromiter(values, element.numpy, len(values)))
+
+
+def _fixed(field: Field, values: list[Any]) -> Column | None:
+    flat = _flatten(field, values, field.rest, leading=0)
+    return None if flat is None else Column(flat.reshape(-1, *field.rest))
+
+
+def _arrays(field: Field, values: list[Any]) -> Column | None:
+    flat = _flatten(field, values, field.rest, leading=1)
+    if flat is None:
+        return None
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    return Column(flat, steps=lengths) if field.is_list else Column(flat, counts=lengths)
+
+
+def _ragged_lists(field: Field, values: list[Any]) -> Column | None:
+    if set(map(type, values)) - {list}:
+        return None
+    steps = list(chain.from_iterable(values))
+    flat = _flatten(field, steps, field.rest, leading=1)
+    if flat is None:
+        return None
+    counts = np.fromiter(map(len, steps), np.int64, len(steps))
+    return Column(flat, steps=np.fromiter(map(len, values), np.int64, len(values)), counts=counts)
+
+
+def _sparse(field: Field, values: list[Any]) -> Column | None:
+    if set(map(type, values)) - {SparseVector} or {vector.size for vector in values} - {field.sparse}:
+        return None
+    flat = _flatten(field, [vector.values for vector in values], (), leading=1)
+    if flat is None:
+        return None
+    indices = np.concatenate([vector.indices for vector in values]) if values else np.empty(0, np.int64)
+    counts = np.fromiter((vector.indices.size for vector in values), np.int64, len(values))
+    return Column(flat, counts=counts, indices=indices)
+
+
+def _sparse_lists(field: Field, values: list[Any]) -> Column | None:
+    if set(map(type, values)) - {list}:
+        return None
+    column = _sparse(field, list(chain.from_iterable(values)))
+    if column is None:
+        return None
+    return attrs.evolve(column, steps=np.fromiter(map(len, values), np.int64, len(values)))
+
+
+def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading: int) -> NDArray[Any] | None:
+    """Concatenate arrays of shape `(n, *rest)` or `(*rest)`, or return None if one differs."""
+    if not values:
+        return np.empty((0, *rest), field.element.numpy)
+    if set(map(type, values)) - {np.ndarray} or set(map(_ndarray_dtype, values)) - {field.element.numpy}:
+        return None
+    if leading and not rest:
+        if {array.ndim for array in values} - {1}:
+            return None
+    elif {shape[leading:] for shape in map(_ndarray_shape, values)} - {rest} or {array.ndim for array in values} - {
+        len(rest) + leading
+    }:
+        return None
+    if not field.element.is_text:
+        return np.concatenate(values) if leading else np.stack(values)
+    flat: list[Any] = list(chain.from_iterable(array.ravel().tolist() for array in values))
+    if set(map(type, flat)) - {str if field.element.name == "str" else bytes}:
+        return None
+    if field.element.name == "str" and not _utf8(flat):
+        return None
+    return _objects(flat).reshape(-1, *rest)
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _utf8(texts: Iterable[str]) -> bool:
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_alignment(
+    schema: Schema, columns: dict[str, Column], size: int, problems: dict[int, list[FieldProblem]]
+) -> None:
+    for group in schema.groups:
+        members = [f for f in schema.fields if f.is_list and f.group == group and f.name in columns]
+        if not members or not size:
+            continue
+        lengths = np.stack([columns[field.name].sizes for field in members])
+        present = np.ones(lengths.shape, bool)
+        for row, field in enumerate(members):
+            if columns[field.name].present is not None:
+                present[row] = columns[field.name].present
+        leader = present.argmax(0)  # the first field that has a value; the others must be as long
+        expected = lengths[leader, np.arange(size)]
+        for row, position in np.argwhere(present & (lengths != expected)).tolist():
+            want = f"{expected[position]} steps, as {members[leader[position]].name!r} has (align=None frees a field)"
+            problem = FieldProblem(members[row].name, (), want, f"{lengths[row, position]} steps")
+            problems.setdefault(position, []).append(problem)
+
+
+def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDArray[np.int64]:
+    """Return the length of each record in each alignment group: int64 of shape `(size, max(1, groups))`."""
+    table = np.zeros((size, max(1, len(schema.groups))), np.int64)
+    for position, group in enumerate(schema.groups):
+        for field in schema.fields:
+            if field.is_list and field.group == group:
+                np.maximum(table[:, position], columns[field.name].sizes, out=table[:, position])
+    return table
+
+
+# From columns to the values of single records ------------------------------------------------------------------------
+
+
+def scatter(field: Field, column: Column, size: int) -> list[Any]:
+    """Return the value of each of `size` records; arrays are views into the column.
+
+    Records without a value get the field's default, or None if there is none or they say that they hold None.
+    """
+    values = _split_values(field, column)
+    if column.present is None:
+        return values
+    rest = iter(values)
+    fillers: list[Any] = [None] * size
+    if field.has_default:
+        said = [-1] * size if column.stated is None else column.stated.tolist()
+        # Copies: records must not share an array that one of them may change.
+        fillers = [copy.deepcopy(field.default) if stated < 0 else None for stated in said]
+    present = column.present.tolist()
+    return [next(rest) if here else filler for here, filler in zip(present, fillers, strict=True)]
+
+
+def _split_values(field: Field, column: Column) -> list[Any]:
+    if field.sparse is not None:
+        return _split_sparse(field, column)
+    if field.is_list and field.is_ragged:
+        return _split(_split(column.values, column.counts), column.steps)
+    if field.is_list:
+        return _split(column.values, column.steps)
+    if field.is_ragged:
+        return _split(column.values, column.counts)
+    if field.shape:
+        return list(column.values)
+    if field.element.is_text or field.element.name == "bool":
+        scalars: list[Any] = column.values.tolist()
+        return scalars
+    return list(column.values)
+
+
+def _split_sparse(field: Field, column: Column) -> list[Any]:
+    pairs = zip(_split(column.indices, column.counts), _split(column.values, column.counts), strict=True)
+    vectors: list[Any] = [SparseVector(indices, values, field.sparse or 0) for indices, values in pairs]
+    return _split(vectors, column.steps) if field.is_list else vectors
+
+
+def _split(values: Any, lengths: NDArray[np.int64]) -> list[Any]:
+    ends = np.cumsum(lengths).tolist()
+    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]

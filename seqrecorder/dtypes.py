@@ -1,0 +1,200 @@
+"""The one table of element types: numpy, TensorFlow, wire kind, and the exact way between them.
+
+The wire knows three kinds of lists, `int64_list`, `float_list` (float32) and `bytes_list`
+(tensorflow/core/example/feature.proto). Each row says in which of them an element type is stored by default;
+a type that none holds exactly (float64, complex) is stored as one little-endian buffer per step or record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import SchemaError, did_you_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WireKind = Literal["int64", "float", "bytes"]
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_REFUSED = {
+    "float128": "numpy's longdouble has no portable layout; declare float64",
+    "longdouble": "numpy's longdouble has no portable layout; declare float64",
+    "complex256": "numpy's longdouble has no portable layout; declare complex128",
+    "object": "objects have no layout; declare str, bytes or a numeric type",
+    "float8_e5m2": "float8 is not supported; declare uint8 for the bits",
+    "float8_e4m3fn": "float8 is not supported; declare uint8 for the bits",
+    "int4": "int4 is not supported; declare int8",
+    "uint4": "uint4 is not supported; declare uint8",
+}
+
+
+@attrs.frozen
+class ElementType:
+    """One row of the table.
+
+    Attributes:
+        name: canonical name, the one that the manifest holds: `int32`, `datetime64[ns]`, `str`.
+        wire: the list in which default storage keeps it.
+        numpy: the dtype of decoded arrays, little-endian; `object` for str and bytes.
+        graph: name of the TensorFlow dtype that `parse` gives.
+        buffered: whether default storage is a little-endian buffer, because no list holds the type exactly.
+    """
+
+    name: str
+    wire: WireKind
+    numpy: np.dtype[Any]
+    graph: str
+    buffered: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether elements are `str` or `bytes`."""
+        return self.name in ("str", "bytes")
+
+    @property
+    def is_time(self) -> bool:
+        """Whether elements are datetime64 or timedelta64."""
+        return self.numpy.kind in "Mm"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element in a buffer."""
+        return self.numpy.itemsize
+
+    def to_wire(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return int64 or float32 values that hold `values` exactly (types that are not `buffered`)."""
+        if self.wire == "float":
+            return widen(values)
+        if self.name == "uint64" or self.is_time:
+            return np.ascontiguousarray(values).view(np.int64)
+        return values.astype(np.int64, copy=False)
+
+    def zero(self) -> Any:
+        """Return the value that stands where there is none: 0, False, an empty text."""
+        if self.is_text:
+            return "" if self.name == "str" else b""
+        return np.zeros((), self.numpy)[()]
+
+
+def _row(name: str, wire: WireKind, *, graph: str = "", buffered: bool = False) -> ElementType:
+    return ElementType(name, wire, np.dtype(name).newbyteorder("<"), graph or name, buffered)
+
+
+_TABLE: dict[str, ElementType] = {
+    "bool": _row("bool", "int64"),
+    **{name: _row(name, "int64") for name in INTEGERS},
+    "float16": _row("float16", "float"),
+    "float32": _row("float32", "float"),
+    **{name: _row(name, "bytes", buffered=True) for name in ("float64", "complex64", "complex128")},
+    "str": ElementType("str", "bytes", np.dtype(object), "string"),
+    "bytes": ElementType("bytes", "bytes", np.dtype(object), "string"),
+}
+_ALIASES = {
+    "float": "float64",  # numpy's meaning, and Python's
+    "int": "int64",
+    "complex": "complex128",
+    "half": "float16",
+    "single": "float32",
+    "double": "float64",
+    "string": "bytes",  # tf.string holds bytes
+}
+_PYTHON = {bool: "bool", int: "int64", float: "float64", complex: "complex128", str: "str", bytes: "bytes"}
+
+
+def element_type(dtype: object) -> ElementType:
+    """Return the row of the table for a numpy dtype, a `tf.DType`, a Python type or a name.
+
+    >>> element_type("int32").wire, element_type(float).name, element_type("datetime64[ms]").name
+    ('int64', 'float64', 'datetime64[ms]')
+
+    Raises:
+        SchemaError: the type cannot be stored; the message says what to declare.
+    """
+    if isinstance(dtype, ElementType):
+        return dtype
+    name = _name_of(dtype)
+    name = _ALIASES.get(name, name)
+    if name in _TABLE:
+        return _TABLE[name]
+    if name == "bfloat16":
+        import ml_dtypes  # comes with TensorFlow
+
+        return ElementType(name, "float", np.dtype(ml_dtypes.bfloat16), "bfloat16")
+    if name.startswith(("datetime64", "timedelta64")):
+        return _time_type(name)
+    why = _REFUSED.get(name) or (
+        "structured dtypes are not supported; declare one field each" if name.startswith("[") else ""
+    )
+    if not why:
+        why = "known are " + ", ".join([*_TABLE, "bfloat16", "datetime64[unit]", "timedelta64[unit]"])
+        why += did_you_mean(name, [*_TABLE, *_ALIASES])
+    raise SchemaError(f"dtype {name!r} cannot be stored: {why}")
+
+
+def _time_type(name: str) -> ElementType:
+    try:
+        dtype = np.dtype(name).newbyteorder("<")
+    except TypeError as error:
+        raise SchemaError(f"dtype {name!r} cannot be stored: {error}") from None
+    unit, step = np.datetime_data(dtype)
+    if unit == "generic":
+        raise SchemaError(f"dtype {name!r} has no unit: declare one, such as {name}[ns]")
+    if step != 1:
+        raise SchemaError(f"dtype {name!r} has a unit of {step}: declare a plain unit, such as {unit}")
+    return ElementType(dtype.name, "int64", dtype, "int64")
+
+
+def _name_of(dtype: object) -> str:
+    if isinstance(dtype, str):
+        try:
+            # Turns "<f4" and "i8" into names, and leaves what numpy does not know.
+            known = dtype in _TABLE or dtype in _ALIASES or dtype in ("str", "bytes", "bfloat16")
+            return dtype if known else _numpy_name(np.dtype(dtype))
+        except (TypeError, ValueError, SyntaxError):  # numpy parses strings such as ",f4" as Python
+            return dtype
+    if isinstance(dtype, type) and dtype in _PYTHON:
+        return _PYTHON[dtype]
+    if hasattr(type(dtype), "as_numpy_dtype"):  # a tf.DType, without importing TensorFlow; resources have no numpy type
+        return str(getattr(dtype, "name", dtype))
+    try:
+        return _numpy_name(np.dtype(dtype))  # type: ignore[call-overload]  # anything, by design
+    except TypeError:
+        raise SchemaError(
+            f"dtype: expected a numpy dtype, a tf.DType, a Python type or a name, got {dtype!r}"
+        ) from None
+
+
+def _numpy_name(dtype: np.dtype[Any]) -> str:
+    if dtype.names:
+        return str(dtype)
+    if dtype.kind in "UT":
+        return "str"
+    if dtype.kind == "S":
+        return "bytes"
+    return str(dtype.name)
+
+
+# IEEE 754: widths of the significands and the masks of exponent and significand.
+_F16_NAN, _F32_EXPONENT, _F32_FRACTION = 0x7C00, 0x7F800000, 0x007FFFFF
+
+
+def widen(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Return float32 values for float16, bfloat16 or float32 ones, keeping the bits of every NaN.
+
+    A cast quiets signalling NaNs on some processors, so NaNs go by their bits.
+    """
+    if values.dtype.itemsize == 4:  # noqa: PLR2004 - float32
+        return values.astype("<f4", copy=False)
+    bits = np.ascontiguousarray(values).view(np.uint16).astype(np.uint32)
+    if values.dtype.name == "bfloat16":
+        return (bits << 16).view(np.float32)
+    wide: NDArray[np.float32] = values.astype(np.float32)
+    odd = (bits & _F16_NAN) == _F16_NAN
+    if odd.any():
+        exact = ((bits & 0x8000) << 16) | _F32_EXPONENT | ((bits & 0x3FF) << 13)
+        wide = np.where(odd, exact, wide.view(np.uint32)).astype(np.uint32).view(np.float32)
+    return wide

@@ -1,0 +1,220 @@
+"""Every exception that seqrecorder raises on purpose.
+
+    SeqrecorderError(Exception)
+    +-- SchemaError(TypeError)                a class or declaration that cannot be stored
+    |   +-- SchemaMismatchError               a class and a dataset disagree
+    +-- RecordError(ValueError)               a record that cannot be encoded or decoded
+    |   +-- LimitExceededError                a record over a limit of the format
+    |   +-- DuplicateKeyError                 two records with one key
+    +-- OptionError(ValueError)               an argument that makes no sense
+    +-- SourceError(ValueError)               a source of records, such as a CSV line, that failed
+    +-- DatasetError(OSError)                 a directory or a file
+        +-- DatasetExistsError(FileExistsError)
+        +-- DatasetNotFoundError(FileNotFoundError)
+        +-- ManifestError                     a manifest that is damaged or not ours
+        +-- ShardError                        one shard
+            +-- ShardWriteError               could not be written
+            +-- ShardReadError                missing, damaged, of another format or compression
+
+    SkipRecord(Exception)                     not an error: raised by a hook to leave its record out
+
+Each class derives from the builtin exception that a caller would catch already, and carries the facts of its
+message as attributes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class SeqrecorderError(Exception):
+    """The root of the tree: catches everything that seqrecorder raises on purpose."""
+
+
+class SkipRecord(Exception):  # noqa: N818 - a signal of control, as StopIteration is
+    """Raised inside `from_csv_row`, `load` or `split` to leave the record out; it is counted and reported."""
+
+
+class SchemaError(SeqrecorderError, TypeError):
+    """A class, or a field's declaration, that cannot be stored."""
+
+
+class SchemaMismatchError(SchemaError):
+    """A class and a dataset disagree.
+
+    Attributes:
+        differences: one line for each field that disagrees.
+    """
+
+    def __init__(self, message: str, differences: Sequence[str] = ()) -> None:
+        super().__init__("\n  ".join([message, *differences]))
+        self.differences = tuple(differences)
+
+
+class FieldProblem:
+    """What is wrong with one field of one record.
+
+    Attributes:
+        field: name of the field.
+        index: position inside the field's value, outermost first; `()` is the value as a whole.
+        expected: what the declaration asks for.
+        got: what came.
+    """
+
+    __slots__ = ("expected", "field", "got", "index")
+
+    def __init__(self, field: str, index: tuple[int, ...], expected: str, got: str) -> None:
+        self.field, self.index, self.expected, self.got = field, index, expected, got
+
+    def __str__(self) -> str:
+        where = self.field + "".join(f"[{i}]" for i in self.index)
+        return f"{where}: expected {self.expected}, got {self.got}"
+
+    def __repr__(self) -> str:
+        return f"FieldProblem({self})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FieldProblem):
+            return NotImplemented
+        return str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+class RecordError(SeqrecorderError, ValueError):
+    """A record that cannot be encoded or decoded. All its bad fields are reported together.
+
+    Attributes:
+        position: index of the record in what was given, if known.
+        key: value of the record's key field, if it has one.
+        problems: one `FieldProblem` for each bad field.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        position: int | None = None,
+        key: object = None,
+        problems: Iterable[FieldProblem] = (),
+    ) -> None:
+        self.message, self.position, self.key, self.problems = message, position, key, tuple(problems)
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        where = "record" if self.position is None else f"record {self.position}"
+        if self.key is not None:
+            where += f" (key {self.key!r})"
+        return "\n  ".join([f"{where}: {self.message}", *map(str, self.problems)])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross from worker processes to the parent.
+        return (_rebuild_record_error, (type(self), self.message, self.position, self.key, self.problems))
+
+
+def _rebuild_record_error(
+    kind: type[RecordError],
+    message: str,
+    position: int | None,
+    key: object,
+    problems: tuple[FieldProblem, ...],
+) -> RecordError:
+    return kind(message, position=position, key=key, problems=problems)
+
+
+class LimitExceededError(RecordError):
+    """A record that no reader could take in, such as one over 2 GiB."""
+
+
+class DuplicateKeyError(RecordError):
+    """Two records with one key."""
+
+
+class OptionError(SeqrecorderError, ValueError):
+    """An argument that makes no sense, alone or with the others."""
+
+
+class SourceError(SeqrecorderError, ValueError):
+    """A source of records that failed, such as a line of a CSV file."""
+
+
+class DatasetError(SeqrecorderError, OSError):
+    """A dataset's directory or one of its files.
+
+    Attributes:
+        path: the file or directory.
+    """
+
+    def __init__(self, message: str, *, path: object = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = None if path is None else str(path)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # OSError keeps its own facts outside of `args` and the instance's dictionary.
+        facts = (type(self), self.message, self.path, self.errno, self.strerror)
+        return (_rebuild_dataset_error, facts)
+
+
+def _rebuild_dataset_error(
+    kind: type[DatasetError], message: str, path: str | None, number: int | None, said: str | None
+) -> DatasetError:
+    error = kind(message, path=path)
+    error.errno, error.strerror = number, said
+    return error
+
+
+class DatasetExistsError(DatasetError, FileExistsError):
+    """The destination holds something already."""
+
+
+class DatasetNotFoundError(DatasetError, FileNotFoundError):
+    """There is no dataset, split or file of that name."""
+
+
+class ManifestError(DatasetError):
+    """A manifest that is damaged, incomplete, or of a newer format."""
+
+
+class ShardError(DatasetError):
+    """One shard."""
+
+
+class ShardWriteError(ShardError):
+    """A shard that could not be written; nothing was published."""
+
+
+class ShardReadError(ShardError):
+    """A shard that is missing, damaged, of another message type or another compression."""
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, without what TensorFlow puts around its own.
+
+    >>> first_line(ValueError("{{function_node __wrapped__X}} corrupted record at 12 [Op:IteratorGetNext]"))
+    'corrupted record at 12'
+    """
+    import re
+
+    lines = str(getattr(error, "message", None) or error).splitlines() or [type(error).__name__]
+    # TensorFlow escapes the quotes in the strings of an assertion.
+    return re.sub(r"\{\{function_node [^}]*\}\}\s*|\s*\[Op:\w+\]", "", lines[0]).replace("\\'", "'")
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """Return ` (did you mean 'x'?)` for the closest candidate, or an empty string.
+
+    >>> did_you_mean("phonse", ["mfcc", "phones"])
+    " (did you mean 'phones'?)"
+    """
+    import difflib
+
+    close = difflib.get_close_matches(name, list(candidates), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,462 @@
+"""Local files: writing with good errors, syncing, locking, and the checksums of what was written.
+
+Every operation that changes a file goes past a fault point, where a test can make it fail or kill the process.
+A lock is an flock on a directory itself: the system drops it when the process dies, so it tells a live writer
+from what a killed one left, and it lasts through a rename of the directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.errors import DatasetError, DatasetNotFoundError, ShardReadError, ShardWriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+# `fcntl` is missing on Windows; Any, since what it has differs by system.
+fcntl: Any
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
+
+FAULT_POINTS = (
+    "before_mkdir",
+    "after_mkdir",
+    "before_lock",
+    "after_lock",
+    "before_open",
+    "after_open",
+    "before_write",
+    "after_write",
+    "before_flush",
+    "after_flush",
+    "before_fsync",
+    "after_fsync",
+    "before_rename",
+    "after_rename",
+    "before_exchange",
+    "after_exchange",
+    "before_remove",
+    "after_remove",
+)
+"""Every place where a test can make a file operation fail, or kill the process."""
+
+_hook: Callable[[str, str], object] | None = None
+
+_CHUNK = 1 << 20
+_REPLACING = ".replacing-"
+UNSUPPORTED = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP])
+"""What the system says to a call that it, or the file system, does not know."""
+
+_NO_LOCKS = frozenset([errno.ENOLCK, errno.EBADF, *UNSUPPORTED])
+
+
+def fault_point(name: str, path: str | os.PathLike[str]) -> None:
+    """Do nothing, unless a test has hung something on this place.
+
+    >>> fault_point("before_write", "corpus/train/train-00000-of-00001.tfrecord")
+
+    Args:
+        name: one of `FAULT_POINTS`.
+        path: the file or directory that is about to change or has just changed.
+    """
+    if _hook is not None:
+        if name not in FAULT_POINTS:
+            raise LookupError(f"fault point {name!r}: expected one of {FAULT_POINTS}")
+        _hook(name, os.fspath(path))
+
+
+@contextlib.contextmanager
+def on_fault_point(action: Callable[[str, str], object]) -> Iterator[None]:
+    """Call `action(name, path)` at every fault point inside the block: for tests.
+
+    >>> with on_fault_point(print):
+    ...     fault_point("before_write", "x")
+    before_write x
+
+    Args:
+        action: what to call; what it raises comes out of the file operation.
+    """
+    global _hook  # noqa: PLW0603 - one place for all file operations is the point
+    previous, _hook = _hook, action
+    try:
+        yield
+    finally:
+        _hook = previous
+
+
+@contextlib.contextmanager
+def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Put the two fault points of an operation around it.
+
+    >>> with on_fault_point(print), faults_around("flush", "x"):
+    ...     pass
+    before_flush x
+    after_flush x
+
+    Args:
+        operation: what follows "before_" and "after_" in `FAULT_POINTS`.
+        path: the file or directory.
+    """
+    fault_point(f"before_{operation}", path)
+    yield
+    fault_point(f"after_{operation}", path)
+
+
+def error_at(
+    kind: type[DatasetError], doing: str, path: str | os.PathLike[str], error: OSError, advice: str = ""
+) -> DatasetError:
+    """Return an error of ours that says what the system said and keeps its errno.
+
+    >>> error = error_at(ShardWriteError, "write shard", "x", OSError(errno.EIO, "Input/output error"))
+    >>> str(error), error.errno == errno.EIO
+    ("cannot write shard 'x': Input/output error", True)
+
+    Args:
+        kind: the class.
+        doing: what failed, as in "cannot ...".
+        path: the file or directory.
+        error: what the system said.
+        advice: what to do next.
+
+    Returns:
+        The error, to be raised from `error`.
+    """
+    said = error.strerror or str(error) or type(error).__name__
+    ours = kind(f"cannot {doing} {os.fspath(path)!r}: {said}{advice and '; '}{advice}", path=path)
+    ours.errno = error.errno
+    ours.strerror = said
+    return ours
+
+
+@contextlib.contextmanager
+def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn an OSError of the block into a ShardWriteError that names the file.
+
+    >>> with writing("write shard", "train-00000-of-00001.tfrecord"):
+    ...     pass
+
+    Args:
+        doing: what is done, as in "cannot ...".
+        path: the file or directory.
+
+    Raises:
+        ShardWriteError: the block raised an OSError that is not ours.
+    """
+    try:
+        yield
+    except DatasetError:
+        raise
+    except OSError as error:
+        advice = "free some space or write elsewhere" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        raise error_at(ShardWriteError, doing, path, error, advice) from error
+
+
+# Durability
+
+
+def sync_file(path: str | os.PathLike[str]) -> None:
+    """Wait until a file's bytes are on the disk.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     sync_file(file.name)
+
+    Args:
+        path: the file.
+
+    Raises:
+        ShardWriteError: it cannot be opened or synced.
+    """
+    with writing("sync", path):
+        # Windows syncs only what is open for writing.
+        descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+        try:
+            _fsync(descriptor, path)
+        finally:
+            os.close(descriptor)
+
+
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Wait until the names in a directory are on the disk.
+
+    >>> sync_directory(".")
+
+    Args:
+        path: the directory.
+
+    Raises:
+        ShardWriteError: it cannot be opened or synced.
+    """
+    if sys.platform == "win32":
+        return  # Windows has no such call
+    with writing("sync directory", path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _fsync(descriptor, path)
+        except OSError as error:
+            # Some network and user-space file systems cannot; they order renames themselves.
+            if error.errno not in UNSUPPORTED:
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def _fsync(descriptor: int, path: str | os.PathLike[str]) -> None:
+    with faults_around("fsync", path):
+        # On macOS fsync leaves the bytes in the cache of the disk.
+        full = getattr(fcntl, "F_FULLFSYNC", None)
+        if full is None:
+            os.fsync(descriptor)
+        else:
+            fcntl.fcntl(descriptor, full)
+
+
+def sync_tree(root: str | os.PathLike[str]) -> None:
+    """Wait until a directory with all that is in it is on the disk: files first, then directories, bottom up.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     sync_tree(directory)
+
+    Args:
+        root: the directory. Symbolic links in it are not followed.
+
+    Raises:
+        ShardWriteError: something cannot be listed, opened or synced.
+    """
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    directories: list[str] = []
+    with writing("sync directory", root):
+        for directory, _, names in os.walk(root, topdown=False, onerror=fail):
+            for name in sorted(names):
+                file = os.path.join(directory, name)  # noqa: PTH118 - as os.walk gives it
+                if not os.path.islink(file):  # noqa: PTH114 - the same
+                    sync_file(file)
+            directories.append(directory)
+        for directory in directories:
+            sync_directory(directory)
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file whose directory nobody reads yet; whoever publishes the directory syncs it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_file(Path(directory, "manifest.json"), b"{}")
+    ...     Path(directory, "manifest.json").read_bytes()
+    b'{}'
+
+    Args:
+        path: the file.
+        data: all of its bytes.
+
+    Raises:
+        ShardWriteError: it could not be written.
+    """
+    path = Path(path)
+    with writing(f"write {len(data):,} bytes to", path):
+        fault_point("before_open", path)
+        with path.open("wb") as file:
+            fault_point("after_open", path)
+            with faults_around("write", path):
+                file.write(data)
+            with faults_around("flush", path):
+                file.flush()
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace a file, or create it, so that a reader and a crash leave the old bytes or the new ones.
+
+    In a dataset that is published already, call it inside `exclusive`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     replace_file(Path(directory, "manifest.json"), b"{}")
+    ...     Path(directory, "manifest.json").read_bytes()
+    b'{}'
+
+    Args:
+        path: the file.
+        data: all of its new bytes.
+
+    Raises:
+        ShardWriteError: it could not be written; the old file is as it was.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}{_REPLACING}{secrets.token_hex(8)}")
+    with writing(f"write {len(data):,} bytes to", path):
+        try:
+            fault_point("before_open", temporary)
+            with temporary.open("xb") as file:
+                fault_point("after_open", temporary)
+                with faults_around("write", temporary):
+                    file.write(data)
+                with faults_around("flush", temporary):
+                    file.flush()
+                _fsync(file.fileno(), temporary)
+            with faults_around("rename", path):
+                temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        sync_directory(path.parent)
+
+
+# Locks
+
+
+@contextlib.contextmanager
+def exclusive(directory: str | os.PathLike[str]) -> Iterator[None]:
+    """Wait for, and hold, the only right to change a dataset that exists: for append and overwrite in place.
+
+    `Staging.publish` takes it by itself where it overwrites, so do not call that inside. Where the system or
+    the file system has no locks, this does nothing.
+
+    >>> with exclusive("."):
+    ...     pass
+
+    Args:
+        directory: the dataset.
+
+    Raises:
+        DatasetNotFoundError: there is no such directory.
+    """
+    directory = Path(directory)
+    process = os.getpid()
+    descriptor = _lock_published(directory)
+    try:
+        # Nobody else replaces files here now, so what is left of replacing was left by a killed process.
+        for left in directory.glob(f".*{_REPLACING}*"):
+            with contextlib.suppress(OSError):
+                left.unlink()
+        yield
+    finally:
+        if process == os.getpid():  # else a forked child, whose parent still works
+            unlock(descriptor)
+
+
+def _lock_published(directory: Path) -> int | None:
+    while True:
+        descriptor = None
+        try:
+            with faults_around("lock", directory):
+                descriptor = lock(directory, wait=True)
+        except BaseException as error:
+            # Else this process would hold the lock for ever, and wait for itself the next time.
+            unlock(descriptor)
+            if isinstance(error, DatasetError) or not isinstance(error, OSError):
+                raise
+            kind = DatasetNotFoundError if error.errno in (errno.ENOENT, errno.ENOTDIR) else DatasetError
+            raise error_at(kind, "lock dataset", directory, error) from error
+        # While we waited, an overwrite may have put another directory in its place.
+        if descriptor is None or is_at(descriptor, directory):
+            return descriptor
+        unlock(descriptor)
+
+
+def lock(directory: Path, *, wait: bool) -> int | None:
+    """Take the lock of a directory.
+
+    Args:
+        directory: what to lock.
+        wait: whether to wait until nobody else holds it.
+
+    Returns:
+        A descriptor that holds the lock, for `unlock`; None where there are no locks.
+
+    Raises:
+        BlockingIOError: somebody holds it, and we do not wait.
+        OSError: it is missing, or no directory.
+    """
+    if fcntl is None:
+        directory.stat()  # a missing directory is an error on every system
+        return None
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, OSError) and error.errno in _NO_LOCKS:
+            return None
+        raise
+    return descriptor
+
+
+def unlock(descriptor: int | None) -> None:
+    """Give up what `lock` returned."""
+    if descriptor is not None:
+        # Closing alone would leave the lock to forked workers that inherited the descriptor.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def is_at(directory: int | os.stat_result, path: Path) -> bool:
+    """Return whether a directory, given by descriptor or status, is what stands at a path now."""
+    try:
+        status = os.fstat(directory) if isinstance(directory, int) else directory
+        return os.path.samestat(status, path.lstat())
+    except OSError:
+        return False
+
+
+# Checksums
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file in hexadecimal, reading it in pieces.
+
+    >>> sha256(os.devnull)[:8]
+    'e3b0c442'
+
+    Args:
+        path: the file.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Raises:
+        ShardReadError: it is missing or cannot be read.
+    """
+    state = hashlib.sha256()
+    piece = memoryview(bytearray(_CHUNK))
+    try:
+        with Path(path).open("rb", buffering=0) as file:
+            while size := file.readinto(piece):
+                state.update(piece[:size])
+    except OSError as error:
+        raise error_at(ShardReadError, "read", path, error, "restore it from a copy") from error
+    return state.hexdigest()
+
+
+def sha256_many(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return what `sha256` gives for each file, several at a time.
+
+    >>> [digest[:8] for digest in sha256_many([os.devnull, os.devnull])]
+    ['e3b0c442', 'e3b0c442']
+
+    Args:
+        paths: the files.
+
+    Returns:
+        Their checksums, in the same order.
+
+    Raises:
+        ShardReadError: one is missing or cannot be read.
+    """
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return list(pool.map(sha256, paths))

@@ -1,0 +1,196 @@
+"""The TFRecord frame: uint64 length, its CRC, the data, their CRC; all little-endian.
+
+Source: tensorflow/core/lib/io/record_writer.h. A CRC is CRC-32C (Castagnoli), masked as
+`((crc >> 15) | (crc << 17)) + 0xa282ead8`. TensorFlow writes and reads the frames and checks the data; this module
+looks at the frames' lengths first, because TensorFlow takes a cut inside a header for a normal end, and a forged length
+with a valid CRC can kill its process.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import OptionError, ShardReadError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+Compression = Literal["GZIP"] | None
+
+HEADER = 12
+"""Bytes before the data of a record: length and its CRC."""
+FOOTER = 4
+"""Bytes after the data of a record: their CRC."""
+
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_MASK_DELTA = 0xA282EAD8
+_POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
+_RECORD_LIMIT = 2**31 - 1
+
+
+def _crc_table() -> NDArray[np.uint32]:
+    table = np.arange(256).astype(np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1 == 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(np.uint32)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Return the masked CRC-32C of each row of a uint8 matrix (rows are short: the work is per column).
+
+    >>> rows = np.frombuffer((5).to_bytes(8, "little"), np.uint8)[None]
+    >>> hex(masked_crc32c(rows)[0])
+    '0x218d8ceb'
+    """
+    crc = np.full(rows.shape[0], 0xFFFFFFFF, np.uint32)
+    for column in rows.T:
+        crc = _TABLE[(crc ^ column) & 0xFF] ^ (crc >> 8)
+    crc ^= np.uint32(0xFFFFFFFF)
+    masked: NDArray[np.uint32] = np.asarray(((crc >> 15) | (crc << 17)) + np.uint32(_MASK_DELTA), np.uint32)
+    return masked
+
+
+def check_compression(compression: str | None) -> Compression:
+    """Return the compression, or raise `OptionError`: None and `GZIP` are known."""
+    if compression in (None, "", "NONE"):
+        return None
+    if isinstance(compression, str) and compression.upper() == "GZIP":
+        return "GZIP"
+    raise OptionError(f"compression: expected None or 'GZIP', got {compression!r}")
+
+
+def detect_compression(path: Path) -> Compression:
+    """Return the compression of a shard by its first bytes.
+
+    A plain shard could begin with gzip's magic only if its first record had one certain length; its CRC tells.
+    """
+    with path.open("rb") as file:
+        start = file.read(HEADER)
+    if not start.startswith(_GZIP_MAGIC):
+        return None
+    return None if len(start) == HEADER and _length_is_genuine(start) else "GZIP"
+
+
+def _length_is_genuine(header: bytes) -> bool:
+    row = np.frombuffer(header[:8], np.uint8)[None]
+    return int(masked_crc32c(row)[0]) == int.from_bytes(header[8:], "little")
+
+
+@attrs.frozen
+class Walk:
+    """What a walk over the frames of a shard found.
+
+    Attributes:
+        lengths: data bytes of each whole record.
+        problem: what is wrong at the end of the walk, empty where the shard ends as it should.
+        offset: where in the (uncompressed) shard the walk ended.
+    """
+
+    lengths: NDArray[np.int64] = attrs.field(eq=False)
+    problem: str
+    offset: int
+
+
+def walk_frames(path: Path, compression: Compression) -> Walk:
+    """Walk over the frames of a shard, reading headers only, and check the lengths against their CRCs and the size.
+
+    Raises:
+        ShardReadError: the file cannot be opened.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            if compression is None:
+                return _walk_plain(file, size)
+            if size == 0:
+                return Walk(
+                    np.empty(0, np.int64),
+                    "the file is empty, where even a GZIP stream of no record has bytes",
+                    0,
+                )
+            with gzip.GzipFile(fileobj=file) as stream:
+                return _walk_stream(stream)
+    except OSError as error:
+        raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
+
+
+def _walk_plain(file: BinaryIO, size: int) -> Walk:
+    offset, lengths, headers = 0, [], []
+    problem = ""
+    while offset < size:
+        header = file.read(HEADER)
+        if len(header) < HEADER:
+            problem = f"ends inside a record's header, {len(header)} bytes of {HEADER}"
+            break
+        length = int.from_bytes(header[:8], "little")
+        if offset + HEADER + length + FOOTER > size:
+            genuine = _length_is_genuine(header)
+            problem = (
+                f"ends inside a record of {length} bytes" if genuine else "holds no TFRecord header here (CRC differs)"
+            )
+            break
+        headers.append(header)
+        lengths.append(length)
+        offset += HEADER + length + FOOTER
+        file.seek(offset)
+    return _checked(headers, lengths, problem, offset)
+
+
+def _walk_stream(stream: gzip.GzipFile) -> Walk:
+    offset, lengths, headers = 0, [], []
+    problem = ""
+    try:
+        while header := stream.read(HEADER):
+            if len(header) < HEADER:
+                problem = f"ends inside a record's header, {len(header)} bytes of {HEADER}"
+                break
+            if not _length_is_genuine(header):
+                problem = "holds no TFRecord header here (CRC differs)"
+                break
+            length = int.from_bytes(header[:8], "little")
+            if length > _RECORD_LIMIT:  # unpacking it to its end could take hours: GZIP packs zeros 1,000 to 1
+                problem = f"holds a record of {length} bytes, over the {_RECORD_LIMIT} that protobuf reads"
+                break
+            end = _skip(stream, length + FOOTER)
+            if end < length + FOOTER:
+                problem = f"ends inside a record of {length} bytes"
+                break
+            headers.append(header)
+            lengths.append(length)
+            offset += HEADER + length + FOOTER
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        problem = f"the GZIP stream is damaged: {error}"
+    return _checked(headers, lengths, problem, offset)
+
+
+def _skip(stream: gzip.GzipFile, count: int) -> int:
+    done = 0
+    while done < count:
+        block = stream.read(min(count - done, 1 << 20))
+        if not block:
+            break
+        done += len(block)
+    return done
+
+
+def _checked(headers: list[bytes], lengths: list[int], problem: str, offset: int) -> Walk:
+    sizes = np.array(lengths, np.int64)
+    if headers:
+        table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, HEADER)
+        stored = np.ascontiguousarray(table[:, 8:]).view("<u4").reshape(-1)
+        bad = np.flatnonzero(masked_crc32c(table[:, :8]) != stored)
+        if bad.size:
+            first = int(bad[0])
+            ends = np.concatenate([[0], np.cumsum(sizes + HEADER + FOOTER)])
+            return Walk(sizes[:first], "holds no TFRecord header here (CRC differs)", int(ends[first]))
+    return Walk(sizes, problem, offset)

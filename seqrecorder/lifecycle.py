@@ -1,0 +1,287 @@
+"""The life cycle of a record on its way to disk: load, split, encode, release.
+
+A class may define `load(self, **params)`, which fills deferred fields just before encoding, and
+`split(self, **params)`, which yields the chunks of a long record; either may raise `SkipRecord`. Both run here,
+in this process or in a worker, on a shallow copy, so that what `load` read is released once it is encoded.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import csv
+import inspect
+import io
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
+from seqrecorder.records import RecordCodec
+from seqrecorder.values import SparseVector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.fields import Field
+    from seqrecorder.schema import Schema
+
+HOOKS = ("from_csv_row", "load", "split")
+_BLOCK_BYTES = 16 << 20
+_BLOCK_RECORDS = 8192
+
+
+@attrs.frozen(eq=False)
+class Block:
+    """Encoded records.
+
+    Attributes:
+        data: serialized SequenceExamples.
+        lengths: int64 (records, groups).
+        sources: int64, position of the source that each came from.
+        columns: columns of the CSV, or None.
+        rows: a line for the CSV of each record, or None.
+        skipped: positions of sources that a hook left out.
+        done: how many of the sources that were given are through; 0 where the block ends inside of one.
+    """
+
+    data: list[bytes]
+    lengths: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    columns: list[str] | None
+    rows: list[str] | None
+    skipped: list[int]
+    done: int
+
+
+def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = HOOKS) -> None:
+    """Raise `OptionError` for a parameter that no hook of the class takes."""
+    taken: set[str] = set()
+    for name in hooks:
+        names = _parameters(record_class, name)
+        if names is None:
+            return
+        taken |= names
+    for name in params:
+        if name not in taken:
+            raise OptionError(
+                f"params: no hook of {record_class.__name__} ({', '.join(hooks)}) takes {name!r}"
+                f"{did_you_mean(name, taken)}"
+            )
+
+
+def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the parameters that a hook takes."""
+    names = _parameters(record_class, name)
+    return {key: value for key, value in params.items() if names is None or key in names}
+
+
+def _parameters(record_class: type, name: str) -> set[str] | None:
+    """Return the names of the parameters of a hook, None for any name."""
+    hook = getattr(record_class, name, None)
+    if not callable(hook):  # there is none, or a field has that name
+        return set()
+    # The first is the record itself, or the row: nobody's parameter.
+    parameters = list(inspect.signature(hook).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
+
+
+def size_in_memory(record: Any, names: Sequence[str]) -> int:
+    """Return about how many bytes the values of some fields take; 0 for what is no such record."""
+    try:
+        return sum(_size(getattr(record, name)) for name in names)
+    except AttributeError:  # encoding says what is wrong
+        return 0
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return sum(map(len, value.ravel().tolist())) + 8 * value.size
+        return int(value.nbytes)
+    if isinstance(value, (list, tuple)):
+        return sum(map(_size, value))
+    if isinstance(value, SparseVector):
+        return _size(value.indices) + _size(value.values)
+    return len(value) if isinstance(value, (str, bytes)) else 8
+
+
+class LifeCycle:
+    """Takes source records to encoded ones.
+
+    Args:
+        schema: what is written.
+        params: for the hooks.
+        rows: whether a line for the CSV is wanted of each record.
+
+    Attributes:
+        has_hooks: whether the class has `load` or `split`.
+    """
+
+    def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False) -> None:
+        self._schema, self._rows = schema, rows
+        self._codec = RecordCodec(schema)
+        record_class = schema.record_class
+        self._params = {name: hook_params(record_class, name, params) for name in ("load", "split")}
+        self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))
+        self.has_hooks = self._loads or self._splits
+        self._names = [field.name for field in schema.fields]
+        stored = {field.name: field for field in schema.fields}
+        self._columns = [
+            attribute.name
+            for attribute in attrs.fields(record_class)
+            if attribute.name not in stored or _is_scalar(stored[attribute.name])
+        ]
+        self._has_row = callable(getattr(record_class, "to_csv_row", None))
+
+    def encode(self, sources: Sequence[tuple[int, Any]]) -> Iterator[Block]:
+        """Yield blocks of encoded records, in order.
+
+        A source is written with all of its chunks or, where `SkipRecord` comes in the middle, with none.
+
+        Args:
+            sources: pairs of a position and a record, whose hooks have not run.
+
+        Raises:
+            RecordError: a record cannot be encoded, or a hook failed; the position is that of the source.
+        """
+        if not self.has_hooks:
+            if sources:
+                positions = [position for position, _ in sources]
+                yield self._block(positions, [record for _, record in sources], [], len(sources))
+            return
+        positions, records, skipped, size = [], list[Any](), list[int](), 0
+        for done, (position, source) in enumerate(sources, 1):
+            chunks = self._chunks(position, source)
+            if not chunks:
+                skipped.append(position)
+            while chunks:
+                positions.append(position)
+                records.append(chunks.popleft())
+                size += size_in_memory(records[-1], self._names)
+                if size > _BLOCK_BYTES or len(records) == _BLOCK_RECORDS:
+                    yield self._block(positions, records, skipped, 0 if chunks else done)
+                    positions, records, skipped, size = [], [], [], 0
+        if records or skipped:
+            yield self._block(positions, records, skipped, len(sources))
+
+    def finished(self, sources: Iterable[Any]) -> list[Any]:
+        """Return the records that sources become: what would be encoded."""
+        return [record for position, source in enumerate(sources) for record in self._chunks(position, source)]
+
+    def _chunks(self, position: int, source: Any) -> collections.deque[Any]:
+        """Return the records that a source becomes; none where a hook leaves it out."""
+        record = source
+        try:
+            if self._loads:
+                record = copy.copy(record)
+                loaded = self._call("load", position, record)
+                record = record if loaded is None else loaded
+            if not self._splits:
+                return collections.deque([record])
+            chunks = self._call("split", position, record)
+            self._check_chunks(position, chunks)
+            return collections.deque(self._guarded(position, chunks))
+        except SkipRecord:
+            return collections.deque()
+
+    def _check_chunks(self, position: int, chunks: Any) -> None:
+        is_record = isinstance(chunks, self._schema.record_class)
+        if is_record or isinstance(chunks, (str, bytes)) or not hasattr(chunks, "__iter__"):
+            raise RecordError(
+                f"{self._schema.name}.split: expected records (yield them one by one), got {type(chunks).__name__}",
+                position=position,
+            )
+
+    def _call(self, name: str, position: int, record: Any) -> Any:
+        hook = getattr(record, name, None)
+        if hook is None:
+            raise RecordError(
+                f"expected a record of class {self._schema.name}, got {type(record).__name__}",
+                position=position,
+            )
+        try:
+            return hook(**self._params[name])
+        except SkipRecord:
+            raise
+        except Exception as error:
+            raise self._hook_failed(name, position, error) from error
+
+    def _guarded(self, position: int, chunks: Iterable[Any]) -> Iterator[Any]:
+        try:
+            yield from chunks
+        except SkipRecord:
+            raise
+        except Exception as error:
+            raise self._hook_failed("split", position, error) from error
+
+    def _hook_failed(self, name: str, position: int, error: Exception) -> RecordError:
+        return RecordError(
+            f"{self._schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
+            " seqrecorder.SkipRecord in load or split to leave the record out)",
+            position=position,
+        )
+
+    def _block(self, positions: list[int], records: list[Any], skipped: list[int], done: int) -> Block:
+        try:
+            data, lengths = self._codec.encode_with_lengths(records)
+        except RecordError as error:
+            if error.position is not None:
+                error.position = positions[error.position]
+            raise
+        columns, rows = self._lines(records, positions) if self._rows and records else (None, None)
+        return Block(data, lengths, np.array(positions, np.int64), columns, rows, skipped, done)
+
+    # Lines of the CSV ---------------------------------------------------------------------------------------
+
+    def _lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
+        """Return the columns, and for each record its `to_csv_row`, or its scalars and plain fields.
+
+        Raises:
+            RecordError: `to_csv_row` failed, or records have different columns.
+        """
+        columns: list[str] = []
+        lines = []
+        for position, record in zip(positions, records, strict=True):
+            row = self._row(position, record)
+            columns = columns or list(row)
+            check_columns(self._schema.name, columns, list(row), position)
+            text = io.StringIO()
+            values = ["" if value is None else value for value in row.values()]
+            csv.writer(text, lineterminator="").writerow(values)
+            lines.append(text.getvalue())
+        return columns, lines
+
+    def _row(self, position: int, record: Any) -> Mapping[str, Any]:
+        if not self._has_row:
+            return {name: getattr(record, name) for name in self._columns}
+        try:
+            row = record.to_csv_row()
+        except Exception as error:
+            raise self._hook_failed("to_csv_row", position, error) from error
+        if isinstance(row, (list, tuple)) and row:  # without names, columns are numbered
+            row = {f"column_{number}": value for number, value in enumerate(row)}
+        if not isinstance(row, dict) or not row:
+            raise RecordError(
+                f"{self._schema.name}.to_csv_row: expected a dict of columns, or a list, got {row!r}",
+                position=position,
+            )
+        return row
+
+
+def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:
+    """Raise `RecordError` where a record's line of the CSV has other columns than the first one's."""
+    if list(got) != list(expected):
+        raise RecordError(
+            f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
+            position=position,
+        )
+
+
+def _is_scalar(field: Field) -> bool:
+    return not (field.is_list or field.shape or field.sparse is not None)

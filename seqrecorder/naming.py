@@ -1,0 +1,272 @@
+"""Names of files and directories inside a dataset.
+
+Names come from arguments, CSV files and manifests that others wrote, so none is trusted: a name is one plain
+component that every common file system stores as it is, and a path never leaves the dataset's directory.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+from seqrecorder.errors import ManifestError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+MANIFEST = "manifest.json"
+"""What a dataset contains; written last."""
+
+ASSETS = "assets"
+"""The directory of the user's own files."""
+
+EXAMPLES_CSV = "examples.csv"
+"""What went where, one file for each split, when asked for."""
+
+_RECORDS = ".tfrecord"
+_LENGTHS = ".lengths"
+
+_NAME_BYTES = 100  # leaves room for "-g0001-00000-of-00008.tfrecord" within the usual limit of 255
+_COMPONENT_BYTES = 255
+
+# Characters that are drawn as a slash, a backslash or a dot. U+30CE and U+4E3F look alike as well, but are
+# ordinary letters of Japanese and Chinese words.
+_LOOK_ALIKES = frozenset(
+    "\u2044\u2215\u29f8\u2571\u27cb\uff0f\u1735"  # slash
+    "\u2216\u29f5\u29f9\u2572\u27cd\ufe68\uff3c"  # backslash
+    "\u2024\u2025\u2026\ufe52\uff0e"  # dots
+    "\u0337\u0338"  # combining slashes
+)
+_WINDOWS_CHARACTERS = frozenset('<>:"|?*')
+# Windows opens a device under these names, whatever the extension; it takes superscript digits for digits.
+_WINDOWS_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", "conin$", "conout$"]
+    + [f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789¹²³"]
+)
+_SHARD_TAIL = re.compile(r"(?:-g([0-9]{4,}))?-[0-9]{5,}-of-[0-9]{5,}\.(?:tfrecord|lengths)")
+_CSV_TAIL = re.compile(r"(?:-g([0-9]{4,}))?\.csv")
+_INVISIBLE = {"Cc": "control", "Cf": "invisible", "Cs": "surrogate", "Zl": "control", "Zp": "control"}
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` if it is safe as the name of one file or directory on every common file system.
+
+    >>> check_name("fold_0", "split")
+    'fold_0'
+    >>> try:
+    ...     check_name("a/b", "split")
+    ... except OptionError as error:
+    ...     print(str(error).partition(";")[0])
+    split 'a/b': expected a plain file name, got one that has a '/'
+
+    Args:
+        name: what the user, or a file of the user, called it.
+        what: what is named; `"split"` also refuses the names that a dataset needs for itself.
+
+    Returns:
+        The name, unchanged.
+
+    Raises:
+        OptionError: the name is no plain file name.
+    """
+    if not isinstance(name, str):
+        raise OptionError(f"{what} {name!r}: expected a name as str, got {type(name).__name__}; write str(...) of it")
+    problem = _problem(name, _NAME_BYTES)
+    if problem is None and name != name.strip():
+        problem = "one that begins or ends with white space"
+    if problem is None and what == "split" and name.casefold() in (ASSETS, MANIFEST):
+        problem = f"the name of a dataset's own {name.casefold()}"
+    if problem is not None:
+        raise OptionError(
+            f"{what} {name!r}: expected a plain file name, got {problem}; use letters, digits, '_', '-' and inner '.'"
+        )
+    return name
+
+
+def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
+    """Check each name, and that no two are one file where case does not count (macOS, Windows).
+
+    >>> check_names(["train", "eval"], "split")
+    ('train', 'eval')
+
+    Args:
+        names: the names, in any order.
+        what: what is named, as in `check_name`.
+
+    Returns:
+        The names, unchanged.
+
+    Raises:
+        OptionError: a name is no plain file name, or two are alike.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        folded = check_name(name, what).casefold()
+        if folded in seen:
+            raise OptionError(
+                f"{what} {name!r}: expected names that differ by more than case,"
+                f" got {seen[folded]!r} as well; rename one"
+            )
+        seen[folded] = name
+    return tuple(seen.values())
+
+
+def shard_name(split: str, index: int, count: int, generation: int = 0) -> str:
+    """Return the file name of one shard.
+
+    >>> shard_name("train", 0, 8)
+    'train-00000-of-00008.tfrecord'
+    >>> shard_name("train", 0, 2, generation=1)
+    'train-g0001-00000-of-00002.tfrecord'
+
+    Args:
+        split: name of the split.
+        index: number of the shard, from 0.
+        count: how many shards its generation of the split has.
+        generation: 0 for what was written first, then one more for each append or overwrite in place.
+
+    Returns:
+        The name, without its directory.
+
+    Raises:
+        OptionError: the split's name is not safe, or a number is out of range.
+    """
+    check_name(split, "split")
+    if not 0 <= index < count or generation < 0:
+        raise OptionError(
+            f"shard of split {split!r}: expected 0 <= index < count and generation >= 0,"
+            f" got index={index}, count={count}, generation={generation}"
+        )
+    infix = f"-g{generation:04d}" if generation else ""
+    return f"{split}{infix}-{index:05d}-of-{count:05d}{_RECORDS}"
+
+
+def examples_name(generation: int = 0) -> str:
+    """Return the file name of the CSV of what went where.
+
+    >>> examples_name(), examples_name(1)
+    ('examples.csv', 'examples-g0001.csv')
+
+    Args:
+        generation: as for `shard_name`.
+    """
+    return f"examples-g{generation:04d}.csv" if generation else EXAMPLES_CSV
+
+
+def generation_of(split: str, file_name: str) -> int | None:
+    """Return the generation of a file in a split's directory, or None for a name that no dataset gives.
+
+    >>> generation_of("train", "train-g0001-00000-of-00002.lengths")
+    1
+    >>> generation_of("train", "examples.csv"), generation_of("train", "notes.txt")
+    (0, None)
+
+    Args:
+        split: name of the split.
+        file_name: without directories.
+    """
+    for stem, pattern in ((split, _SHARD_TAIL), ("examples", _CSV_TAIL)):
+        match = pattern.fullmatch(file_name, len(stem)) if file_name.startswith(stem) else None
+        if match is not None:
+            return int(match[1] or 0)
+    return None
+
+
+def lengths_name(shard_name: str) -> str:
+    """Return the file name of the lengths beside a shard.
+
+    >>> lengths_name("train-00000-of-00008.tfrecord")
+    'train-00000-of-00008.lengths'
+
+    Args:
+        shard_name: what the function `shard_name` gave, with or without directories before it.
+
+    Returns:
+        The same stem with the ending of the lengths.
+
+    Raises:
+        OptionError: it is not the name of a shard.
+    """
+    stem = shard_name.removesuffix(_RECORDS)
+    if stem == shard_name or not stem:
+        raise OptionError(f"shard {shard_name!r}: expected a name that ends with {_RECORDS!r}")
+    return stem + _LENGTHS
+
+
+def inside(root: Path, relative: str) -> Path:
+    """Return `root / relative`, which is certain to lie inside root.
+
+    >>> from pathlib import Path
+    >>> inside(Path("corpus"), "train/train-00000-of-00001.tfrecord").as_posix()
+    'corpus/train/train-00000-of-00001.tfrecord'
+
+    Args:
+        root: the dataset's directory; its own name and parents are the caller's and are not checked.
+        relative: a path with forward slashes, as manifests have it.
+
+    Returns:
+        The joined path. It need not exist; symbolic links in it that exist stay inside root.
+
+    Raises:
+        ManifestError: the path would leave root, or is not spelled plainly.
+    """
+    problem = _escape(root, relative)
+    if problem is not None:
+        raise ManifestError(
+            f"dataset {str(root)!r}: expected a path inside the dataset, got {relative!r}, {problem};"
+            f" do not trust its {MANIFEST}, and write the dataset again",
+            path=root,
+        )
+    return root / relative
+
+
+def _escape(root: Path, relative: object) -> str | None:
+    if not isinstance(relative, str):
+        return f"a {type(relative).__name__}"
+    for component in relative.split("/"):
+        problem = _problem(component, _COMPONENT_BYTES)
+        if problem is not None:
+            return f"where {component!r} is {problem}"
+    try:
+        if not (root / relative).resolve().is_relative_to(root.resolve()):
+            return "which a symbolic link leads out of it"
+    except (OSError, RuntimeError):  # a loop of symbolic links: RuntimeError up to Python 3.12
+        return "which cannot be resolved"
+    return None
+
+
+def _problem(name: str, limit: int) -> str | None:
+    """Say what keeps a name from being one plain component, in words that follow "got"."""
+    return next(_problems(name, limit), None)
+
+
+def _problems(name: str, limit: int) -> Iterator[str]:
+    # Only the first is ever asked for: what follows may rely on it.
+    if not name:
+        yield "an empty one"
+    yield from filter(None, map(_bad_character, name))
+    if name.startswith("."):
+        yield "one that begins with '.'"
+    if name.endswith((".", " ")):
+        yield "one that ends with '.' or a space"
+    if len(name.encode()) > limit:
+        yield f"one of {len(name.encode())} bytes, where {limit} is the limit"
+    # File systems differ in the form that they keep, so two spellings of one name could be one file or two.
+    if not unicodedata.is_normalized("NFC", name):
+        yield "one that is not in Unicode's composed form (NFC)"
+    # Windows drops spaces before the extension: "con .txt" is a device too.
+    if name.partition(".")[0].rstrip(" ").casefold() in _WINDOWS_DEVICES:
+        yield "one that Windows reserves for a device"
+
+
+def _bad_character(character: str) -> str | None:
+    if character in "/\\":
+        return f"one that has a {character!r}"
+    if character in _WINDOWS_CHARACTERS:
+        return f"one that has a {character!r}, which Windows refuses"
+    if character in _LOOK_ALIKES:
+        return f"one that has a look-alike of a slash or dot, U+{ord(character):04X}"
+    kind = _INVISIBLE.get(unicodedata.category(character))
+    return None if kind is None else f"one that has the {kind} character U+{ord(character):04X}"

@@ -1,0 +1,331 @@
+"""What is to be read: a dataset's split, or bare shards that others wrote; found, checked, and described.
+
+Everything that can be wrong with files is looked for here, before a `tf.data` pipeline hides their names.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
+from seqrecorder.framing import check_compression, detect_compression, walk_frames
+from seqrecorder.layouts import check_layout, detect_layout
+from seqrecorder.manifest import Manifest, read_manifest
+from seqrecorder.naming import MANIFEST
+from seqrecorder.parsing import Parser
+from seqrecorder.schema import Schema
+from seqrecorder.shards import RecordReader, peek, read_lengths
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from seqrecorder.framing import Compression, Walk
+    from seqrecorder.specs import Layout
+
+Check = Literal["manifest", "full", "none"]
+Paths = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+LAYOUTS = ("auto", "steps", "packed", "example")
+
+_PEEKED = 8
+_WINDOW_BYTES = 16 << 20
+_WINDOW_RECORDS = 1024
+
+
+@attrs.frozen
+class ShardFile:
+    """One shard to read.
+
+    Attributes:
+        path: of the shard.
+        lengths_path: of its lengths, None where there are none.
+        records: their number, -1 where it was not counted.
+        bytes: size of the file.
+        start: position of the first record in written order.
+        step: distance of two records in written order.
+    """
+
+    path: Path
+    lengths_path: Path | None
+    records: int
+    bytes: int
+    start: int
+    step: int = 1
+
+
+@attrs.frozen(slots=False)
+class Origin:
+    """What is to be read.
+
+    Attributes:
+        where: what errors call it.
+        schema: the fields to read.
+        layout: how sequences lie in the messages.
+        compression: of the shards.
+        files: the shards, in order.
+        manifest: of the dataset; None for bare shards.
+    """
+
+    where: str
+    schema: Schema
+    layout: Layout
+    compression: Compression
+    files: tuple[ShardFile, ...]
+    manifest: Manifest | None = None
+
+    @property
+    def records(self) -> int:
+        """Number of records, -1 where they were not counted."""
+        counts = [file.records for file in self.files]
+        return -1 if -1 in counts else sum(counts)
+
+    def window(self, wanted: int = _WINDOW_RECORDS) -> int:
+        """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""
+        records = self.records
+        mean = sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
+        return max(1, min(wanted, _WINDOW_BYTES // max(1, mean)))
+
+    def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, tuple[int, int] | None]:
+        """Return the files of one reader of several, and the records that remain to be dealt, if any.
+
+        Whole files are dealt where there are at least as many as readers, else single records.
+        """
+        if shard is None:
+            return self, None
+        index, count = check_shard(shard)
+        if len(self.files) >= count:
+            return attrs.evolve(self, files=self.files[index::count]), None
+        if self.records < 0:
+            raise OptionError(
+                f"shard={shard}: {len(self.files)} files for {count} readers need single records dealt, whose number "
+                "check='none' leaves unknown; leave `check` out"
+            )
+        return self, (index, count)
+
+    def lengths(self, group: str) -> NDArray[np.int64]:
+        """Return the length of every record in an alignment group, file by file.
+
+        They come from the lengths files where there are some, else from parsing every record once.
+        """
+        parts = [self.file_lengths(file, group) for file in self.files]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def file_lengths(self, file: ShardFile, group: str) -> NDArray[np.int64]:
+        """Return the length of every record of one file in an alignment group."""
+        groups = self.manifest.schema.groups if self.manifest is not None else ()
+        if file.lengths_path is not None and group in groups:
+            return read_lengths(file.lengths_path, len(groups), file.records)[:, groups.index(group)]
+        parser = Parser(self.schema, self.layout)
+        parts = [parser.lengths(data, group).numpy() for data in RecordReader(file.path, self.compression, 256)]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def check_shard(shard: Any) -> tuple[int, int]:
+    """Return `(index, count)`, or raise `OptionError`."""
+    ok = (
+        isinstance(shard, Sequence)
+        and len(shard) == len(("index", "count"))
+        and all(isinstance(n, (int, np.integer)) for n in shard)
+    )
+    if not ok or not 0 <= shard[0] < shard[1]:
+        raise OptionError(f"shard: expected (index, count) with 0 <= index < count, got {shard!r}")
+    return int(shard[0]), int(shard[1])
+
+
+def resolve(
+    path: Any,
+    split: str | None,
+    *,
+    schema: object = None,
+    compression: str | None = None,
+    layout: str = "auto",
+    check: Check = "manifest",
+) -> Origin:
+    """Find what is to be read and check that it can be.
+
+    Args:
+        path: a dataset's directory; or a shard, a glob of shards or a list of shards.
+        split: of the dataset; None for its only one.
+        schema: class or schema to read as; needed for bare shards.
+        compression: of bare shards; None looks at their first bytes.
+        layout: of bare shards.
+        check: `manifest` trusts shards whose size is as the manifest says, and walks over the frames of bare ones;
+            `full` walks over all; `none` over none.
+
+    Raises:
+        DatasetNotFoundError: there is nothing there.
+        ShardReadError: a shard is missing, cut, of another size or compression.
+        SchemaMismatchError: the data cannot be read as the schema.
+        OptionError: arguments make no sense.
+    """
+    if check not in ("manifest", "full", "none"):
+        raise OptionError(f"check: expected 'manifest', 'full' or 'none', got {check!r}")
+    if layout not in LAYOUTS:
+        raise OptionError(f"layout: expected one of {', '.join(LAYOUTS)}, got {layout!r}")
+    wanted = check_compression(compression)
+    directory = _dataset_directory(path)
+    if directory is None:
+        if split is not None:
+            raise OptionError(f"bare shards have no splits, got {split!r}; pass the paths alone")
+        return _resolve_bare(path, schema, wanted, layout, check)
+    manifest = read_manifest(directory)
+    if compression is not None and wanted != manifest.compression:
+        raise OptionError(
+            f"{directory}: compression is {manifest.compression!r}, as its manifest says, not {compression!r}"
+        )
+    if layout not in ("auto", "steps"):
+        raise OptionError(f"{directory}: layout is for bare shards; what seqrecorder wrote is 'steps'")
+    return _resolve_dataset(manifest, split, schema, check)
+
+
+def _dataset_directory(path: Any) -> Path | None:
+    if isinstance(path, Sequence) and not isinstance(path, str):
+        return None
+    candidate = Path(path)
+    if candidate.name == MANIFEST:
+        return candidate.parent
+    if candidate.is_dir():
+        return candidate
+    if candidate.exists() or glob.has_magic(str(path)):
+        return None
+    return candidate  # reading its manifest says what is missing
+
+
+def _resolve_dataset(manifest: Manifest, split: str | None, schema: object, check: Check) -> Origin:
+    info = manifest.split(split)
+    where = f"{manifest.path}, split {info.name!r}"
+    wanted = manifest.schema
+    if schema is not None:
+        wanted = Schema.of(schema)
+        wanted.require_readable(manifest.schema, where)
+    files = []
+    for shard in info.shards:
+        path = manifest.shard_path(info.name, shard)
+        lengths_path = path.with_name(shard.lengths_name)
+        files.append(ShardFile(path, lengths_path, shard.records, shard.bytes, shard.start, shard.step))
+        if check != "none":
+            _check_size(path, shard.bytes, manifest.path)
+        if check == "full":
+            _check_walk(path, manifest.compression, shard.records, manifest.path)
+    return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest)
+
+
+def _advice(place: Path | str) -> str:
+    return f"`seqrecorder verify {place}` lists what is damaged"
+
+
+def _check_size(path: Path, size: int, dataset: Path) -> None:
+    try:
+        got = path.stat().st_size
+    except OSError as error:
+        raise ShardReadError(
+            f"{path}: a shard of the dataset is missing ({error.strerror}); {_advice(dataset)}",
+            path=path,
+        ) from None
+    if got != size:
+        raise ShardReadError(
+            f"{path}: expected {size} bytes, as the manifest says, got {got}; {_advice(dataset)}",
+            path=path,
+        )
+
+
+def _check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> int:
+    walk = cached_walk(path, compression)
+    if walk.problem:
+        raise ShardReadError(
+            f"{path}: after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}; {_advice(hint)}",
+            path=path,
+        )
+    if records >= 0 and walk.lengths.size != records:
+        raise ShardReadError(f"{path}: expected {records} records, got {walk.lengths.size}", path=path)
+    return walk.lengths.size
+
+
+def cached_walk(path: Path, compression: Compression) -> Walk:
+    """Return `walk_frames` of a file, remembered while its size and time stay the same."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise ShardReadError(f"{path}: cannot be read: {error.strerror}", path=path) from None
+    return _walk(path, compression, stat.st_size, stat.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4096)
+def _walk(path: Path, compression: Compression, size: int, time: int) -> Walk:
+    del size, time  # they are the cache's key
+    return walk_frames(path, compression)
+
+
+def _resolve_bare(path: Any, schema: object, wanted: Compression, layout: str, check: Check) -> Origin:
+    paths = _expand(path)
+    if schema is None:
+        raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class that says what is in it")
+    compression = _common_compression(paths, wanted)
+    target = Schema.of(schema)
+    start, files = 0, []
+    for shard in paths:
+        records = -1 if check == "none" else _check_walk(shard, compression, -1, shard)
+        files.append(ShardFile(shard, None, records, shard.stat().st_size, start))
+        start += max(records, 0)
+    where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    samples: list[bytes] = []
+    for file in files:
+        samples = peek(file.path, compression, _PEEKED)
+        if samples:
+            break
+    found: Any = layout
+    if samples and layout == "auto":
+        found = detect_layout(samples, target, where)
+    elif samples:
+        check_layout(samples, target, found, where)
+    elif layout == "auto":
+        found = "steps"
+    return Origin(where, target, found, compression, tuple(files))
+
+
+def _expand(path: Any) -> list[Path]:
+    given = list(path) if isinstance(path, Sequence) and not isinstance(path, str) else [path]
+    if not given:
+        raise OptionError("expected paths of shards, got an empty list")
+    paths: list[Path] = []
+    for item in given:
+        one = Path(item)
+        if one.is_file():
+            paths.append(one)
+            continue
+        if one.is_dir():
+            raise OptionError(f"{one} is a directory: in a list, name the shards themselves (or a glob)")
+        found = sorted(map(Path, glob.glob(os.fspath(item), recursive=True)))
+        if not found:
+            raise DatasetNotFoundError(
+                f"there is no file {item}" + (" (as a glob)" if glob.has_magic(str(item)) else ""), path=item
+            )
+        paths += [match for match in found if match.is_file()]
+    return paths
+
+
+def _common_compression(paths: Sequence[Path], wanted: Compression) -> Compression:
+    kinds = {}
+    for path in paths:
+        try:
+            kinds[path] = detect_compression(path)
+        except OSError as error:
+            raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
+    first = kinds[paths[0]] if wanted is None else wanted
+    for path, kind in kinds.items():
+        if kind != first:
+            raise ShardReadError(
+                f"{path}: expected compression {first!r}"
+                + (", as asked for" if wanted is not None else f", as {paths[0]} has")
+                + f", got a file with {kind!r}; "
+                + ("leave `compression` out to have it found" if wanted is not None else "read the two kinds apart"),
+                path=path,
+            )
+    return first

@@ -1,0 +1,269 @@
+"""Reading: a `tf.data.Dataset` of a split, or its records as Python objects."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+from seqrecorder.batching.bucket import Bucket
+from seqrecorder.batching.pack import Pack
+from seqrecorder.batching.pad import Pad
+from seqrecorder.batching.ragged import Ragged
+from seqrecorder.batching.single import Single
+from seqrecorder.batching.unroll import Unroll
+from seqrecorder.batching.window import Window
+from seqrecorder.errors import OptionError, RecordError, ShardReadError
+from seqrecorder.feed import WINDOW, Feed
+from seqrecorder.manifest import Manifest, read_manifest
+from seqrecorder.origin import resolve
+from seqrecorder.outputs import OutputOptions, needed_fields, shaper
+from seqrecorder.parsing import Parser
+from seqrecorder.records import RecordCodec
+from seqrecorder.shards import RecordReader
+from seqrecorder.streams import StreamOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from seqrecorder.feed import Strategy
+    from seqrecorder.origin import Check, Origin, ShardFile
+    from seqrecorder.outputs import Output
+
+
+def info(path: str | os.PathLike[str]) -> Manifest:
+    """Return what a dataset contains.
+
+    Args:
+        path: the dataset's directory.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset.
+        ManifestError: its manifest is damaged, or of a newer format.
+    """
+    return read_manifest(os.fspath(path))
+
+
+def read(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: object = None,
+    batch: Pad | Bucket | Ragged | Window | Unroll | Pack | None = None,
+    shuffle: int = 0,
+    seed: int | None = None,
+    epochs: int | None = 1,
+    fields: Sequence[str] | None = None,
+    inputs: Any = None,
+    targets: Any = None,
+    weights: Any = None,
+    output: Output = "dict",
+    shard: tuple[int, int] | None = None,
+    deterministic: bool = True,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+) -> Any:
+    """Return a split as a `tf.data.Dataset`, unbatched or in batches.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+    >>> for batch in sr.read(corpus, "train", batch=sr.Pad(2)):
+    ...     print(batch["ids"].numpy().tolist(), batch["sequence_length"].numpy().tolist())
+    [[1, 2, 3], [4, 0, 0]] [3, 1]
+
+    Args:
+        path: a dataset's directory; or bare shards (a path, a glob or a list), with `schema`.
+        split: name of the split; may be left out where there is only one.
+        schema: the record class to read as; needed for bare shards only. A dataset's own schema is the default.
+        batch: `Pad(...)`, `Bucket(...)`, `Ragged(...)`, `Window(...)`, `Unroll(...)`, `Pack(...)`, or None for single
+            records.
+        shuffle: how many records are permuted at a time; 0 keeps the order of the files. Up to 16 files, in random
+            order, are mixed; within a window of that many records every order is equally likely, between windows
+            nothing mixes.
+        seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
+        epochs: how often all records come; None is for ever.
+        fields: names of the fields to parse; all by default.
+        inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
+            a name.
+        targets: likewise; elements are then `(inputs, targets, sample_weight)`. Beside fields there are
+            `sequence_length` and, if asked for, the mask.
+        weights: name of the sample weights. By default batches get them from the lengths, 1.0 for real steps and 0.0
+            for padding, where a target has steps; False leaves them out. Keras averages a loss over padding too unless
+            the loss is given `reduction="mean_with_sample_weight"`.
+        output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
+            carry besides the fields comes after them.
+        shard: `(index, count)` for one of several readers: whole files where there are enough, else single records,
+            before shuffling and batching; together they read every record exactly once.
+        deterministic: whether the order is the same each time; False may be faster.
+        compression: of bare shards; found by itself.
+        layout: of bare shards: one feature per step (`steps`), a sequence in one feature of its list (`packed`), a flat
+            `tf.train.Example` (`example`), or `auto`.
+        check: what is looked at first: `manifest` (sizes; the frames of bare shards), `full` (all frames), or `none`.
+
+    Returns:
+        A `tf.data.Dataset` with its cardinality set where it is known. It has no Python function inside, so it can be
+        saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset, split or file of that name.
+        SchemaMismatchError: the data cannot be read as `schema`; each field that disagrees is named.
+        ShardReadError: a shard is missing, cut, or of another compression.
+        OptionError: options make no sense.
+    """
+    import tensorflow as tf
+
+    if batch is not None and not isinstance(batch, (Pad, Bucket, Ragged, Unroll, Window, Pack)):
+        raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
+    strategy: Strategy = batch or Single()
+    _check_counts(shuffle, epochs)
+    origin = resolve(path, split, schema=schema, compression=compression, layout=layout, check=check)
+    origin, deal = origin.take_shard(shard)
+    options = OutputOptions(
+        output, inputs, targets, weights, strategy.length_name, strategy.mask_name, batched=batch is not None
+    )
+    parsed = needed_fields(origin.schema, options, fields)
+    feed = Feed(
+        origin,
+        Parser(parsed, origin.layout),
+        shaper(origin.schema, parsed, options),
+        StreamOptions(WINDOW, shuffle, seed, epochs, None, deal),
+    )
+    # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
+    dataset, count = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
+    settings = tf.data.Options()
+    settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
+    settings.deterministic = deterministic
+    # The one external state is that of assertions, and there is nothing in it to save.
+    settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    return _with_cardinality(dataset.prefetch(2).with_options(settings), count, epochs)
+
+
+def _check_counts(shuffle: Any, epochs: Any) -> None:
+    for name, value, least in (("shuffle", shuffle, 0), ("epochs", epochs, 1)):
+        if value is None and name == "epochs":
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
+
+
+def _with_cardinality(dataset: Any, count: int, epochs: int | None) -> Any:
+    import tensorflow as tf
+
+    if epochs is None:
+        return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+    if count < 0:
+        return dataset
+    return dataset.apply(tf.data.experimental.assert_cardinality(count * epochs))
+
+
+def read_records(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: object = None,
+    fields: Sequence[str] | None = None,
+    shard: tuple[int, int] | None = None,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+) -> Iterator[Any]:
+    """Yield the records of a split as objects, in the order in which they were written.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+    >>> [record.ids.tolist() for record in sr.read_records(corpus)]
+    [[1, 2, 3], [4]]
+
+    The arrays of about a thousand records share one buffer: copy what you keep of a few.
+
+    Args:
+        path: as for `read`, like all that follows.
+        split: see `read`.
+        schema: see `read`.
+        fields: names of the fields to decode; records are then of a class with those fields alone.
+        shard: see `read`.
+        compression: see `read`.
+        layout: see `read`.
+        check: see `read`.
+
+    Returns:
+        An iterator over records of `schema`, or of a class rebuilt from the manifest where none is given.
+
+    Raises:
+        DatasetNotFoundError: see `read`; raised at once, like the errors on files and options.
+        RecordError: while iterating: a record cannot be decoded.
+        ShardReadError: while iterating: a shard is damaged.
+    """
+    origin = resolve(path, split, schema=schema, compression=compression, layout=layout, check=check)
+    origin, deal = origin.take_shard(shard)
+    if isinstance(fields, str):
+        raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")
+    chosen = origin.schema if fields is None else origin.schema.select(fields)
+    codec = RecordCodec(chosen, origin.layout)
+    return _records(origin, codec, deal)
+
+
+def _records(origin: Origin, codec: RecordCodec, deal: tuple[int, int] | None) -> Iterator[Any]:
+    position = 0
+    for files in _in_written_order(origin.files):
+        for data in _windows(origin, files):
+            chosen = data
+            if deal is not None:
+                index, count = deal
+                chosen = data[(index - position) % count :: count]
+            try:
+                yield from codec.decode_batch(chosen)
+            except RecordError as error:
+                raise RecordError(
+                    f"{origin.where}: {error.message}",
+                    position=error.position,
+                    key=error.key,
+                    problems=error.problems,
+                ) from error
+            position += len(data)
+
+
+def _in_written_order(files: Sequence[ShardFile]) -> list[list[ShardFile]]:
+    """Return the files in groups: each is a file of its own, or files among which records were dealt in turn."""
+    groups: list[list[ShardFile]] = []
+    for file in files:
+        first = groups[-1][0] if groups else None
+        if first and file.step == first.step > 1 and 0 < file.start - first.start < file.step:
+            groups[-1].append(file)
+        else:
+            groups.append([file])
+    return groups
+
+
+def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[list[bytes]]:
+    window = origin.window()
+    if len(files) == 1:
+        yield from _counted(files[0], origin, window)
+        return
+    readers = [_counted(file, origin, max(1, window // len(files))) for file in files]
+    while True:
+        parts = [next(reader, []) for reader in readers]
+        if not any(parts):
+            return
+        longest = max(map(len, parts))
+        yield [part[i] for i in range(longest) for part in parts if i < len(part)]
+
+
+def _counted(file: ShardFile, origin: Origin, window: int) -> Iterator[list[bytes]]:
+    done = 0
+    for data in RecordReader(file.path, origin.compression, window):
+        done += len(data)
+        yield data
+    if file.records not in (-1, done):
+        raise ShardReadError(
+            f"{file.path}: expected {file.records} records, got {done}; `seqrecorder verify` says what is damaged",
+            path=file.path,
+        )

@@ -1,0 +1,260 @@
+"""Records to bytes and back: the codec behind `Schema.encode`, `decode`, `parse` and their batch forms.
+
+Encoding is numpy from end to end. Decoding goes through TensorFlow's own parser, so that what Python reads and what a
+graph reads cannot differ, and hostile bytes meet one parser only.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.columns import Column, gather, group_lengths, scatter
+from seqrecorder.declarations import METADATA_KEY
+from seqrecorder.errors import FieldProblem, RecordError, SchemaError, first_line
+from seqrecorder.layouts import describe_message, has_feature, message_of
+from seqrecorder.parsing import Parser
+from seqrecorder.schema import Schema
+from seqrecorder.tensors import encode_images, encode_tensors
+from seqrecorder.values import Mismatch
+from seqrecorder.wire import Leaf, serialize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.fields import Field
+    from seqrecorder.specs import Layout
+
+
+class RecordCodec:
+    """Encodes and decodes the records of one schema.
+
+    Args:
+        schema: the fields.
+        layout: how sequences lie in serialized records; what this library writes is `steps`.
+    """
+
+    def __init__(self, schema: Schema, layout: Layout = "steps") -> None:
+        self.schema = schema
+        self.parser = Parser(schema, layout)
+
+    def context_features(self) -> dict[str, Any]:
+        """Return the wire spec of the context."""
+        return self.parser.specs.public()[0]
+
+    def sequence_features(self) -> dict[str, Any]:
+        """Return the wire spec of the feature lists."""
+        return self.parser.specs.public()[1]
+
+    def parse(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of one record."""
+        return _without_autograph(self.parser.parse, serialized)
+
+    def parse_batch(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of a padded batch."""
+        return _without_autograph(self.parser.parse_batch, serialized)
+
+    def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
+        """Return one serialized SequenceExample per record."""
+        return self.encode_with_lengths(records)[0]
+
+    def encode_with_lengths(self, records: Sequence[Any]) -> tuple[list[bytes], NDArray[np.int64]]:
+        """Return serialized records and their lengths, int64 of shape `(records, groups)`."""
+        columns = gather(self.schema, records)
+        leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], len(records))]
+        try:
+            data = serialize(leaves, len(records))
+        except RecordError as error:
+            if self.schema.key_field is not None and error.position is not None:
+                error.key = getattr(records[error.position], self.schema.key_field.name)
+            raise
+        return data, group_lengths(self.schema, columns, len(records))
+
+    def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
+        """Return one record per serialized SequenceExample."""
+        if not len(data):
+            return []
+        build, names = self.schema.record_class, self._arguments
+        values = self._decode_values(list(data))
+        return [build(**dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
+
+    @functools.cached_property
+    def _arguments(self) -> list[str]:
+        attributes = attrs.fields(self.schema.record_class)
+        for attribute in attributes:
+            if METADATA_KEY not in attribute.metadata and attribute.init and attribute.default is attrs.NOTHING:
+                raise SchemaError(
+                    f"{self.schema.name}.{attribute.name} is kept off disk and has no default, so that no record can "
+                    "be decoded: give it a default, or declare it with seqrecorder.context or feature_list"
+                )
+        aliases = {attribute.name: attribute.alias for attribute in attributes}
+        return [aliases[field.name] or field.name for field in self.schema.fields]
+
+    def _decode_values(self, data: list[bytes]) -> list[list[Any]]:
+        """Return the values of each field; an error names the first record that cannot be decoded."""
+        import tensorflow as tf
+
+        try:
+            for item in data:
+                if not isinstance(item, bytes):
+                    raise RecordError(f"cannot be decoded: expected bytes, got {type(item).__name__}")
+            with tf.device("CPU:0"):
+                tensors = self.parser.parse_columns(tf.constant(data, tf.string))
+            columns = self._resolve(tensors, data)
+            return [scatter(field, columns[field.name], len(data)) for field in self.schema.fields]
+        except (tf.errors.OpError, RecordError, Mismatch) as error:
+            for position, item in enumerate(data if len(data) > 1 else ()):
+                try:
+                    self._decode_values([item])
+                except RecordError as found:
+                    raise RecordError(found.message, position=position, problems=found.problems) from None
+            if isinstance(error, RecordError):
+                raise
+            said = "TensorFlow says: " + first_line(error) if isinstance(error, tf.errors.OpError) else str(error)
+            raise RecordError(f"cannot be decoded as {self.schema.name}: {describe_message(data[0])}; {said}") from None
+
+    def _resolve(self, tensors: dict[str, Column], data: list[bytes]) -> dict[str, Column]:
+        """Return the columns in numpy, with absent told from empty; every field that is missing is reported."""
+        message = functools.cache(lambda position: message_of(data[position]))
+        columns, missing = {}, []
+        for field in self.schema.fields:
+            column, absent = self._resolve_absent(field, _to_numpy(field, tensors[field.name]), message)
+            columns[field.name] = column
+            if absent:
+                expected = f"the {field.kind} {field.feature!r}, or a default in the class"
+                missing.append(FieldProblem(field.name, (), expected, "nothing"))
+        if missing:
+            raise RecordError(f"cannot be decoded as {self.schema.name}: {describe_message(data[0])}", problems=missing)
+        return columns
+
+    def _resolve_absent(self, field: Field, column: Column, message: Callable[[int], Any]) -> tuple[Column, bool]:
+        """Tell absent from empty where a record has no values for a field, which TensorFlow's parser cannot.
+
+        Args:
+            field: the field.
+            column: its values, as the parser gives them.
+            message: gives the message at a position.
+
+        Returns:
+            The column, and whether a record lacks the field where none may.
+        """
+        if not field.is_list and not field.is_ragged and field.sparse is None:
+            lost = column.present is not None and not field.optional
+            return column, lost
+        sizes = column.sizes
+        doubtful = sizes == 0 if column.stated is None else (sizes == 0) & (column.stated < 0)
+        if not doubtful.any():
+            return column, False
+        present = np.ones(sizes.size, bool) if column.stated is None else (sizes > 0) | (column.stated > 0)
+        for position in np.flatnonzero(doubtful).tolist():
+            present[position] = has_feature(message(position), field, self.parser.layout)
+        kept = sizes[present]
+        steps, counts = (kept, column.counts) if field.is_list else (None, kept)
+        return attrs.evolve(column, steps=steps, counts=counts, present=present), not (present.all() or field.may_lack)
+
+
+Schema.codec_factory = RecordCodec
+
+
+def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:
+    """Return the wire features of a field over `size` records."""
+    leaves = _sparse_leaves(field, column) if field.sparse is not None else [_leaf(field, column)]
+    if field.presence:
+        known = np.ones(size, np.int64) if column.present is None else column.present.astype(np.int64)
+        leaves.append(Leaf(field.presence, "int64", "context", known))
+    return leaves
+
+
+def _leaf(field: Field, column: Column) -> Leaf:
+    name, place = field.feature, _place(field)
+    steps, present = column.steps, column.present
+    if field.storage in ("png", "jpeg"):
+        return Leaf(name, "bytes", place, encode_images(column.values, field.storage), 1, steps, present)
+    if field.storage == "tensor":
+        return Leaf(name, "bytes", place, encode_tensors(field, column), 1, steps, present)
+    if field.buffered:
+        return Leaf(name, "bytes", place, _buffers(field, column), 1, steps, present)
+    counts: Any = field.count if column.counts is None else column.counts * field.count
+    if place == "packed":
+        counts = steps * field.count
+    return Leaf(name, field.element.wire, place, _wire_values(field, column.values), counts, steps, present)
+
+
+def _place(field: Field) -> Any:
+    if not field.is_list:
+        return "context"
+    return "packed" if field.packed else "steps"
+
+
+def _wire_values(field: Field, values: NDArray[Any]) -> Any:
+    if field.element.name == "str":
+        texts: list[str] = values.ravel().tolist()
+        encoded = {text: text.encode() for text in set(texts)}
+        return list(map(encoded.__getitem__, texts))
+    if field.element.name == "bytes":
+        return values.ravel().tolist()
+    return field.element.to_wire(values).reshape(-1)
+
+
+def _buffers(field: Field, column: Column) -> Any:
+    """Return one little-endian buffer per record or step: a matrix where all are equally long, else a list."""
+    values = np.ascontiguousarray(column.values)
+    bytes_ = values.reshape(-1).view(np.uint8)
+    width = field.element.itemsize * field.count
+    counts = column.steps if field.packed else column.counts
+    if counts is None:
+        return bytes_.reshape(-1, width)
+    data, ends = bytes_.tobytes(), np.cumsum(counts * width).tolist()
+    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _sparse_leaves(field: Field, column: Column) -> list[Leaf]:
+    indices_name, values_name = f"{field.feature}/indices", f"{field.feature}/values"
+    place, steps, present = _place(field), column.steps, column.present
+    indices = Leaf(indices_name, "int64", place, column.indices, column.counts, steps, present)
+    if field.buffered:
+        return [indices, Leaf(values_name, "bytes", place, _buffers(field, column), 1, steps, present)]
+    values = _wire_values(field, column.values)
+    return [indices, Leaf(values_name, field.element.wire, place, values, column.counts, steps, present)]
+
+
+def _to_numpy(field: Field, column: Column) -> Column:
+    def array(tensor: Any) -> Any:
+        return None if tensor is None else tensor.numpy()
+
+    values = array(column.values)
+    element = field.element
+    if element.name == "str":
+        values = _texts(field, values)
+    elif element.is_time:
+        values = values.view(element.numpy)
+    present = array(column.present)
+    if present is not None and present.all():
+        present = None
+    steps, counts, indices = array(column.steps), array(column.counts), array(column.indices)
+    return Column(values, steps, counts, indices, present, array(column.stated))
+
+
+def _texts(field: Field, values: NDArray[Any]) -> NDArray[Any]:
+    decoded = np.empty(values.shape, object)
+    try:
+        decoded.reshape(-1)[:] = list(map(bytes.decode, values.ravel().tolist()))
+    except UnicodeDecodeError as error:
+        raise RecordError(
+            "cannot be decoded",
+            problems=[FieldProblem(field.name, (), "UTF-8 (declare bytes for other text)", str(error))],
+        ) from None
+    return decoded
+
+
+def _without_autograph(parse: Callable[[Any], dict[str, Any]], serialized: Any) -> dict[str, Any]:
+    """Call a function that has no control flow on tensors; tracing it is faster so."""
+    import tensorflow as tf
+
+    tensors: dict[str, Any] = tf.autograph.experimental.do_not_convert(parse)(serialized)
+    return tensors

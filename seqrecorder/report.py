@@ -1,0 +1,422 @@
+"""What the command line prints: text for people, and JSON for programs.
+
+Whatever comes from files may be hostile: control characters of terminals are escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.manifest import FORMAT_VERSION
+from seqrecorder.values import SparseVector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from seqrecorder.checks import Report
+    from seqrecorder.demo import DemoReport
+    from seqrecorder.fields import Field
+    from seqrecorder.inspection import Head, Range, ShardDescription
+    from seqrecorder.manifest import Manifest
+
+WIDTH = 80
+"""Columns that the text is meant for."""
+
+_METADATA_LINES = 24
+_PROBLEMS = 50
+_DEFAULT_WIDTH = 24
+_LEAST_WIDTH = 8
+
+
+def printable(text: object) -> str:
+    r"""Return text in which characters that a terminal would act upon are escaped.
+
+    >>> print(printable("a\x1b[2J"))
+    a\x1b[2J
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
+
+
+# JSON -----------------------------------------------------------------------------------------------------
+
+
+def to_json(value: Any) -> str:
+    """Return one JSON document, in ASCII: NaN and infinities are text, bytes are `{"base64": ...}`."""
+    text = json.dumps(_plain(value), indent=1, allow_nan=False)
+    return text.replace("\x7f", "\\u007f")  # the one control character that JSON leaves as it is
+
+
+def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value] if value.ndim else _plain(value[()])
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
+    if isinstance(value, np.generic):
+        # Narrow floats have no item() of their own; float32 is exact in Python's.
+        value = (
+            complex(value) if value.dtype.kind == "c" else value.item() if value.dtype.kind in "biu" else float(value)
+        )
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, complex):
+        return [_plain(value.real), _plain(value.imag)]
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, SparseVector):
+        return {"indices": _plain(value.indices), "values": _plain(value.values), "size": value.size}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    return {name: _plain(getattr(value, name)) for name in attrs.fields_dict(type(value))}
+
+
+def manifest_summary(manifest: Manifest) -> dict[str, Any]:
+    """Return what `info --json` gives of a dataset."""
+    return {
+        "path": manifest.path,
+        "format": "seqrecorder",
+        "format_version": FORMAT_VERSION,
+        "compression": manifest.compression,
+        "generation": manifest.generation,
+        "fingerprint": manifest.fingerprint,
+        "schema": manifest.schema.to_dict(),
+        "records": manifest.records,
+        "steps": manifest.steps,
+        "bytes": manifest.bytes,
+        "skipped": manifest.skipped,
+        "splits": {
+            name: {
+                "records": split.records,
+                "steps": split.steps,
+                "bytes": split.bytes,
+                "shards": len(split.shards),
+                "lengths": _lengths([shard.histogram for shard in split.shards]),
+            }
+            for name, split in manifest.splits.items()
+        },
+        "metadata": manifest.metadata,
+        "assets": dict(manifest.asset_digests),
+    }
+
+
+def shard_summary(shard: ShardDescription) -> dict[str, Any]:
+    """Return what `info --json` gives of a bare shard."""
+    return {**_plain(shard), "draft": shard.draft()}
+
+
+def verification_summary(report: Report) -> dict[str, Any]:
+    """Return what `verify --json` gives."""
+    return {"ok": report.ok, **_plain(report)}
+
+
+def _lengths(histograms: Sequence[Sequence[tuple[int, int]]]) -> dict[str, int] | None:
+    """Return least, median and largest length; None where there is no record."""
+    bins = sorted((length, records) for histogram in histograms for length, records in histogram if records)
+    if not bins:
+        return None
+    ends = list(itertools.accumulate(records for _, records in bins))
+    median = next(length for (length, _), end in zip(bins, ends, strict=True) if 2 * end >= ends[-1])
+    return {"min": bins[0][0], "median": median, "max": bins[-1][0]}
+
+
+# Text -----------------------------------------------------------------------------------------------------
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """Return what `info` prints of a dataset."""
+    packed = manifest.compression or "no compression"
+    facts = [f"seqrecorder dataset, format {FORMAT_VERSION}", packed, f"generation {manifest.generation}"]
+    if manifest.skipped:
+        facts.append(f"{manifest.skipped:,} source records skipped")
+    schema = manifest.schema
+    parts = [
+        f"{printable(manifest.path)}\n{', '.join(facts)}",
+        f"{printable(schema.name)} (schema {manifest.fingerprint[:12]})\n"
+        + _table(
+            ("field", "kind", "dtype", "shape", "storage", "options"),
+            [(f.name, f.kind, f.element.name, _shape(f), _storage(f), _options(f)) for f in schema.fields],
+        ),
+        _splits(manifest),
+    ]
+    if manifest.metadata is not None:
+        lines = json.dumps(manifest.metadata, indent=2, ensure_ascii=False).split("\n")
+        shown = [_cut(printable(line), WIDTH - 2) for line in lines[:_METADATA_LINES]]
+        if len(lines) > _METADATA_LINES:
+            shown.append(f"... {len(lines) - _METADATA_LINES:,} more lines; --json gives all")
+        parts.append("metadata\n" + _indented(shown))
+    if manifest.assets:
+        rows = [(name, _size(path)) for name, path in manifest.assets.items()]
+        parts.append(_table(("asset", "size"), rows, right="size"))
+    return "\n\n".join(parts)
+
+
+def _splits(manifest: Manifest) -> str:
+    rows = []
+    for name, split in manifest.splits.items():
+        lengths = _lengths([shard.histogram for shard in split.shards])
+        cells = [f"{lengths[key]:,}" for key in ("min", "median", "max")] if lengths else ["-", "-", "-"]
+        rows.append(
+            (
+                name,
+                f"{split.records:,}",
+                f"{split.steps:,}",
+                _bytes(split.bytes),
+                f"{len(split.shards):,}",
+                *cells,
+            )
+        )
+    if len(rows) > 1:
+        shards = sum(len(split.shards) for split in manifest.splits.values())
+        lengths = _lengths([shard.histogram for split in manifest.splits.values() for shard in split.shards])
+        cells = [f"{lengths[key]:,}" for key in ("min", "median", "max")] if lengths else ["-", "-", "-"]
+        rows.append(
+            (
+                "all",
+                f"{manifest.records:,}",
+                f"{manifest.steps:,}",
+                _bytes(manifest.bytes),
+                f"{shards:,}",
+                *cells,
+            )
+        )
+    header = ("split", "records", "steps", "size", "shards", "shortest", "median", "longest")
+    return _table(header, rows, right=header[1:])
+
+
+def _shape(field: Field) -> str:
+    if field.sparse is not None:
+        sizes = [str(field.sparse)]
+    else:
+        sizes = ["n" if size is None else str(size) for size in field.shape]
+    if field.is_list:
+        sizes.insert(0, "T")
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})" if sizes else "scalar"
+
+
+def _storage(field: Field) -> str:
+    return "sparse" if field.sparse is not None else field.storage
+
+
+def _options(field: Field) -> str:
+    options = [name for name in ("key", "chunk", "optional", "deferred", "dense") if getattr(field, name)]
+    if field.default is not attrs.NOTHING:
+        value = field.default
+        text = str(value.item()) if isinstance(value, np.generic) and value.dtype.kind != "V" else repr(value)
+        options.append(f"default={_cut(printable(' '.join(text.split())), _DEFAULT_WIDTH)}")
+    if field.is_list and field.align != "default":
+        options.append(f"align={field.align}")
+    if field.feature != field.name:
+        options.append(f"name={_cut(repr(field.feature), _DEFAULT_WIDTH)}")
+    return ", ".join(options)
+
+
+def shard_text(shard: ShardDescription) -> str:
+    """Return what `info` prints of a bare shard."""
+    facts = [shard.compression or "no compression", _number(shard.records, "record"), _bytes(shard.bytes)]
+    about = f"TFRecord file without a manifest, {', '.join(facts)}"
+    parts = [f"{printable(shard.path)}\n{about}\nmessage type: {printable(shard.message)}"]
+    if shard.problem:
+        parts.append(f"damaged: {printable(shard.problem)}")
+    if shard.features:
+        rows = [
+            (
+                feature.name,
+                feature.kind,
+                feature.dtype or "(no value)",
+                _count(feature.steps),
+                _count(feature.values) + (" per step" if feature.steps and feature.values else ""),
+                "all" if feature.present == shard.peeked else f"{feature.present:,} of {shard.peeked:,}",
+            )
+            for feature in shard.features
+        ]
+        looked = "all" if shard.peeked == shard.records else f"the first {shard.peeked:,}"
+        parts += [
+            f"features of {looked} records\n"
+            + _table(("feature", "kind", "dtype", "steps", "values", "present"), rows),
+            "a class to begin with, for `sr.read(path, schema=Record)`:\n" + _indented(shard.draft().split("\n")),
+        ]
+    return "\n\n".join(parts)
+
+
+def _count(counts: Range | None) -> str:
+    return "-" if counts is None else str(counts)
+
+
+def head_text(head: Head) -> str:
+    """Return what `head` prints."""
+    if not head.records:
+        return f"{printable(head.where)}: no records"
+    of = "" if head.total is None else f" of {head.total:,}"
+    blocks = [f"{printable(head.where)}, the first {len(head.records):,}{of} records"]
+    for position, record in enumerate(head.records):
+        rows = [(printable(name), value) for name, value in record.items()]
+        width = max((_columns(name) for name, _ in rows), default=0)
+        lines = [f"{_padded(name, width)}  {_value(value, WIDTH - width - 4)}" for name, value in rows]
+        blocks.append(f"record {position}\n{_indented(lines)}")
+    return "\n\n".join(blocks)
+
+
+def _value(value: Any, width: int) -> str:
+    """Return a value in one line: an array by its dtype, its shape and its first elements."""
+    if isinstance(value, SparseVector):
+        about = f"sparse {_dtype(value.values)} ({value.size},)  "
+        pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))
+        return about + _listed("{", pairs, "}", width - len(about))
+    if isinstance(value, list):
+        about = f"{_number(len(value), 'step')} of {_dtype(value[0])}  " if value else ""
+        steps = (_listed("[", map(_item, np.ravel(_dense(step))), "]", width - len(about)) for step in value)
+        return about + _listed("[", steps, "]", width - len(about))
+    if isinstance(value, np.ndarray) and value.ndim:
+        about = f"{_dtype(value)} {value.shape}  "
+        return about + _listed("[", map(_item, value.flat), "]", width - len(about))
+    return _cut(_item(value), width)
+
+
+def _dense(value: Any) -> Any:
+    return value.to_dense() if isinstance(value, SparseVector) else value
+
+
+def _dtype(value: Any) -> str:
+    array = value.values if isinstance(value, SparseVector) else np.asarray(value)
+    if array.dtype != object:
+        return str(array.dtype)
+    return type(array.flat[0]).__name__ if array.size else "text"
+
+
+def _item(value: Any) -> str:
+    """Return one element; `repr` escapes whatever is not printable."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
+    if isinstance(value, (str, bytes)) or value is None:
+        return repr(value)
+    return f"{value:g}" if isinstance(value, (float, np.floating)) else printable(value)
+
+
+def _listed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
+    """Return as many items as fit between two brackets, and dots for the rest."""
+    room = width - len(opening) - len(closing)
+    shown: list[str] = []
+    for item in items:
+        shown.append(item)
+        if _columns(", ".join(shown)) <= room:
+            continue
+        while len(shown) > 1 and _columns(", ".join([*shown, "..."])) > room:
+            shown.pop()
+        # The first item is shown at least in part.
+        shown = [*shown, "..."] if _columns(shown[0]) <= room else [_cut(shown[0], max(room, _LEAST_WIDTH))]
+        break
+    return opening + ", ".join(shown) + closing
+
+
+def verification_text(report: Report) -> str:
+    """Return what `verify` prints."""
+    about = f"{_number(report.shards, 'shard')}, {_number(report.records, 'record')}, {_bytes(report.bytes)}"
+    if report.ok:
+        what = "sizes and manifest" if report.mode == "quick" else "every byte and every record"
+        return f"{printable(report.path)}: ok ({about}; checked {what})"
+    lines = [printable(problem) for problem in report.problems[:_PROBLEMS]]
+    if len(report.problems) > _PROBLEMS:
+        lines.append(f"... and {len(report.problems) - _PROBLEMS:,} more; --json gives all")
+    found = _number(len(report.problems), "problem")
+    return f"{printable(report.path)}: {found} ({about})\n{_indented(lines)}"
+
+
+def demo_text(report: DemoReport) -> str:
+    """Return what `demo` prints at its end."""
+    splits = ", ".join(f"{records:,} {name}" for name, records in report.splits.items())
+    write = report.write_seconds, report.write_records_per_second, report.write_megabytes_per_second
+    read = report.read_seconds, report.read_records_per_second, report.read_megabytes_per_second
+    buckets, unsorted = f"{report.bucket_efficiency:.0%}", f"{report.pad_efficiency:.0%}"
+    majority, unknown = f"{report.majority_accuracy:.1%}", f"{report.unknown_majority_accuracy:.1%}"
+    rows = [
+        ("dataset", f"{report.records:,} functions of {report.modules:,} modules, {report.steps:,} tokens"),
+        ("", f"{_bytes(report.bytes)}; {splits}"),
+        ("scan", f"{report.scan_seconds:.1f} s to find and tokenize them"),
+        ("write", _speed(*write)),
+        ("read", f"{_speed(*read)}, in batches"),
+        ("padding", f"{buckets} of the steps are real in buckets, {unsorted} unsorted"),
+        ("train", f"{report.training_seconds:.1f} s, {report.training_steps:,} batches"),
+        ("accuracy", f"{report.accuracy:.1%} on the eval split (commonest kind: {majority})"),
+        ("", f"{report.unknown_accuracy:.1%} where the word is not known (commonest kind: {unknown})"),
+        ("in all", f"{report.seconds:.0f} s"),
+    ]
+    lines = [f"{label:<9} {text}" for label, text in rows]
+    if report.path is not None:
+        lines += ["", f"look at it: seqrecorder info {printable(report.path)}"]
+    return "\n".join(lines)
+
+
+def _speed(seconds: float, records: float, megabytes: float) -> str:
+    return f"{seconds:.1f} s, {records:,.0f} records/s, {megabytes:.1f} MB/s"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> str:
+    """Return aligned columns; those named in `right` end together, the others begin together."""
+    right = (right,) if isinstance(right, str) else right
+    cells = [[printable(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(map(_columns, column)) for column in zip(*cells, strict=True)]
+    ends = [name in right for name in header]
+    lines = [
+        "  ".join(_padded(cell, width, end=end) for cell, width, end in zip(row, widths, ends, strict=True)).rstrip()
+        for row in cells
+    ]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return _indented(lines)
+
+
+def _columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _padded(text: str, width: int, *, end: bool = False) -> str:
+    space = " " * (width - _columns(text))
+    return space + text if end else text + space
+
+
+def _cut(text: str, width: int) -> str:
+    if _columns(text) <= width:
+        return text
+    while text and _columns(text) > width - len("..."):
+        # Wide characters take two columns, so half of what is too much can go at once.
+        text = text[: -max(1, (_columns(text) - width) // 2)]
+    return text + "..."
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in lines)
+
+
+def _size(path: Path) -> str:
+    try:
+        return _bytes(path.stat().st_size)
+    except OSError:
+        return "missing"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _bytes(size: int) -> str:
+    units = ["B", "kB", "MB", "GB", "TB", "PB"]
+    value = float(size)
+    while round(value) >= 1000 and len(units) > 1:  # noqa: PLR2004 - SI units
+        value /= 1000
+        units.pop(0)
+    return f"{value:.0f} {units[0]}" if units[0] == "B" or value >= 99.95 else f"{value:.1f} {units[0]}"  # noqa: PLR2004 - three digits

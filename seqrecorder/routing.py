@@ -1,0 +1,222 @@
+"""Which split a record goes to, and whether its key was seen before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import DuplicateKeyError, OptionError, RecordError
+from seqrecorder.manifest import BY_FUNCTION, Splitting
+from seqrecorder.naming import check_name
+from seqrecorder.records import RecordCodec
+from seqrecorder.shards import RecordReader
+from seqrecorder.splits import KeyRegistry, Ratios, key_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from seqrecorder.manifest import Manifest
+    from seqrecorder.schema import Schema
+
+DEFAULT_SPLIT = "train"
+
+Source = tuple[int, Any, "str | None"]
+"""A record with its position, and the split that it was given, if any."""
+
+
+class Router:
+    """Gives records their splits.
+
+    Args:
+        schema: what the records are.
+        splits: a share for each split; or the name of an attribute, or a function of the record, that gives the split's
+            name; or None for one split.
+        split_by: the name of an attribute, or a function of the record, that gives the key to hash; None takes the key
+            field, else the position.
+        seed: of the hash.
+        old: the dataset that is appended to, whose records stay where they are, and whose rules hold.
+
+    Attributes:
+        ratios: the shares, or None where splits are named record by record.
+        seed: of the hash.
+
+    Raises:
+        OptionError: options make no sense, alone or for the old dataset.
+    """
+
+    def __init__(self, schema: Schema, splits: Any, split_by: Any, seed: int, old: Manifest | None = None) -> None:
+        self._schema, self.seed = schema, seed
+        self._first, self._old_splits = 0, tuple[str, ...]()
+        if old is not None:
+            splits, split_by = _continued(old, splits, split_by, seed)
+            self.seed, self._first, self._old_splits = old.splitting.seed, old.splitting.sources, tuple(old.splits)
+        self.ratios = Ratios(splits) if isinstance(splits, Mapping) else None
+        self._name_of = None if splits is None or self.ratios else _getter(splits, "splits", schema)
+        if split_by is not None and self.ratios is None:
+            raise OptionError("split_by needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
+        key = schema.key_field
+        by = split_by if split_by is not None else (key.name if key is not None else None)
+        self._key_of = None if by is None else _getter(by, "split_by", schema)
+        self._by = BY_FUNCTION if callable(split_by) else split_by
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the splits that are declared, so that they are there even without a record."""
+        return [] if self.ratios is None else list(self.ratios.shares)
+
+    def splitting(self, count: int) -> Splitting:
+        """Return what the manifest says of this, after `count` records."""
+        shares = dict(self.ratios.shares) if self.ratios else None
+        return Splitting(self.seed, shares, self._by, self._first + count)
+
+    def check_given(self, split: Any) -> None:
+        """Raise `OptionError` for a split that was given with a record and cannot be."""
+        if self.ratios is not None and split not in self.ratios.shares:
+            raise OptionError(f"split {split!r} is not one of {', '.join(self.ratios.shares)}")
+        check_name(split, "split")
+
+    def assign(self, sources: Sequence[Source]) -> list[str]:
+        """Return the name of each record's split.
+
+        Raises:
+            RecordError: a record has no such attribute, or gives no name.
+            OptionError: nothing says which split of the old dataset a record belongs to.
+        """
+        if self.ratios is not None:
+            assign, seed = self.ratios.assign, self.seed
+            return [split or assign(key_hash(self._key(position, record), seed)) for position, record, split in sources]
+        if self._name_of is not None:
+            return [split or self._named(position, record) for position, record, split in sources]
+        if self._old_splits and DEFAULT_SPLIT not in self._old_splits and not all(split for _, _, split in sources):
+            raise OptionError(
+                f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record; say "
+                "where new records belong: a mapping of split names to records, splits=, or write(record, split=...)"
+            )
+        return [split or DEFAULT_SPLIT for _, _, split in sources]
+
+    def _key(self, position: int, record: Any) -> Any:
+        if self._key_of is None:
+            return self._first + position
+        return _asked(self._key_of, "its key", position, record)
+
+    def _named(self, position: int, record: Any) -> str:
+        name = _asked(self._name_of, "its split", position, record)
+        if not isinstance(name, str):
+            raise RecordError(f"its split: expected a name, got {name!r}", position=position)
+        return check_name(name, "split")
+
+
+def _continued(old: Manifest, splits: Any, split_by: Any, seed: int) -> tuple[Any, Any]:
+    """Return `splits` and `split_by` for an append, which must be those of the old dataset or left out."""
+    was = old.splitting
+    if seed not in (0, was.seed):
+        raise OptionError(f"append=True: the dataset has seed={was.seed}; leave `seed` out, got {seed}")
+    if was.shares is None:
+        if isinstance(splits, Mapping):
+            raise OptionError("append=True: the splits of the dataset were named record by record, and have no shares")
+        return splits, split_by
+    if splits is not None and splits != was.shares:
+        raise OptionError(f"append=True keeps the splits of the dataset, {dict(was.shares)}: leave `splits` out")
+    if was.by == BY_FUNCTION and not callable(split_by):
+        raise OptionError("append=True: the dataset was split by a function of the record; pass the same as split_by=")
+    if split_by is not None and (BY_FUNCTION if callable(split_by) else split_by) != was.by:
+        raise OptionError(f"append=True: the dataset was split by {was.by or 'its key'}; leave `split_by` out")
+    return was.shares, was.by if split_by is None else split_by
+
+
+def _asked(function: Callable[[Any], Any] | None, what: str, position: int, record: Any) -> Any:
+    if function is None:  # pragma: no cover - asked only where it is set
+        raise RuntimeError(what)
+    try:
+        return function(record)
+    except Exception as error:
+        raise RecordError(f"{what}: {type(error).__name__}: {error}", position=position) from error
+
+
+def _getter(source: Any, option: str, schema: Schema) -> Callable[[Any], Any]:
+    if callable(source):
+        getter: Callable[[Any], Any] = source
+        return getter
+    if not isinstance(source, str):
+        raise OptionError(f"{option}: expected the name of an attribute or a function of the record, got {source!r}")
+    known = [attribute.name for attribute in attrs.fields(schema.record_class)]
+    if source not in known:
+        raise OptionError(f"{option}: {schema.name} has no attribute {source!r}; it has {', '.join(known)}")
+    return lambda record: getattr(record, source)
+
+
+class UniqueKeys:
+    """Finds records whose key came before; records of a class without a key field are all new.
+
+    Args:
+        schema: what the records are.
+        on_duplicate: what a second record with the same key is.
+    """
+
+    def __init__(self, schema: Schema, on_duplicate: Literal["error", "first"]) -> None:
+        self._on_duplicate = on_duplicate
+        self._key = schema.key_field
+        # Chunks that come as records of their own share their key, and differ in their number; where the class makes
+        # the chunks itself, what comes is whole.
+        chunks_itself = callable(getattr(schema.record_class, "split", None))
+        self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
+        self._registry = KeyRegistry()
+        self._old_path, self._old_count = Path(), 0
+
+    def register(self, manifest: Manifest) -> None:
+        """Take in the keys of a dataset that is appended to.
+
+        Raises:
+            ShardReadError: a shard is damaged.
+        """
+        if self._key is None:
+            return
+        self._old_path = manifest.path
+        names = [field.name for field in (self._key, self._chunk) if field is not None]
+        codec = RecordCodec(manifest.schema.select(names))
+        for name, split in manifest.splits.items():
+            for shard in split.shards:
+                for data in RecordReader(manifest.shard_path(name, shard), manifest.compression):
+                    known = (self._identity(record) for record in codec.decode_batch(data))
+                    hashes = [key_hash(identity) for identity in known if identity is not None]
+                    self._registry.add(np.array(hashes, np.uint64), self._old_count)
+                    self._old_count += len(hashes)
+
+    def keep(self, sources: Sequence[Source]) -> list[int] | None:
+        """Return the indices of the records to keep, or None for all.
+
+        Raises:
+            DuplicateKeyError: a key came before, and that is an error.
+        """
+        if self._key is None:
+            return None
+        identities = [self._identity(record) for _, record, _ in sources]
+        # A record without a key, or with one of another type, is reported when it is encoded.
+        usable = [i for i, identity in enumerate(identities) if identity is not None]
+        hashes = np.fromiter((key_hash(identities[i]) for i in usable), np.uint64, len(usable))
+        positions = np.array([sources[i][0] for i in usable], np.int64)
+        earlier = self._registry.add(hashes, positions + self._old_count)
+        doubled = np.flatnonzero(earlier >= 0)
+        if not doubled.size:
+            return None
+        if self._on_duplicate == "error":
+            first = int(doubled[0])
+            other = int(earlier[first]) - self._old_count
+            where = f"record {other}" if other >= 0 else f"a record that is in {self._old_path} already"
+            raise DuplicateKeyError(
+                f"has the key of {where}; make keys unique, or pass on_duplicate='first' to keep the first of each",
+                position=int(positions[first]),
+                key=getattr(sources[usable[first]][1], self._key.name),
+            )
+        dropped = {usable[i] for i in doubled.tolist()}
+        return [i for i in range(len(sources)) if i not in dropped]
+
+    def _identity(self, record: Any) -> Any:
+        value = getattr(record, self._key.name, None) if self._key is not None else None
+        if not isinstance(value, (str, bytes, int, float, np.generic)):
+            return None
+        return value if self._chunk is None else (value, getattr(record, self._chunk.name, None))

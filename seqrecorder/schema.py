@@ -1,0 +1,408 @@
+"""`Schema`: the stored fields of a record class, as one value that can be compared, written down and rebuilt.
+
+It knows names, types and shapes, and neither bytes nor files. What turns records into bytes and bytes into
+tensors is a `Codec`, which a higher layer provides (`seqrecorder.records`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import weakref
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import attrs
+import numpy as np
+
+from seqrecorder.declarations import declare, stored_fields
+from seqrecorder.dtypes import element_type
+from seqrecorder.errors import ManifestError, SchemaError, SchemaMismatchError, did_you_mean
+from seqrecorder.fields import DEFAULT_GROUP, Field, check_together
+from seqrecorder.values import Mismatch, SparseVector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+class Codec(Protocol):
+    """What a schema's methods on bytes and tensors stand on."""
+
+    def context_features(self) -> dict[str, Any]:
+        """Return the wire spec of the context."""
+        ...
+
+    def sequence_features(self) -> dict[str, Any]:
+        """Return the wire spec of the feature lists."""
+        ...
+
+    def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
+        """Return one serialized SequenceExample per record."""
+        ...
+
+    def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
+        """Return one record per serialized SequenceExample."""
+        ...
+
+    def parse(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of one record."""
+        ...
+
+    def parse_batch(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of a padded batch."""
+        ...
+
+
+@attrs.frozen(slots=False)
+class Schema:
+    """The stored fields of a record class.
+
+    >>> import numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Utterance:
+    ...     key: str = sr.context(str, key=True)
+    ...     phones: np.ndarray = sr.feature_list("int64")
+    >>> schema = sr.Schema.of(Utterance)
+    >>> schema == sr.Schema.from_json(schema.to_json())
+    True
+    >>> schema.decode(schema.encode(Utterance("a", [1, 2])))
+    Utterance(key='a', phones=array([1, 2]))
+
+    Attributes:
+        name: name of the class.
+        fields: in declaration order, which is the order of tuples and of bytes.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    _record_class: type | None = attrs.field(default=None, eq=False, repr=False)
+
+    codec_factory: ClassVar[Callable[[Schema], Codec] | None] = None
+
+    @classmethod
+    def of(cls, source: object) -> Schema:
+        """Return the schema of a record class, of a record, or of a schema (itself).
+
+        Raises:
+            SchemaError: not an attrs class, no stored field, or contradicting fields.
+        """
+        if isinstance(source, Schema):
+            return source
+        record_class = source if isinstance(source, type) else type(source)
+        known = _SCHEMAS.get(record_class)
+        if known is None:
+            fields = stored_fields(record_class)
+            if not fields:
+                raise SchemaError(
+                    f"{record_class.__name__} stores nothing: declare fields with seqrecorder.context "
+                    "or seqrecorder.feature_list"
+                )
+            known = _SCHEMAS[record_class] = Schema(record_class.__name__, fields, record_class)
+        return known
+
+    @functools.cached_property
+    def record_class(self) -> type:
+        """The class of the records: the user's, or one rebuilt from the fields where none is at hand."""
+        if self._record_class is not None:
+            return self._record_class
+        return attrs.make_class(self.name, {field.name: declare(field) for field in self.fields}, kw_only=True)
+
+    @functools.cached_property
+    def key_field(self) -> Field | None:
+        """The field that identifies a record, if one is declared."""
+        return next((field for field in self.fields if field.key), None)
+
+    @functools.cached_property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the alignment groups, the default one first."""
+        names = dict.fromkeys(field.group for field in self.fields if field.is_list)
+        return tuple(sorted(names, key=lambda name: name != DEFAULT_GROUP))
+
+    def __getitem__(self, name: str) -> Field:
+        """Return the field of that name."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        names = [field.name for field in self.fields]
+        raise SchemaError(f"{self.name} has no field {name!r}{did_you_mean(name, names)}; it has {', '.join(names)}")
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """Return the schema of some fields, in declaration order.
+
+        Raises:
+            SchemaError: there is no field of a name.
+        """
+        wanted = {self[name].name for name in names}
+        if len(wanted) == len(self.fields):
+            return self
+        return Schema(self.name, tuple(field for field in self.fields if field.name in wanted))
+
+    # Description ----------------------------------------------------------------------------------------------------
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the schema as JSON text, from which `from_json` rebuilds it without the class."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain dictionaries and lists."""
+        return {"name": self.name, "fields": [_field_to_dict(field) for field in self.fields]}
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """Rebuild a schema from `to_json`; nothing is imported or evaluated.
+
+        Raises:
+            ManifestError: the text is not a schema.
+        """
+        try:
+            return cls.from_dict(json.loads(text))
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ManifestError(f"schema: expected JSON, got {error}") from None
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Schema:
+        """Rebuild a schema from `to_dict`.
+
+        Raises:
+            ManifestError: the data are not a schema.
+        """
+        try:
+            name, fields = data["name"], tuple(map(_field_from_dict, data["fields"]))
+            if not isinstance(name, str) or not name.isidentifier() or not fields:
+                raise SchemaError(f"expected a name and fields, got name {name!r} and {len(fields)} fields")
+            check_together(name, fields)
+        except (SchemaError, Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ManifestError(f"schema: not one that this version of seqrecorder reads: {error!r}") from None
+        return cls(name, fields)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of what the fields are on disk; equal for equal fields, whatever the class's name."""
+        canonical = json.dumps(self.to_dict()["fields"], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def diff(self, other: Schema) -> list[str]:
+        """Return one line for each field in which `other` differs, seen from this schema; none if they agree.
+
+        >>> import seqrecorder as sr
+        >>> old = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int64"), "__annotations__": {"x": int}})))
+        >>> new = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int32"), "__annotations__": {"x": int}})))
+        >>> old.diff(new)
+        ["x: dtype 'int64' -> 'int32'"]
+        """
+        mine, theirs = ({field.name: _in_full(field) for field in s.fields} for s in (self, other))
+        lines = [f"{name}: removed" for name in mine if name not in theirs]
+        lines += [f"{name}: added ({_brief(other[name])})" for name in theirs if name not in mine]
+        for name in mine.keys() & theirs.keys():
+            lines += [
+                f"{name}: {key} {was!r} -> {theirs[name][key]!r}"
+                for key, was in mine[name].items()
+                if was != theirs[name][key]
+            ]
+        common = [name for name in mine if name in theirs]
+        if not lines and common != [name for name in theirs if name in mine]:
+            lines.append(f"order: {', '.join(mine)} -> {', '.join(theirs)}")
+        return sorted(lines)
+
+    def require_readable(self, stored: Schema, where: str) -> None:
+        """Raise `SchemaMismatchError` unless data written under `stored` can be read as this schema.
+
+        Fields that the data have in addition are left unread. A field that the data lack needs a default, or to be
+        optional. What both have must agree in kind, dtype, shape and storage.
+        """
+        have = {field.name: field for field in stored.fields}
+        problems = []
+        for field in self.fields:
+            other = have.get(field.name)
+            if other is None:
+                if not field.has_default and not field.optional:
+                    problems.append(f"{field.name}: not in the data, and has no default ({_brief(field)})")
+                continue
+            for attribute in ("kind", "feature", "shape", "storage", "sparse"):
+                was, now = getattr(other, attribute), getattr(field, attribute)
+                if was != now:
+                    problems.append(f"{field.name}: {attribute} {was!r} in the data, {now!r} in {self.name}")
+            if other.element.name != field.element.name:
+                problems.append(
+                    f"{field.name}: dtype {other.element.name} in the data, {field.element.name} in {self.name}"
+                )
+            if other.optional and not field.optional:
+                problems.append(f"{field.name}: may be None in the data, and not in {self.name}")
+        if problems:
+            raise SchemaMismatchError(
+                f"{where} was written as {stored.name} and cannot be read as {self.name}; change the class as "
+                "follows, or leave `schema` out to read it as it was written:",
+                problems,
+            )
+
+    # Bytes and tensors, through the codec ---------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _codec(self) -> Codec:
+        if Schema.codec_factory is None:  # pragma: no cover - the package's __init__ imports it
+            raise RuntimeError("seqrecorder.records was not imported")
+        return Schema.codec_factory(self)
+
+    @property
+    def context_features(self) -> dict[str, Any]:
+        """The wire spec of the context, for `tf.io.parse_single_sequence_example` and `parse_sequence_example`."""
+        return self._codec.context_features()
+
+    @property
+    def sequence_features(self) -> dict[str, Any]:
+        """The wire spec of the feature lists, for `tf.io.parse_single_sequence_example` and its batch form."""
+        return self._codec.sequence_features()
+
+    def encode(self, record: Any) -> bytes:
+        """Return a record as one serialized `tf.train.SequenceExample`.
+
+        Raises:
+            RecordError: values do not fit their fields; all bad fields are reported together.
+        """
+        return self._codec.encode_batch([record])[0]
+
+    def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
+        """Return records as serialized `tf.train.SequenceExample`s: many times faster than one by one.
+
+        Raises:
+            RecordError: values of a record do not fit their fields; all bad fields are reported together.
+        """
+        return self._codec.encode_batch(records)
+
+    def decode(self, data: bytes) -> Any:
+        """Return the record of one serialized `tf.train.SequenceExample`.
+
+        Raises:
+            RecordError: the bytes are not such a message, or lack a field.
+        """
+        return self._codec.decode_batch([data])[0]
+
+    def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
+        """Return the records of serialized `tf.train.SequenceExample`s: many times faster than one by one.
+
+        Raises:
+            RecordError: bytes are not such a message, or lack a field.
+        """
+        return self._codec.decode_batch(data)
+
+    def parse(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of one record, inside a graph or eagerly.
+
+        Args:
+            serialized: string scalar, one serialized SequenceExample.
+
+        Returns:
+            For each field a tensor of the declared dtype (str and bytes: string; times: int64): context fields of
+            their shape, feature lists of shape `(T, *shape)`; ragged steps a `tf.RaggedTensor` `(T, None, ...)`;
+            sparse fields a `tf.SparseTensor`; and `<field>_present` (bool) for optional fields.
+        """
+        return self._codec.parse(serialized)
+
+    def parse_batch(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of a padded batch, inside a graph or eagerly.
+
+        Args:
+            serialized: string vector of B serialized SequenceExamples.
+
+        Returns:
+            As `parse`, with a leading dimension B; feature lists are padded with zeros (empty text) to the longest of
+            the batch, `(B, T, *shape)`; ragged values are `tf.RaggedTensor`s. Besides, `sequence_length` (int64,
+            `(B,)`), and `<group>_length` for each further alignment group.
+        """
+        return self._codec.parse_batch(serialized)
+
+
+_SCHEMAS: weakref.WeakKeyDictionary[type, Schema] = weakref.WeakKeyDictionary()
+
+
+def _brief(field: Field) -> str:
+    shape = f", shape {field.shape}" if field.shape else ""
+    return f"{field.kind} {field.element.name}{shape}"
+
+
+# Options that a field's JSON holds only where they are not the default.
+_PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred")
+
+
+def _field_to_dict(field: Field) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": field.name,
+        "kind": field.kind,
+        "dtype": field.element.name,
+        "shape": list(field.shape),
+    }
+    if field.feature != field.name:
+        data["feature"] = field.feature
+    plain = attrs.fields_dict(Field)
+    for option in _PLAIN_OPTIONS:
+        if getattr(field, option) != plain[option].default:
+            data[option] = getattr(field, option)
+    if field.default is not attrs.NOTHING:
+        data["default"] = _default_to_json(field.default, field)
+    return data
+
+
+def _in_full(field: Field) -> dict[str, Any]:
+    """Return `_field_to_dict` with what it leaves out: None is a value of its own for some options."""
+    plain = attrs.fields_dict(Field)
+    options = {option: plain[option].default for option in _PLAIN_OPTIONS}
+    return {"feature": field.name, "default": attrs.NOTHING, **options, **_field_to_dict(field)}
+
+
+def _field_from_dict(data: dict[str, Any]) -> Field:
+    known = {"name", "kind", "dtype", "shape", "feature", "default", *_PLAIN_OPTIONS}
+    unknown = set(data) - known
+    if unknown:
+        raise SchemaError(f"field {data.get('name')!r} has unknown options {sorted(unknown)}")
+    name, kind = data["name"], data["kind"]
+    if not isinstance(name, str) or not name.isidentifier() or kind not in ("context", "feature_list"):
+        raise SchemaError(f"expected an identifier and a kind, got {name!r} and {kind!r}")
+    options = {option: data[option] for option in _PLAIN_OPTIONS if option in data}
+    for option in ("optional", "dense", "key", "chunk", "deferred"):
+        if not isinstance(options.get(option, False), bool):
+            raise SchemaError(f"field {name!r}: {option} is true or false, got {options[option]!r}")
+    feature = data.get("feature", name)
+    if not isinstance(feature, str):
+        raise SchemaError(f"field {name!r}: feature is a name, got {feature!r}")
+    field = Field(name, feature, kind, element_type(str(data["dtype"])), tuple(data["shape"]), **options)
+    if "default" not in data:
+        return field
+    return attrs.evolve(field, default=_default_from_json(data["default"], field))
+
+
+def _default_to_json(value: Any, field: Field) -> Any:
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, SparseVector):
+        return {"indices": value.indices.tolist(), "values": _default_to_json(value.values, field)}
+    if isinstance(value, list):
+        return {"steps": [_default_to_json(step, field) for step in value]}
+    array = np.asarray(value, field.element.numpy)
+    if field.element.name == "bytes":
+        items: list[Any] = [item.hex() for item in array.ravel().tolist()]
+    elif array.dtype == object or array.dtype.kind in "biu":
+        items = array.ravel().tolist()
+    else:  # floats and times by their bytes: JSON has neither NaN payloads nor units
+        items = [item.tobytes().hex() for item in array.ravel()]
+    return items[0] if array.ndim == 0 and isinstance(items[0], int) else {"shape": list(array.shape), "items": items}
+
+
+def _default_from_json(data: Any, field: Field) -> Any:
+    if data is None:
+        return None
+    if isinstance(data, (str, bool, int)):
+        return field.exact(data)
+    if "steps" in data:
+        return [_default_from_json(step, field) for step in data["steps"]]
+    if "indices" in data:
+        values = _default_from_json(data["values"], field)
+        return SparseVector(data["indices"], values, field.sparse or 0)
+    items, element = data["items"], field.element
+    if element.name == "bytes":
+        items = [bytes.fromhex(item) for item in items]
+    elif not element.is_text and element.numpy.kind not in "biu":
+        items = [np.frombuffer(bytes.fromhex(item), element.numpy)[0] for item in items]
+    array = np.empty(len(items), element.numpy)
+    array[:] = items
+    array = array.reshape(data["shape"])
+    return array[()] if array.ndim == 0 else array

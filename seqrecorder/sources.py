@@ -1,0 +1,218 @@
+"""Sources of records: any iterable or a mapping of iterables, and CSV files through `from_csv_row`."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import itertools
+from collections.abc import Iterable, Mapping, Sized
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from seqrecorder.errors import (
+    DatasetError,
+    DatasetNotFoundError,
+    OptionError,
+    SchemaError,
+    SkipRecord,
+    SourceError,
+)
+from seqrecorder.lifecycle import check_params, hook_params
+from seqrecorder.naming import check_names
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+T = TypeVar("T")
+
+
+class Row(dict[str, str]):
+    """A line of a CSV file: a dictionary of column to text, in which an int stands for the position of a column.
+
+    >>> row = Row(name="a", label="3")
+    >>> row["label"], row[0]
+    ('3', 'a')
+    """
+
+    def __missing__(self, key: object) -> str:
+        if isinstance(key, int):
+            return list(self.values())[key]
+        raise KeyError(f"{key!r}: the columns are {', '.join(map(repr, self))}")
+
+
+class CsvRecords(Generic[T]):
+    """The records of a CSV file, read line by line each time they are iterated over.
+
+    Attributes:
+        skipped: how many rows the last iteration left out, because `from_csv_row` raised `SkipRecord`.
+    """
+
+    def __init__(self, path: Path, record_class: type[T], params: dict[str, Any], encoding: str) -> None:
+        self.path, self.record_class, self.encoding = path, record_class, encoding
+        self.params = hook_params(record_class, "from_csv_row", params)
+        self.skipped = 0
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield a record for each row that is not left out."""
+        self.skipped = 0
+        with self.path.open(encoding=self.encoding, newline="") as file:
+            rows = csv.DictReader(file, strict=True)
+            try:
+                names = self._header(rows)
+                for row in rows:
+                    if None in row or None in row.values():
+                        raise SourceError(
+                            f"{self.path}, line {rows.line_num}: expected {len(names)} columns"
+                            f" ({', '.join(names)}), got {'more' if None in row else 'fewer'}"
+                        )
+                    try:
+                        yield self._record(row, rows.line_num)
+                    except SkipRecord:
+                        self.skipped += 1
+            except (csv.Error, UnicodeDecodeError) as error:
+                line = rows.line_num
+                raise SourceError(f"{self.path}, line {line}: not {self.encoding} CSV: {error}") from error
+
+    def _header(self, rows: csv.DictReader[str]) -> Sequence[str]:
+        names = rows.fieldnames
+        if not names:
+            raise SourceError(f"{self.path}: expected a line of column names, got an empty file")
+        doubled = [name for i, name in enumerate(names) if name in names[:i]]
+        if doubled:
+            raise SourceError(f"{self.path}: expected columns of different names, got {doubled[0]!r} twice")
+        return names
+
+    def _record(self, row: dict[str, str], line: int) -> T:
+        hook = f"{self.record_class.__name__}.from_csv_row"
+        try:
+            record = self.record_class.from_csv_row(Row(row), **self.params)  # type: ignore[attr-defined]  # see from_csv
+        except SkipRecord:
+            raise
+        except Exception as error:
+            raise SourceError(
+                f"{self.path}, line {line}: {hook} failed: {type(error).__name__}: {error}"
+                " (raise seqrecorder.SkipRecord to leave the row out)"
+            ) from error
+        if not isinstance(record, self.record_class):
+            raise SourceError(
+                f"{self.path}, line {line}: {hook}: expected a {self.record_class.__name__}, got {record!r}"
+                " (raise seqrecorder.SkipRecord to leave the row out)"
+            )
+        return record
+
+
+def from_csv(
+    path: str | os.PathLike[str], record_class: type[T], *, encoding: str = "utf-8-sig", **params: Any
+) -> CsvRecords[T]:
+    r"""Return the records of a CSV file with a header line, made by `record_class.from_csv_row(row, **params)`.
+
+    >>> import pathlib, tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    ...     @classmethod
+    ...     def from_csv_row(cls, row, upper=False):
+    ...         if not row["text"]:
+    ...             raise sr.SkipRecord
+    ...         return cls(row["text"].upper() if upper else row["text"])
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "words.csv"
+    >>> _ = file.write_text('text\nto\n""\nbe\n')
+    >>> records = from_csv(file, Word, upper=True)
+    >>> [word.text for word in records], records.skipped
+    (['TO', 'BE'], 1)
+
+    Args:
+        path: of the file.
+        record_class: has a class method `from_csv_row(row, **params)`, which takes a dictionary of column to text (an
+            int stands for the position of a column) and returns a record, or raises `SkipRecord`.
+        encoding: of the file; a byte order mark is dropped.
+        params: for the hook, which gets those that it names.
+
+    Raises:
+        SchemaError: the class has no `from_csv_row`.
+        DatasetNotFoundError: there is no such file.
+        SourceError: while iterating: a line is not as the header says, or the hook failed; the line is named.
+    """
+    if not callable(getattr(record_class, "from_csv_row", None)):
+        raise SchemaError(f"{record_class.__name__} has no from_csv_row: give it a class method from_csv_row(row)")
+    check_params(record_class, params, ("from_csv_row",))
+    try:
+        codecs.lookup(encoding)
+    except LookupError as error:
+        raise OptionError(f"encoding: {error}") from None
+    if not Path(path).is_file():
+        raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
+    return CsvRecords(Path(path), record_class, params, encoding)
+
+
+class RecordStream:
+    """Source records one by one, each with the name of its split, or None where the source does not say.
+
+    >>> list(RecordStream({"train": "ab", "eval": "c"}))
+    [('train', 'a'), ('train', 'b'), ('eval', 'c')]
+
+    Args:
+        records: an iterable of records, or a mapping of a split's name to such.
+
+    Attributes:
+        splits: the names, where the source has them.
+        size: how many records there are; None where the source does not know.
+    """
+
+    def __init__(self, records: Any) -> None:
+        if isinstance(records, RecordStream):
+            raise OptionError("a RecordStream is consumed once: give the records themselves")
+        self.splits = check_names(records, "split") if isinstance(records, Mapping) else ()
+        self._parts = list(records.values()) if isinstance(records, Mapping) else [records]
+        for part in self._parts:
+            if not isinstance(part, Iterable) or isinstance(part, (type, Mapping)):
+                raise OptionError(
+                    "records: expected an iterable of records, or a mapping of names of splits to such, got"
+                    f" {type(part).__name__}"
+                )
+        sizes = [len(part) if isinstance(part, Sized) else None for part in self._parts]
+        self.size = None if None in sizes else sum(filter(None, sizes))
+        self.skipped = 0
+        self._items = self._guarded()
+        self._first: tuple[str | None, Any] | None = None
+
+    def peek(self) -> Any:
+        """Return the first record, or None if there is none; it still comes when iterating."""
+        if self._first is None:
+            self._first = next(self._items, None)
+        return None if self._first is None else self._first[1]
+
+    def __iter__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield pairs of a split's name and a record.
+
+        Raises:
+            SourceError: the source failed; the number of the record is named.
+        """
+        if self._first is not None:
+            yield self._first
+        yield from self._items
+
+    def _tagged(self) -> Iterator[tuple[str | None, Any]]:
+        for split, part in zip(self.splits or (None,), self._parts, strict=True):
+            for record in part:
+                yield split, record
+            # What `from_csv` left out, which is known when it has come to its end.
+            if isinstance(part, CsvRecords):
+                self.skipped += part.skipped
+
+    def _guarded(self) -> Iterator[tuple[str | None, Any]]:
+        items = self._tagged()
+        for position in itertools.count():
+            try:
+                item = next(items, None)
+            except (SourceError, DatasetError):
+                raise
+            except Exception as error:
+                raise SourceError(
+                    f"the source of records failed at record {position}: {type(error).__name__}: {error};"
+                    " nothing was published"
+                ) from error
+            if item is None:
+                return
+            yield item

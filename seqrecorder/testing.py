@@ -1,0 +1,104 @@
+"""For the tests of your own record classes."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.errors import OptionError
+from seqrecorder.lifecycle import LifeCycle, check_params
+from seqrecorder.reader import read_records
+from seqrecorder.schema import Schema
+from seqrecorder.values import same_bits
+from seqrecorder.writer import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
+    """Assert that records come back to the bit: through bytes, through a dataset on disk, and through the graph parser.
+
+    >>> import numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     tokens: np.ndarray = sr.feature_list(str)
+    >>> sr.testing.assert_round_trip([Sentence(["to", "be"]), Sentence([])])
+
+    Args:
+        records: records of one class, at least one; its `load` and `split` are run first, where it has them.
+        params: for the hooks.
+
+    Raises:
+        AssertionError: a field came back changed; the message says which, of which record, and by which way.
+        RecordError: a record cannot be encoded.
+    """
+    sources = list(records)
+    if not sources:
+        raise OptionError("assert_round_trip: expected at least one record")
+    schema = Schema.of(type(sources[0]))
+    check_params(schema.record_class, params, ("load", "split"))
+    given = LifeCycle(schema, params).finished(sources)
+    if not given:
+        raise OptionError("assert_round_trip: the hooks of the class left every record out")
+    data = schema.encode_batch(given)
+    _compare(schema, given, schema.decode_batch(data), "encode and decode")
+    _compare(schema, given, [schema.decode(item) for item in data[:8]], "decode one by one")
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "dataset")
+        write(
+            {"all": map(schema.decode, data)} if _has_hooks(schema) else {"all": given},
+            path,
+            schema=_plain(schema),
+        )
+        _compare(schema, given, list(read_records(path)), "write and read_records")
+    _compare_parsed(schema, given, data)
+
+
+def _has_hooks(schema: Schema) -> bool:
+    return any(callable(getattr(schema.record_class, hook, None)) for hook in ("load", "split"))
+
+
+def _plain(schema: Schema) -> Schema:
+    """Return the schema with a class that has no hooks."""
+    return Schema(schema.name, schema.fields) if _has_hooks(schema) else schema
+
+
+def _compare(schema: Schema, given: Sequence[Any], back: Sequence[Any], way: str) -> None:
+    if way != "decode one by one" and len(given) != len(back):
+        raise AssertionError(f"{way}: {len(given)} records given, {len(back)} came back")
+    for position, (before, after) in enumerate(zip(given, back, strict=False)):
+        for field in schema.fields:
+            old, new = field.exact(getattr(before, field.name)), getattr(after, field.name)
+            if not same_bits(old, new):
+                raise AssertionError(f"{way}: record {position}, field {field.name!r}: {old!r} came back as {new!r}")
+
+
+def _compare_parsed(schema: Schema, given: Sequence[Any], data: Sequence[bytes]) -> None:
+    """Compare what a graph gives with what the records hold, for fields whose tensors hold the values as they are."""
+    import tensorflow as tf
+
+    parse = tf.function(schema.parse, input_signature=[tf.TensorSpec((), tf.string)])
+    for position, (record, item) in enumerate(zip(given, data, strict=True)):
+        tensors = parse(item)
+        for field in schema.fields:
+            value = getattr(record, field.name)
+            if value is None or field.sparse is not None or field.storage == "jpeg":
+                continue
+            value = field.exact(value)
+            if field.is_ragged and field.is_list:
+                continue  # compared through decode, which reads the same tensors
+            got = tensors[field.name].numpy()
+            want = np.asarray(value, object) if field.element.is_text else np.asarray(value)
+            if field.element.name == "str":
+                encoded = np.empty(want.shape, object)
+                encoded[...] = np.vectorize(str.encode, otypes=[object])(want) if want.size else want
+                want = encoded
+            if field.element.is_time:
+                want = want.view(np.int64)
+            got = np.asarray(got, object) if field.element.is_text else np.asarray(got)
+            if not same_bits(want, got):
+                raise AssertionError(f"parse: record {position}, field {field.name!r}: {want!r} came back as {got!r}")

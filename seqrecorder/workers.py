@@ -1,0 +1,142 @@
+"""Where the life cycle runs: in this process, or in worker processes that give the same bytes in the same order."""
+
+from __future__ import annotations
+
+import collections
+import multiprocessing
+import pickle
+import signal
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any, Protocol
+
+from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
+from seqrecorder.lifecycle import Block, LifeCycle
+from seqrecorder.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_Result = tuple[list[Block], int]
+_AHEAD = 2  # chunks in flight for each worker
+_RESULT_BYTES = 32 << 20  # after which a worker hands over what it has, and the rest of its chunk waits
+
+
+class Encoder(Protocol):
+    """Runs the life cycle of chunks of source records, and gives the blocks back in order."""
+
+    def submit(self, sources: Sequence[tuple[int, Any]]) -> Iterator[Block]:
+        """Take a chunk, and yield the blocks that are ready and next in order."""
+        ...
+
+    def drain(self) -> Iterator[Block]:
+        """Yield all blocks that are still to come."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class InlineEncoder:
+    """Runs the life cycle in this process."""
+
+    def __init__(self, life_cycle: LifeCycle) -> None:
+        self._life_cycle = life_cycle
+
+    def submit(self, sources: Sequence[tuple[int, Any]]) -> Iterator[Block]:
+        """Encode at once."""
+        return self._life_cycle.encode(sources)
+
+    def drain(self) -> Iterator[Block]:
+        """Nothing is ever outstanding."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class PoolEncoder:
+    """Runs the life cycle in worker processes, a bounded number of chunks ahead.
+
+    Workers are spawned, not forked: a fork of a process in which TensorFlow runs threads can hang.
+
+    Args:
+        record_class: class of the records, which workers import by name.
+        params: for the hooks.
+        rows: whether a line for the CSV is wanted of each record.
+        workers: number of processes.
+    """
+
+    def __init__(self, record_class: type, params: Mapping[str, Any], *, rows: bool, workers: int) -> None:
+        try:
+            pickle.dumps((record_class, dict(params)))
+        except Exception as error:
+            raise OptionError(
+                f"workers={workers}: the class {record_class.__qualname__} and params must reach other processes, and "
+                f"cannot: {error}; define the class at the top of a module, or leave `workers` out"
+            ) from error
+        self._workers = workers
+        self._pending: collections.deque[tuple[Sequence[tuple[int, Any]], Future[_Result]]] = collections.deque()
+        self._pool = ProcessPoolExecutor(
+            workers, multiprocessing.get_context("spawn"), _start, (record_class, dict(params), rows)
+        )
+
+    def submit(self, sources: Sequence[tuple[int, Any]]) -> Iterator[Block]:
+        """Hand a chunk to a worker, and yield the oldest blocks once enough are under way."""
+        self._pending.append((sources, self._pool.submit(_work, sources)))
+        while len(self._pending) > self._workers * _AHEAD:
+            yield from self._next()
+
+    def drain(self) -> Iterator[Block]:
+        """Wait for all chunks."""
+        while self._pending:
+            yield from self._next()
+
+    def _next(self) -> list[Block]:
+        sources, future = self._pending.popleft()
+        try:
+            blocks, done = future.result()
+        except SeqrecorderError:
+            raise
+        except BrokenProcessPool as error:
+            raise SourceError(
+                "a worker process died (killed, or out of memory?) or could not start; a script that uses workers= "
+                "needs `if __name__ == '__main__':` around its work"
+            ) from error
+        except Exception as error:
+            raise SourceError(
+                f"records {sources[0][0]} to {sources[-1][0]} cannot reach a worker process and come back:"
+                f" {type(error).__name__}: {error}; make them picklable, or leave `workers` out"
+            ) from error
+        if done < len(sources):
+            rest = sources[done:]
+            self._pending.appendleft((rest, self._pool.submit(_work, rest)))
+        return blocks
+
+    def close(self) -> None:
+        """Stop the workers; what is outstanding is dropped."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+_life_cycle: LifeCycle | None = None
+
+
+def _start(record_class: type, params: dict[str, Any], rows: bool) -> None:  # noqa: FBT001 - positional by the pool
+    # An interrupt reaches the whole group of processes; the parent decides what becomes of it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    global _life_cycle  # noqa: PLW0603 - the one state of a worker process
+    _life_cycle = LifeCycle(Schema.of(record_class), params, rows=rows)
+
+
+def _work(sources: Sequence[tuple[int, Any]]) -> _Result:
+    """Return the blocks of a chunk, as far as the memory goes, and how many of its sources are through."""
+    if _life_cycle is None:  # pragma: no cover - the pool runs _start first
+        raise RuntimeError("a worker was not started")
+    blocks, size = list[Block](), 0
+    for block in _life_cycle.encode(sources):
+        blocks.append(block)
+        size += sum(map(len, block.data))
+        if size >= _RESULT_BYTES and block.done:
+            return blocks, block.done
+    return blocks, len(sources)

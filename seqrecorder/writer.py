@@ -1,0 +1,557 @@
+"""Writing a dataset: records in, complete and published files out, or nothing.
+
+Records are gathered into chunks, given their splits, taken through their life cycle (here or in worker processes), and
+placed into shards inside a staging directory beside the destination, which one rename publishes.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import DatasetError, DatasetNotFoundError, OptionError, SchemaMismatchError
+from seqrecorder.files import sha256, write_file
+from seqrecorder.framing import check_compression
+from seqrecorder.lifecycle import Block, LifeCycle, check_columns, check_params, size_in_memory
+from seqrecorder.manifest import AssetInfo, Manifest, SplitInfo, read_manifest
+from seqrecorder.naming import MANIFEST, check_names
+from seqrecorder.progress import Progress
+from seqrecorder.publish import ASSET_GENERATION, merge_into, next_generation
+from seqrecorder.routing import DEFAULT_SPLIT, Router, UniqueKeys
+from seqrecorder.schema import Schema
+from seqrecorder.sources import RecordStream
+from seqrecorder.splitwriter import ShardOptions, SplitWriter
+from seqrecorder.staging import Staging, cleanup_when_terminated
+from seqrecorder.workers import InlineEncoder, PoolEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+    from typing_extensions import Self
+
+    from seqrecorder.workers import Encoder
+
+# A chunk is what is encoded at once. Short records want many (8,192 encode five times faster than 64); large ones must
+# not fill the memory, and with hooks records are made larger later: there, chunks for workers begin with one source and
+# grow as far as the bytes of what came back allow.
+_CHUNK_RECORDS = 8192
+_HOOK_RECORDS = 256
+_CHUNK_BYTES = 16 << 20
+
+
+def _own_dict(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    return dict(value or {})
+
+
+@attrs.frozen
+class WriteOptions:
+    """The options of `Writer` and `write`; see there."""
+
+    splits: Any = None
+    split_by: Any = None
+    seed: int = 0
+    shards: int | None = None
+    shard_bytes: int | None = None
+    compression: str | None = None
+    shuffle: bool = False
+    workers: int = 1
+    params: Mapping[str, Any] = attrs.field(factory=dict, converter=_own_dict)
+    csv: bool = False
+    metadata: Any = None
+    assets: Mapping[str, Any] = attrs.field(factory=dict, converter=_own_dict)
+    on_duplicate: Literal["error", "first"] = "error"
+    overwrite: bool = False
+    append: bool = False
+    progress: bool | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise OptionError(f"seed: expected an int, got {self.seed!r}")
+        if not isinstance(self.workers, int) or isinstance(self.workers, bool) or self.workers < 1:
+            raise OptionError(f"workers: expected a number of processes, 1 or more, got {self.workers!r}")
+        if self.on_duplicate not in ("error", "first"):
+            raise OptionError(f"on_duplicate: expected 'error' or 'first', got {self.on_duplicate!r}")
+        if self.append and self.overwrite:
+            raise OptionError("give append=True or overwrite=True, not both")
+        check_compression(self.compression)
+        check_names(self.assets, "asset")
+        for name, content in self.assets.items():
+            if ASSET_GENERATION.fullmatch(name):
+                raise OptionError(
+                    f"asset {name!r}: such names are those of the dataset's own directories; choose another"
+                )
+            if not isinstance(content, (bytes, str, os.PathLike)):
+                kind = type(content).__name__
+                raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")
+        _check_metadata(self.metadata)
+
+
+def _check_metadata(value: Any) -> None:
+    """Raise `OptionError` for what would not come back from JSON as it is."""
+    try:
+        # Also text that UTF-8 cannot hold, and NaN, which is no JSON.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise OptionError(f"metadata: expected what JSON holds, got {error}") from error
+    inner = [value]
+    while inner:
+        item = inner.pop()
+        if isinstance(item, dict):
+            strange = next((key for key in item if not isinstance(key, str)), None)
+            if strange is not None:
+                raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")
+            inner += item.values()
+        elif isinstance(item, (list, tuple)):
+            inner += item
+
+
+class Writer:
+    """Writes a dataset record by record.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> destination = tempfile.mkdtemp()
+    >>> with sr.Writer(destination, Sentence) as writer:
+    ...     writer.write(Sentence([1, 2, 3]))
+    ...     writer.write(Sentence([4]))
+    >>> writer.manifest.splits["train"].records
+    2
+
+    Nothing stands at the destination until the `with` block ends without an error; then the whole dataset does.
+
+    Args:
+        destination: directory of the dataset. It must not exist yet, or be empty, unless `overwrite` or `append`.
+        schema: the record class, or its schema.
+        splits: a share for each split, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an attribute, or
+            a function of the record, that gives the split's name; or None for one split, `train`.
+        split_by: the name of a field, or a function of the record, that gives the key to hash. Records with equal keys
+            never straddle splits. Without it the key field decides, else the position. It is asked before `load`.
+        seed: of the hash that decides splits, and of the order on disk.
+        shards: number of shards of each split; record i of a split goes to shard i mod n.
+        shard_bytes: size in bytes at which shards end; 128 MiB where neither is given.
+        compression: None or `"GZIP"` (level 1), which takes several times as long.
+        shuffle: whether records stand on disk in a random, seeded order; memory stays bounded.
+        workers: number of processes that run `load`, `split` and the encoding; the bytes do not depend on it.
+        params: for the hooks of the class.
+        csv: whether each split gets an `examples.csv` of what went where.
+        metadata: anything that JSON holds; `info` gives it back.
+        assets: files to keep with the data: name to text, bytes, or the `Path` of a file.
+        on_duplicate: what a second record with the same key is: an `"error"`, or left out (`"first"` stays).
+        overwrite: whether a dataset at the destination is replaced, once the new one is complete.
+        append: whether records are added to the dataset at the destination, under its own seed and splits.
+        progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
+
+    Attributes:
+        manifest: what was written; there once the `with` block has ended.
+
+    Raises:
+        DatasetExistsError: something stands at the destination.
+        OptionError: options make no sense.
+    """
+
+    manifest: Manifest
+
+    def __init__(self, destination: str | os.PathLike[str], schema: object, **options: Any) -> None:
+        unknown = set(options) - {attribute.name for attribute in attrs.fields(WriteOptions)}
+        if unknown:
+            raise OptionError(f"unknown options: {', '.join(sorted(unknown))}")
+        self.destination = Path(destination)
+        self.schema = Schema.of(schema)
+        self.options = WriteOptions(**options)
+        check_params(self.schema.record_class, self.options.params)
+        self._old = self._existing()
+        appended = self._old if self.options.append else None
+        self._router = Router(self.schema, self.options.splits, self.options.split_by, self.options.seed, appended)
+        self._keys = UniqueKeys(self.schema, self.options.on_duplicate)
+        self._generation = self._next_generation()
+        self._shard_options = ShardOptions(
+            shards=self.options.shards,
+            shard_bytes=self.options.shard_bytes,
+            compression=check_compression(self.options.compression),
+            shuffle_seed=self._router.seed if self.options.shuffle else None,
+            generation=self._generation,
+            csv_generation=self._generation if self.options.append else 0,
+            groups=max(1, len(self.schema.groups)),
+        )
+        self._names = [field.name for field in self.schema.fields]
+        self._buffer: list[tuple[int, Any, str | None]] = []
+        self._buffered = 0  # bytes
+        self._position = 0
+        self._skipped = 0
+        self._chunk = _CHUNK_RECORDS
+        self._adapts = False
+        self._columns: list[str] | None = None
+        self._routes: collections.deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = collections.deque()
+        self._writers: dict[str, SplitWriter] = {}
+        self._entered = False
+        self._staging: Staging | None = None
+        self._failure: BaseException | None = None
+        self._cleanup = contextlib.ExitStack()
+
+    # The with block -------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Make the staging directory."""
+        if self._entered:
+            raise OptionError("a Writer is used once: make another one")
+        self._entered = True
+        options = self.options
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(cleanup_when_terminated())
+            self._encoder = self._new_encoder()
+            # Left in the opposite order: the files go before we wait for the workers.
+            stack.callback(self._encoder.close)
+            self._staging = stack.enter_context(
+                Staging(self.destination, overwrite=options.overwrite or options.append)
+            )
+            stack.callback(self._abandon)
+            self._progress = Progress(options.progress, f"writing {self.destination.name}")
+            stack.callback(self._progress.close)
+            if self._old is not None and options.append:
+                self._keys.register(self._old)
+            for name in self._router.names:
+                self._split_writer(name)
+            self._cleanup = stack.pop_all()
+        return self
+
+    def _new_encoder(self) -> Encoder:
+        options = self.options
+        life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
+        if life_cycle.has_hooks:
+            self._adapts = options.workers > 1
+            self._chunk = 1 if self._adapts else _HOOK_RECORDS
+        if options.workers == 1:
+            return InlineEncoder(life_cycle)
+        return PoolEncoder(self.schema.record_class, options.params, rows=options.csv, workers=options.workers)
+
+    def _abandon(self) -> None:
+        for writer in self._writers.values():
+            writer.abandon()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Publish the dataset, or remove every trace of it after an error."""
+        try:
+            with self._cleanup:
+                if kind is None:
+                    self._finish()
+        finally:
+            self._staging = None  # what is written from now on would go nowhere
+
+    # Records --------------------------------------------------------------------------------------------------------
+
+    def write(self, record: Any, *, split: str | None = None) -> None:
+        """Add a record.
+
+        Args:
+            record: of the writer's class; it is encoded later, with others, so it must not change.
+            split: name of its split, where `splits` does not decide.
+
+        Raises:
+            RecordError: this or an earlier record cannot be encoded; it says which. After that nothing is published.
+            ShardWriteError: the disk is full, or failed.
+        """
+        if self._staging is None:
+            raise OptionError("a Writer writes inside its `with` block")
+        if self._failure is not None:
+            raise self._failure
+        if split is not None and split not in self._writers:
+            self._router.check_given(split)
+        self._buffer.append((self._position, record, split))
+        self._position += 1
+        self._buffered += size_in_memory(record, self._names)
+        if len(self._buffer) >= self._chunk or self._buffered >= _CHUNK_BYTES:
+            self._flush()
+
+    def write_all(self, records: Iterable[Any] | Mapping[str, Iterable[Any]] | RecordStream) -> None:
+        """Add all records of a source, one by one.
+
+        Args:
+            records: an iterable of records, or a mapping of a split's name to such an iterable.
+
+        Raises:
+            RecordError: see `write`.
+            SourceError: the iterable failed; the number of the record is named.
+        """
+        if self._staging is None:
+            raise OptionError("a Writer writes inside its `with` block")
+        stream = records if isinstance(records, RecordStream) else RecordStream(records)
+        for name in stream.splits:
+            self._router.check_given(name)
+            self._split_writer(name)
+        if stream.size is not None:
+            self._progress.expect(stream.size)
+        for split, record in stream:
+            self.write(record, split=split)
+        self._skipped += stream.skipped
+
+    def _flush(self) -> None:
+        buffer, self._buffer, self._buffered = self._buffer, [], 0
+        try:
+            self._encode(buffer)
+        except BaseException as error:
+            # Records that were buffered with the bad one are lost too, so a caller who goes on must not get a dataset.
+            self._failure = error
+            raise
+
+    def _encode(self, buffer: list[tuple[int, Any, str | None]]) -> None:
+        kept = self._keys.keep(buffer)
+        if kept is not None:
+            self._skipped += len(buffer) - len(kept)
+            buffer = [buffer[i] for i in kept]
+        if not buffer:
+            return
+        names = self._router.assign(buffer)
+        for name in dict.fromkeys(names):
+            self._split_writer(name)
+        index = {name: i for i, name in enumerate(self._writers)}
+        positions = np.fromiter((position for position, _, _ in buffer), np.int64, len(buffer))
+        self._routes.append((positions, np.fromiter(map(index.__getitem__, names), np.int64, len(names))))
+        sources = [(position, record) for position, record, _ in buffer]
+        buffer.clear()
+        for block in self._encoder.submit(sources):
+            self._place(block)
+
+    def _place(self, block: Block) -> None:
+        self._skipped += len(block.skipped)
+        self._progress.reach(max([*block.sources[-1:].tolist(), *block.skipped[-1:]]) + 1)
+        if not block.data:
+            return
+        if block.columns is not None:
+            self._columns = self._columns or block.columns
+            check_columns(self.schema.name, self._columns, block.columns, int(block.sources[0]))
+        if self._adapts:
+            self._adapt(block)
+        while self._routes[0][0][-1] < block.sources[0]:
+            self._routes.popleft()
+        positions, splits = self._routes[0]
+        wanted = splits[np.searchsorted(positions, block.sources)]
+        writers = list(self._writers.values())
+        for index in np.unique(wanted).tolist():
+            where = np.flatnonzero(wanted == index)
+            if where.size == len(block.data):
+                writers[index].add(block.data, block.lengths, block.columns, block.rows)
+                continue
+            chosen = where.tolist()
+            rows = None if block.rows is None else [block.rows[i] for i in chosen]
+            writers[index].add([block.data[i] for i in chosen], block.lengths[where], block.columns, rows)
+
+    def _adapt(self, block: Block) -> None:
+        """Let chunks grow as far as the bytes of a source allow."""
+        each = sum(map(len, block.data)) // int(np.unique(block.sources).size)
+        self._chunk = max(1, min(_HOOK_RECORDS, 2 * self._chunk, _CHUNK_BYTES // max(1, each)))
+
+    def _split_writer(self, name: str) -> SplitWriter:
+        if name not in self._writers:
+            if self._staging is None:  # pragma: no cover - asked inside the block only
+                raise RuntimeError("no staging directory")
+            old = self._old.splits if self._old is not None and self.options.append else {}
+            start = old[name].records if name in old else 0
+            check_names(dict.fromkeys([*old, *self._writers, name]), "split")
+            directory = self._staging.path / name
+            self._writers[name] = SplitWriter(name, directory, self._shard_options, self._staging.path, start)
+        return self._writers[name]
+
+    # The end --------------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        if self._staging is None:  # pragma: no cover - asked inside the block only
+            raise RuntimeError("no staging directory")
+        if self._failure is not None:
+            raise self._failure
+        self._flush()
+        for block in self._encoder.drain():
+            self._place(block)
+        self._progress.reach(self._position)
+        if not self._writers and not self.options.append:
+            self._split_writer(DEFAULT_SPLIT)
+        staged, destination = self._staging.path, self._staging.destination
+        manifest = Manifest(
+            path=self.destination,
+            schema=self.schema,
+            splits={name: writer.finish() for name, writer in self._writers.items()},
+            compression=self._shard_options.compression,
+            generation=self._generation,
+            skipped=self._skipped,
+            splitting=self._router.splitting(self._position),
+            metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
+            asset_infos=self._write_assets(staged),
+        )
+        if self._old is not None and self.options.append:
+            manifest = _combined(self._old, manifest)
+            merge_into(destination, staged, manifest, self._old, keep=True)
+        else:
+            write_file(staged / MANIFEST, manifest.to_json().encode())
+            if not self._staging.publish():
+                # The system cannot exchange directories: the new files go beside the old ones, which go then.
+                manifest = merge_into(destination, staged, manifest, self._old, keep=False)
+        self.manifest = manifest
+
+    def _existing(self) -> Manifest | None:
+        if self.options.append:
+            old = read_manifest(self.destination)
+            if old.compression != check_compression(self.options.compression):
+                raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
+            differences = old.schema.diff(self.schema)
+            if differences:
+                raise SchemaMismatchError(
+                    f"append=True: {self.destination} was written with other fields; write a new dataset:", differences
+                )
+            return old
+        if self.options.overwrite:
+            # There may be nothing, or something damaged, which is what overwriting is for.
+            with contextlib.suppress(DatasetError):
+                return read_manifest(self.destination)
+        return None
+
+    def _next_generation(self) -> int:
+        if self._old is not None:
+            return self._old.generation + 1
+        if self.options.overwrite and (self.destination / MANIFEST).exists():
+            return next_generation(self.destination)
+        return 0
+
+    def _write_assets(self, staging: Path) -> dict[str, AssetInfo]:
+        infos = {}
+        for name, content in self.options.assets.items():
+            info = AssetInfo("", self._generation if self.options.append else 0)
+            path = staging / info.relative(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, _contents(name, content))
+            infos[name] = attrs.evolve(info, sha256=sha256(path))
+        return infos
+
+
+def _contents(name: str, content: Any) -> bytes:
+    if isinstance(content, (bytes, str)):
+        return content.encode() if isinstance(content, str) else content
+    try:
+        return Path(content).read_bytes()
+    except OSError as error:
+        raise DatasetNotFoundError(
+            f"asset {name!r}: {content} cannot be read: {error.strerror}", path=content
+        ) from error
+
+
+def _combined(old: Manifest, new: Manifest) -> Manifest:
+    """Return the manifest of a dataset with the shards of both generations."""
+    splits = {name: SplitInfo(name, split.shards) for name, split in old.splits.items()}
+    for name, split in new.splits.items():
+        earlier = splits[name].shards if name in splits else ()
+        splits[name] = SplitInfo(name, earlier + split.shards)
+    return attrs.evolve(
+        new,
+        splits=splits,
+        skipped=old.skipped + new.skipped,
+        metadata=old.metadata if new.metadata is None else new.metadata,
+        asset_infos={**old.asset_infos, **new.asset_infos},
+    )
+
+
+def write(
+    records: Iterable[Any] | Mapping[str, Iterable[Any]],
+    destination: str | os.PathLike[str],
+    *,
+    schema: object = None,
+    splits: Any = None,
+    split_by: Any = None,
+    seed: int = 0,
+    shards: int | None = None,
+    shard_bytes: int | None = None,
+    compression: str | None = None,
+    shuffle: bool = False,
+    workers: int = 1,
+    params: Mapping[str, Any] | None = None,
+    csv: bool = False,
+    metadata: Any = None,
+    assets: Mapping[str, Any] | None = None,
+    on_duplicate: Literal["error", "first"] = "error",
+    overwrite: bool = False,
+    append: bool = False,
+    progress: bool | None = None,
+) -> Manifest:
+    """Write records as a dataset.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> records = (Sentence(np.arange(n)) for n in range(10))
+    >>> manifest = sr.write(records, tempfile.mkdtemp(), splits={"train": 0.8, "eval": 0.2})
+    >>> manifest.records
+    10
+
+    Args:
+        records: any iterable of records of one class, taken one by one and never held as a whole; or a mapping of a
+            split's name to such an iterable.
+        destination: as for `Writer`, like all that follows.
+        schema: the record class; needed only where there may be no record at all.
+        splits: see `Writer`.
+        split_by: see `Writer`.
+        seed: see `Writer`.
+        shards: see `Writer`.
+        shard_bytes: see `Writer`.
+        compression: see `Writer`.
+        shuffle: see `Writer`.
+        workers: see `Writer`.
+        params: see `Writer`.
+        csv: see `Writer`.
+        metadata: see `Writer`.
+        assets: see `Writer`.
+        on_duplicate: see `Writer`.
+        overwrite: see `Writer`.
+        append: see `Writer`.
+        progress: see `Writer`.
+
+    Returns:
+        What was written.
+
+    Raises:
+        DatasetExistsError: something stands at the destination.
+        RecordError: a record cannot be encoded; nothing is published.
+        SourceError: the iterable raised; nothing is published.
+    """
+    if isinstance(records, Mapping) and splits is not None:
+        raise OptionError("the mapping names the splits already: leave `splits` out")
+    stream = RecordStream(records)
+    if schema is None:
+        first = stream.peek()
+        if first is None:
+            raise OptionError("there is no record to write; pass schema= to write an empty dataset")
+        schema = type(first)
+    writer = Writer(
+        destination,
+        schema,
+        splits=splits,
+        split_by=split_by,
+        seed=seed,
+        shards=shards,
+        shard_bytes=shard_bytes,
+        compression=compression,
+        shuffle=shuffle,
+        workers=workers,
+        params=params,
+        csv=csv,
+        metadata=metadata,
+        assets=assets,
+        on_duplicate=on_duplicate,
+        overwrite=overwrite,
+        append=append,
+        progress=progress,
+    )
+    with writer:
+        writer.write_all(stream)
+    return writer.manifest

@@ -1,0 +1,129 @@
+"""`Pad` and `Bucket`: options that check themselves, and what they give through `read`."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+
+LENGTHS = np.clip(np.random.default_rng(7).lognormal(2.5, 0.9, 600).astype(int), 0, 90)
+
+
+@sr.record
+class Line:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("options") / "lines"
+    sr.write((Line(f"k{i}", np.arange(n) + 1) for i, n in enumerate(LENGTHS)), path, shards=2)
+    return path
+
+
+def efficiency(batches: list[dict[str, tf.Tensor]]) -> float:
+    real = sum(int(b["sequence_length"].numpy().sum()) for b in batches)
+    return real / sum(int(tf.size(b["ids"])) for b in batches)
+
+
+def keys(batches: list[dict[str, tf.Tensor]]) -> list[bytes]:
+    return sorted(np.concatenate([b["key"].numpy() for b in batches]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sr.Pad(0), "batch_size"),
+        (lambda: sr.Pad("4"), "batch_size"),
+        (lambda: sr.Pad(True), "batch_size"),
+        (sr.Bucket, "give batch_size or max_steps"),
+        (lambda: sr.Bucket(4, max_steps=100), "give batch_size or max_steps"),
+        (lambda: sr.Bucket(4, boundaries="best"), "'auto', 'sorted'"),
+        (lambda: sr.Bucket(4, boundaries=[5, 5]), "ascending"),
+        (lambda: sr.Bucket(4, boundaries=[0, 5]), "more than 0"),
+        (lambda: sr.Bucket(4, boundaries=[1.5]), "ascending ints"),
+        (lambda: sr.Bucket([4, 4], boundaries=[5, 9]), "expected 3 sizes"),
+        (lambda: sr.Bucket([4, 4]), "needs given boundaries"),
+        (lambda: sr.Bucket(4, buckets=0), "buckets"),
+        (lambda: sr.Bucket(4, max_batch_size=3), "goes with max_steps"),
+        (lambda: sr.Bucket(4, too_long="drop"), "goes with max_steps"),
+        (lambda: sr.Bucket(max_steps=100, boundaries=[5]), "leave `boundaries` out"),
+        (lambda: sr.Bucket(max_steps=100, too_long="cut"), "too_long"),
+        (lambda: sr.Bucket(max_steps=3, batch_size_multiple=4), "at least batch_size_multiple"),
+    ],
+)
+def test_options_that_make_no_sense(make: object, message: str) -> None:
+    """An option that makes no sense is refused where it stands, by name."""
+    with pytest.raises(sr.OptionError, match=message):
+        make()
+
+
+def test_auto_boundaries_pad_less_than_quantiles(lines: Path) -> None:
+    """`"auto"` needs no more padding than as many quantiles, and keeps its batches' number known."""
+    quantiles = sorted({int(q) for q in np.quantile(LENGTHS, np.arange(1, 8) / 8) if q >= 1})
+    by_hand = list(sr.read(lines, batch=sr.Bucket(16, boundaries=quantiles)))
+    dataset = sr.read(lines, batch=sr.Bucket(16))
+    auto = list(dataset)
+    assert len(auto) == int(dataset.cardinality())
+    assert keys(auto) == keys(by_hand)
+    assert efficiency(auto) > efficiency(by_hand) - 0.02
+    assert efficiency(auto) > 0.75
+
+
+@pytest.mark.parametrize("shuffle", [0, 1000])
+def test_sorted_windows_pad_least(lines: Path, shuffle: int) -> None:
+    """`"sorted"` needs the least padding, holds every record once, and knows the number of its batches."""
+    dataset = sr.read(lines, batch=sr.Bucket(16, boundaries="sorted"), shuffle=shuffle, seed=0)
+    batches = list(dataset)
+    assert len(batches) == int(dataset.cardinality()) == -(-len(LENGTHS) // 16)
+    assert keys(batches) == sorted(f"k{i}".encode() for i in range(len(LENGTHS)))
+    assert efficiency(batches) > 0.9
+    widths = [b["ids"].shape[1] for b in batches]
+    # The last batch holds the newest records, which filled no other.
+    assert (widths[:-1] == sorted(widths[:-1])) == (shuffle == 0)
+
+
+@pytest.mark.parametrize("multiple", [1, 4])
+def test_budgets_are_never_exceeded(lines: Path, multiple: int) -> None:
+    """With `max_steps`, rows times longest length never exceed it, padding included, and sizes are multiples."""
+    options = sr.Bucket(max_steps=400, batch_size_multiple=multiple, max_batch_size=32)
+    batches = list(sr.read(lines, batch=options, shuffle=500, seed=3))
+    assert max(int(tf.size(b["ids"])) for b in batches) <= 400
+    sizes = [b["ids"].shape[0] for b in batches]
+    assert max(sizes) <= 32
+    assert sum(size % multiple != 0 for size in sizes) <= 1
+    assert keys(batches) == sorted(f"k{i}".encode() for i in range(len(LENGTHS)))
+
+
+def test_records_over_the_budget(lines: Path) -> None:
+    """A record that fits no batch is an error before anything is read, or left out on request."""
+    over = int((LENGTHS > 30).sum())
+    with pytest.raises(
+        sr.OptionError, match=f"{over} records are longer than 30 steps, the longest has {LENGTHS.max()}"
+    ):
+        sr.read(lines, batch=sr.Bucket(max_steps=30))
+    batches = list(sr.read(lines, batch=sr.Bucket(max_steps=30, too_long="drop")))
+    assert keys(batches) == sorted(f"k{i}".encode() for i, n in enumerate(LENGTHS) if n <= 30)
+
+
+@pytest.mark.parametrize(
+    "options", [sr.Bucket(16, boundaries="sorted"), sr.Bucket(max_steps=600)], ids=["sorted", "budget"]
+)
+def test_resumes_exactly(lines: Path, tmp_path: Path, options: sr.Bucket) -> None:
+    """An iterator saved between batches resumes with the identical remainder."""
+
+    def build() -> tf.data.Dataset:
+        return sr.read(lines, batch=options, shuffle=200, seed=1, epochs=2)
+
+    whole = [b["key"].numpy().tolist() for b in build()]
+    iterator = iter(build())
+    for position in range(0, len(whole), 11):
+        saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / f"at{position}"))
+        again = iter(build())
+        tf.train.Checkpoint(iterator=again).restore(saved)
+        assert [b["key"].numpy().tolist() for b in again] == whole[position:]
+        for _ in range(min(11, len(whole) - position)):
+            next(iterator)

@@ -1,0 +1,174 @@
+# ruff: noqa: PT017 - what is left after the error is the point here
+"""Whatever ends a write, at its destination is a whole dataset or nothing."""
+
+import errno
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from faults import FailAt, names, record_calls
+
+import seqrecorder as sr
+from seqrecorder.files import on_fault_point
+
+SLOW_WRITER = """
+import sys, time
+import seqrecorder as sr
+
+@sr.record
+class Word:
+    ids: list = sr.feature_list("int64")
+
+def source():
+    for number in range(100_000):
+        if number == 500:
+            print("writing", flush=True)
+        if number >= 500:
+            time.sleep(0.01)
+        yield Word([number])
+
+sr.write(source(), sys.argv[1], shards=2, csv=True)
+"""
+
+
+@sr.record
+class Word:
+    ids: list = sr.feature_list("int64")
+
+
+WORDS = [Word([number]) for number in range(5)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_write(tmp_path, number):
+    """A write that is killed publishes nothing, and what it could not clean up the next write does."""
+    destination = tmp_path / "c"
+    with subprocess.Popen([sys.executable, "-c", SLOW_WRITER, str(destination)], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"writing\n"
+        time.sleep(0.1)
+        assert [name.startswith(".c.incomplete-") for name in names(tmp_path)] == [True]
+        process.send_signal(number)
+        assert process.wait(30) == (-number if number == signal.SIGKILL else 128 + number)
+    assert not destination.exists()
+    assert len(names(tmp_path)) == (1 if number == signal.SIGKILL else 0)
+    sr.write(WORDS, destination)
+    assert names(tmp_path) == ["c"]
+    assert sr.verify(destination).ok
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True, "splits": {"train": 0.5, "eval": 0.5}}])
+def test_disk_full_anywhere(tmp_path, options):
+    """A full disk at any fault point is a DatasetError, with nothing at the destination and no trace beside it."""
+    options = {**options, "csv": True, "assets": {"a": "x"}, "metadata": 1}
+    for name in ("recorded", "tried"):  # making parents would be fault points of the first write only
+        (tmp_path / name).mkdir()
+    calls = record_calls(lambda: sr.write(WORDS, tmp_path / "recorded" / "c", **options))
+    assert len(calls) > 20
+    destination = tmp_path / "tried" / "c"
+    failed = 0
+    for number, call in enumerate(calls, 1):
+        try:
+            with on_fault_point(FailAt(number, OSError(errno.ENOSPC, "No space left on device"))):
+                sr.write(WORDS, destination, **options)
+        except sr.DatasetError as error:
+            failed += 1
+            assert error.errno == errno.ENOSPC, call
+            assert names(destination.parent) == [], call
+        else:
+            assert "remove" in call[0]  # the dataset was complete, and there was only something to clean up
+            break
+    assert failed > 20
+
+
+FORKING_WRITER = """
+import errno, os, shutil, signal, sys
+from pathlib import Path
+import tensorflow  # imported once for all children; this process starts none of its threads
+import seqrecorder as sr
+from seqrecorder import staging
+from seqrecorder.files import on_fault_point
+
+@sr.record
+class Word:
+    ids: list = sr.feature_list("int64")
+
+mode, parent = sys.argv[1], Path(sys.argv[2])
+old, new = [Word([1]), Word([2, 3])], [Word([4]), Word([5, 6]), Word([])]
+options = {"csv": True, "assets": {"a": "x"}, "shards": 2}
+if mode == "overwrite in place":
+    staging._exchange_now = lambda one, other: errno.EINVAL
+if mode == "shuffled":
+    options |= {"shuffle": True, "splits": {"train": 0.5, "eval": 0.5}}
+changes = {"append": {"append": True}}.get(mode, {"overwrite": True} if "overwrite" in mode else {})
+
+def write(destination, victim):
+    seen = 0
+    def hook(name, path):
+        nonlocal seen
+        seen += 1
+        if seen == victim:
+            os.kill(os.getpid(), signal.SIGKILL)
+    with on_fault_point(hook):
+        sr.write(new, destination, **changes, **options)
+
+def forked(destination, victim):
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            write(destination, victim)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def generation(destination):
+    try:
+        manifest = sr.info(destination)
+    except sr.DatasetNotFoundError:
+        assert not destination.exists(), sorted(destination.iterdir())
+        return -1
+    for name, split in manifest.splits.items():
+        for shard in split.shards:
+            assert manifest.shard_path(name, shard).stat().st_size == shard.bytes
+            assert len(manifest.lengths(name, shard)) == shard.records
+    assert manifest.assets["a"].read_text() == "x"
+    return manifest.generation
+
+if changes:
+    sr.write(old, parent / "old", **options)
+for victim in range(1, 1000, int(sys.argv[3])):
+    directory = parent / str(victim)
+    directory.mkdir()
+    if changes:
+        shutil.copytree(parent / "old", directory / "c")
+    before = generation(directory / "c")
+    code = forked(directory / "c", victim)
+    after = generation(directory / "c")
+    assert after in (before, before + 1), (victim, before, after)
+    if not code:
+        break
+    assert code == -signal.SIGKILL, (victim, code)
+    if after == before or changes:
+        assert forked(directory / "c", 0) == 0, victim
+        assert generation(directory / "c") == after + 1
+    assert [path.name for path in directory.iterdir()] == ["c"], (victim, list(directory.iterdir()))
+    known = {shard.name for split in sr.info(directory / "c").splits.values() for shard in split.shards}
+    found = {path.name for path in (directory / "c").rglob("*.tfrecord")}
+    assert found == known, (victim, found - known)
+    shutil.rmtree(directory)
+print(victim)
+"""
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("mode", ["shuffled", "append", "overwrite", "overwrite in place"])
+def test_killed_at_every_fault_point(tmp_path, mode, step):
+    """Killed at any fault point, the old dataset, the new one or nothing is there, whole; the next write cleans up."""
+    command = [sys.executable, "-c", FORKING_WRITER, mode, str(tmp_path), str(step)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        points = process.stdout.read()
+    assert process.returncode == 0
+    assert int(points) > 30

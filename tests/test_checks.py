@@ -1,0 +1,165 @@
+"""`verify`: everything that is wrong is found."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+
+
+@sr.record
+class Line:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+RECORDS = [Line(f"k{n}", np.arange(n % 7)) for n in range(40)]
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("checks") / "lines"
+    sr.write(RECORDS, path, shards=2, csv=True, assets={"words.txt": "a\nb"})
+    return path
+
+
+@pytest.fixture
+def lines(pristine: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(pristine, tmp_path / "lines"))
+
+
+def test_a_good_dataset_is_good(lines: Path) -> None:
+    """A dataset as it was written has no problems, in both modes, and the report counts what there is."""
+    for mode in ("quick", "full"):
+        report = sr.verify(lines, mode=mode)
+        assert report
+        assert (report.records, report.shards, report.problems) == (40, 2, ())
+        assert report.bytes == sum(path.stat().st_size for path in lines.rglob("*.tfrecord"))
+
+
+def shard_of(lines: Path) -> Path:
+    return lines / "train" / "train-00000-of-00002.tfrecord"
+
+
+def cut(lines: Path) -> None:
+    shard_of(lines).write_bytes(shard_of(lines).read_bytes()[:-3])
+
+
+def flip(lines: Path) -> None:
+    data = bytearray(shard_of(lines).read_bytes())
+    data[-6] ^= 0x80
+    shard_of(lines).write_bytes(data)
+
+
+def append(lines: Path) -> None:
+    with shard_of(lines).open("ab") as file:
+        file.write(shard_of(lines).read_bytes()[:30])
+
+
+def remove(lines: Path) -> None:
+    shard_of(lines).unlink()
+
+
+def swap(lines: Path) -> None:
+    other = lines / "train" / "train-00001-of-00002.tfrecord"
+    mine, theirs = shard_of(lines).read_bytes(), other.read_bytes()
+    shard_of(lines).write_bytes(theirs)
+    other.write_bytes(mine)
+
+
+def add_foreign(lines: Path) -> None:
+    shutil.copy(shard_of(lines), lines / "train" / "train-00002-of-00002.tfrecord")
+
+
+def change_lengths(lines: Path) -> None:
+    path = shard_of(lines).with_suffix(".lengths")
+    table = np.fromfile(path, "<i8")
+    table[3] += 1
+    table.tofile(path)
+
+
+def remove_lengths(lines: Path) -> None:
+    shard_of(lines).with_suffix(".lengths").unlink()
+
+
+def change_asset(lines: Path) -> None:
+    (lines / "assets" / "words.txt").write_text("a\nc")
+
+
+def remove_asset(lines: Path) -> None:
+    (lines / "assets" / "words.txt").unlink()
+
+
+def cut_manifest(lines: Path) -> None:
+    path = lines / "manifest.json"
+    path.write_text(path.read_text()[:-30])
+
+
+QUICK = [cut, append, remove, add_foreign, remove_lengths, change_asset, remove_asset, cut_manifest]
+
+
+@pytest.mark.parametrize("damage", [*QUICK, flip, swap, change_lengths], ids=lambda damage: damage.__name__)
+def test_damage_is_found(lines: Path, damage: Callable[[Path], None]) -> None:
+    """Every damage is found, and what can be seen without reading is found quickly too."""
+    damage(lines)
+    report = sr.verify(lines)
+    assert not report
+    assert all(str(problem) for problem in report.problems)
+    if damage in QUICK:
+        assert not sr.verify(lines, mode="quick")
+
+
+def test_consistent_forgery_is_found_by_parsing(lines: Path) -> None:
+    """Records that do not fit the schema are found even where sizes, digests and counts were forged to match."""
+    path = shard_of(lines)
+    count = sum(1 for _ in tf.data.TFRecordDataset(str(path)))
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for _ in range(count):
+            writer.write(tf.train.Example().SerializeToString())
+    manifest_path = lines / "manifest.json"
+    manifest = json.loads(manifest_path.read_text())
+    from seqrecorder.files import sha256
+
+    manifest["splits"]["train"]["shards"][0].update(bytes=path.stat().st_size, sha256=sha256(path))
+    manifest_path.write_text(json.dumps(manifest))
+    [problem] = sr.verify(lines).problems
+    assert "record 0" in problem.message
+    assert "the message is empty" in problem.message
+
+
+def test_bare_shards_are_verified_against_a_class(lines: Path) -> None:
+    """Bare shards are verified frame by frame and record by record, with the class that says what is in them."""
+    shards = sorted((lines / "train").glob("*.tfrecord"))
+    assert sr.verify(shards, schema=Line).records == 40
+    assert sr.verify(str(lines / "train" / "*.tfrecord"), schema=Line)
+    cut(lines)
+    report = sr.verify(shards, schema=Line)
+    assert not report
+    assert "train-00000-of-00002.tfrecord" in str(report.problems[0])
+    flip(lines)
+
+
+def test_bare_shards_without_a_class_are_walked(lines: Path) -> None:
+    """A bare shard without a class is checked frame by frame, with the CRC of every record."""
+    shard = shard_of(lines)
+    report = sr.verify(shard)
+    assert report
+    assert report.records == sum(1 for _ in tf.data.TFRecordDataset(str(shard)))
+    flip(lines)
+    assert sr.verify(shard, mode="quick")
+    assert not sr.verify(shard)
+    cut(lines)
+    assert not sr.verify(shard, mode="quick")
+
+
+def test_arguments_of_verify(lines: Path, tmp_path: Path) -> None:
+    """An unknown mode and a place where nothing is are errors, not reports."""
+    with pytest.raises(sr.OptionError, match="'quick' or 'full'"):
+        sr.verify(lines, mode="slow")
+    with pytest.raises(sr.DatasetNotFoundError):
+        sr.verify(tmp_path / "nowhere")

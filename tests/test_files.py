@@ -1,0 +1,171 @@
+# ruff: noqa: PT017 - what is left after the error is the point of most tests here
+
+import errno
+import hashlib
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from faults import FailAt, names, record_calls
+
+from seqrecorder import files
+from seqrecorder.errors import DatasetError, DatasetNotFoundError, ShardReadError, ShardWriteError
+from seqrecorder.files import exclusive, on_fault_point, replace_file, sha256, sha256_many, write_file
+
+
+def test_exclusive(tmp_path):
+    """The second to ask for a dataset waits for the first, though an overwrite has replaced it meanwhile."""
+    destination, beside = tmp_path / "corpus", tmp_path / "beside"
+    for directory, text in ((destination, "old"), (beside, "newer")):
+        directory.mkdir()
+        (directory / "manifest.json").write_text(text)
+    order, started = [], threading.Event()
+
+    def second():
+        started.set()
+        with exclusive(destination):
+            order.append((destination / "manifest.json").read_text())
+
+    thread = threading.Thread(target=second)
+    with exclusive(destination):
+        thread.start()
+        started.wait()
+        time.sleep(0.05)
+        order.append("first")
+        destination.rename(tmp_path / "gone")
+        beside.rename(destination)
+    thread.join(10)
+    assert order == ["first", "newer"]
+
+
+def test_write_file(tmp_path):
+    """A file is written, and a failure at any of its operations is an error that names file and bytes."""
+    path = tmp_path / "a[1]*?.json"
+    write_file(path, b"data")
+    assert path.read_bytes() == b"data"
+    for number in range(1, 7):
+        with (
+            on_fault_point(FailAt(number, OSError(errno.ENOSPC, "No space left on device"))),
+            pytest.raises(ShardWriteError, match=r"4 bytes.*a\[1\].*free some space") as caught,
+        ):
+            write_file(path, b"data")
+        assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_a_failure_leaves_no_lock(tmp_path, failure):
+    """A failure around the locking keeps no lock, for which this process would wait itself."""
+    for number in (1, 2):
+        with (
+            on_fault_point(FailAt(number, failure)),
+            pytest.raises((DatasetError, KeyboardInterrupt)),
+            exclusive(tmp_path),
+        ):
+            pytest.fail("entered")
+        with exclusive(tmp_path):
+            pass
+
+
+def test_exclusive_errors(tmp_path):
+    """What is no directory cannot be locked, and the error says which."""
+    (tmp_path / "file").write_text("")
+    for name in ("absent", "file"):
+        with pytest.raises(DatasetNotFoundError, match=name) as caught, exclusive(tmp_path / name):
+            pytest.fail("entered")
+        assert caught.value.errno in (errno.ENOENT, errno.ENOTDIR)
+
+
+def test_replace_file(tmp_path):
+    """The new bytes are synced before they take the name, and the directory after it."""
+    path = tmp_path / "a[1]*?.json"
+    replace_file(path, b"old")
+    calls = record_calls(lambda: replace_file(path, b"new"))
+    assert path.read_bytes() == b"new"
+    assert [name for name, _ in calls if name.startswith("after")] == [
+        "after_open",
+        "after_write",
+        "after_flush",
+        "after_fsync",
+        "after_rename",
+        "after_fsync",
+    ]
+    assert names(tmp_path) == [path.name]
+
+
+def test_replace_file_failures(tmp_path):
+    """A failure at any operation before the rename keeps the old bytes, and no temporary file stays."""
+    for number in range(1, 100):
+        path = tmp_path / "manifest.json"
+        path.write_bytes(b"old")
+        hook = FailAt(number, OSError(errno.EDQUOT, "Disk quota exceeded"))
+        try:
+            with on_fault_point(hook):
+                replace_file(path, b"new")
+        except ShardWriteError as error:
+            assert error.errno == errno.EDQUOT
+            assert str(tmp_path) in str(error)
+            assert path.read_bytes() == (b"old" if number <= 9 else b"new")
+        assert names(tmp_path) == ["manifest.json"]
+        if hook.seen < number:
+            break
+    assert number == 13
+
+
+def test_replace_file_killed(tmp_path):
+    """What a process killed while replacing left is removed by the next who has the lock."""
+    (tmp_path / ".manifest.json.replacing-0123456789abcdef").write_text("")
+    with exclusive(tmp_path):
+        assert names(tmp_path) == []
+
+
+def test_sync_errors(tmp_path):
+    """What is missing cannot be synced; a file system that cannot sync directories is put up with."""
+    for sync in (files.sync_file, files.sync_directory):
+        with pytest.raises(ShardWriteError, match="absent") as caught:
+            sync(tmp_path / "absent")
+        assert caught.value.errno == errno.ENOENT
+
+    def fail(code):
+        def hook(_name, _path):
+            raise OSError(code, os.strerror(code))
+
+        return on_fault_point(hook)
+
+    with fail(errno.EINVAL):
+        files.sync_directory(tmp_path)
+    with fail(errno.EIO), pytest.raises(ShardWriteError):
+        files.sync_directory(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
+def test_full_disk():
+    """A real full disk is a ShardWriteError that says what to do."""
+    with (
+        pytest.raises(ShardWriteError, match=r"'/dev/full'.*No space.*free some space") as caught,
+        files.writing("write shard", "/dev/full"),
+        Path("/dev/full").open("wb", buffering=0) as file,
+    ):
+        file.write(b"x")
+    assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 3 * 2**20 + 7])
+def test_sha256(tmp_path, size):
+    """The checksum is that of all bytes, whatever the size of the pieces."""
+    data = (b"0123456789abcdef" * (size // 16 + 1))[:size]
+    (tmp_path / "x").write_bytes(data)
+    assert sha256(tmp_path / "x") == hashlib.sha256(data).hexdigest()
+
+
+def test_sha256_many(tmp_path):
+    """Checksums come in the order of the files; a missing one is named."""
+    paths = [tmp_path / str(i) for i in range(40)]
+    for i, path in enumerate(paths):
+        path.write_bytes(bytes([i]) * i)
+    assert sha256_many(paths) == [hashlib.sha256(bytes([i]) * i).hexdigest() for i in range(40)]
+    assert sha256_many([]) == []
+    with pytest.raises(ShardReadError, match="absent") as caught:
+        sha256_many([*paths, tmp_path / "absent"])
+    assert caught.value.errno == errno.ENOENT

@@ -1,0 +1,155 @@
+"""The layers of the package: imports point only downward."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import seqrecorder
+
+PACKAGE = Path(seqrecorder.__file__).parent
+
+# From the lowest to the highest; a module may import only what stands before it.
+LAYERS = (
+    ("errors", "startup"),
+    ("dtypes", "values", "naming", "splits"),
+    ("fields", "declarations", "schema"),
+    ("files", "staging", "framing", "wire", "spill"),
+    ("columns", "tensors", "finishing", "specs", "parsing", "layouts", "records", "shards", "manifest"),
+    ("publish", "progress", "lifecycle", "workers", "sources", "splitwriter"),
+    ("origin", "streams", "outputs", "feed"),
+    ("batching", "batching.boundaries", "batching.plan", "batching.single", "batching.pad"),
+    ("batching.sorted_windows", "batching.budget", "batching.bucket"),
+    (
+        "batching.stretches",
+        "batching.best_fit",
+        "batching.ragged",
+        "batching.unroll",
+        "batching.window",
+        "batching.pack",
+    ),
+    ("routing", "writer", "reader"),
+    ("checks", "testing", "inspection", "demo", "report"),
+    ("cli",),
+    ("__main__",),
+)
+ORDER = [module for layer in LAYERS for module in layer]
+LIGHT = ("errors", "dtypes", "values", "naming", "splits", "fields", "declarations", "schema", "cli")
+
+
+def modules() -> dict[str, ast.Module]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        if name != "__init__":
+            found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def imported(tree: ast.Module) -> set[str]:
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "seqrecorder":
+            inner = (node.module or "").removeprefix("seqrecorder").removeprefix(".")
+            names |= {inner} if inner else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {
+                alias.name.removeprefix("seqrecorder.") for alias in node.names if alias.name.startswith("seqrecorder.")
+            }
+    return names
+
+
+MODULES = modules()
+
+
+def test_every_module_has_a_place() -> None:
+    """The list of layers names exactly the modules that there are."""
+    assert sorted(MODULES) == sorted(ORDER)
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_imports_point_downward(module: str) -> None:
+    """A module imports only modules that stand before it, wherever in its text the import stands."""
+    below = set(ORDER[: ORDER.index(module)])
+    wrong = {name for name in imported(MODULES[module]) if name in MODULES and name not in below}
+    assert not wrong, f"{module} imports {sorted(wrong)}, which do not stand below it"
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_light_modules_do_not_name_tensorflow(module: str) -> None:
+    """The lowest layers and the command line do not import TensorFlow, not even inside functions."""
+    for node in ast.walk(MODULES[module]):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert not [name for name in names if name.split(".")[0] == "tensorflow"]
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_no_module_imports_tensorflow_when_it_is_imported(module: str) -> None:
+    """TensorFlow is imported inside functions only, so that no import of ours pays for it."""
+    for node in MODULES[module].body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert not [name for name in names if name.split(".")[0] in ("tensorflow", "keras", "matplotlib", "tqdm")]
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_datasets_run_no_python(module: str) -> None:
+    """Nothing that `read` returns holds a Python function: it could not be checkpointed, distributed or served."""
+    attributes = {node.attr for node in ast.walk(MODULES[module]) if isinstance(node, ast.Attribute)}
+    assert not attributes & {"py_function", "numpy_function", "from_generator"}
+
+
+def test_import_is_light() -> None:
+    """`import seqrecorder` imports neither TensorFlow nor anything optional, and takes well under half a second."""
+    code = (
+        "import time, sys; import numpy, attrs; start = time.perf_counter(); import seqrecorder; "
+        "took = time.perf_counter() - start; heavy = {'tensorflow', 'keras', 'matplotlib', 'tqdm'} & set(sys.modules); "
+        "assert not heavy, heavy; assert took < 0.5, took"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_public_names() -> None:
+    """The public names are these; adding or removing one is a decision."""
+    public = {name for name in dir(seqrecorder) if not name.startswith("_")}
+    classes_and_functions = {name for name in public if not isinstance(getattr(seqrecorder, name), type(ast))}
+    assert classes_and_functions - {"annotations", "TYPE_CHECKING", "Any"} == {
+        "Bucket",
+        "DatasetError",
+        "DatasetExistsError",
+        "DatasetNotFoundError",
+        "DuplicateKeyError",
+        "LimitExceededError",
+        "Manifest",
+        "ManifestError",
+        "OptionError",
+        "Pack",
+        "Pad",
+        "Ragged",
+        "RecordError",
+        "Schema",
+        "SchemaError",
+        "SchemaMismatchError",
+        "SeqrecorderError",
+        "ShardError",
+        "ShardReadError",
+        "ShardWriteError",
+        "SkipRecord",
+        "SourceError",
+        "SparseVector",
+        "Unroll",
+        "Window",
+        "Writer",
+        "context",
+        "feature_list",
+        "from_csv",
+        "info",
+        "read",
+        "read_records",
+        "record",
+        "verify",
+        "write",
+    }

@@ -1,0 +1,414 @@
+"""`read`, `read_records` and `info`: what comes out, against the plain TensorFlow pipeline as the specification."""
+
+import itertools
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+
+LENGTHS = np.clip(np.random.default_rng(0).lognormal(2.0, 0.8, 230).astype(int), 0, 40)
+BOUNDARIES = [4, 8, 16]
+
+
+@sr.record
+class Sentence:
+    key: str = sr.context(str, key=True)
+    label: int = sr.context("int32")
+    ids: np.ndarray = sr.feature_list("int64")
+    vectors: np.ndarray = sr.feature_list("float32", shape=(2,))
+    words: np.ndarray = sr.feature_list(str)
+    exact: np.ndarray = sr.feature_list("float64")
+    rate: int = sr.context("int64", default=8)
+
+
+def sentence(number: int, length: int) -> Sentence:
+    rng = np.random.default_rng(number)
+    return Sentence(
+        f"s{number}",
+        number % 5,
+        rng.integers(1, 1000, length),
+        rng.normal(size=(length, 2)).astype("float32"),
+        [f"w{word}" for word in range(length)],
+        rng.normal(size=length),
+    )
+
+
+RECORDS = [sentence(number, int(length)) for number, length in enumerate(LENGTHS)]
+
+OTHERS = [sentence(1000 + number, number) for number in range(7)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("reader") / "corpus"
+    sr.write({"train": RECORDS, "eval": OTHERS}, path, shards=3)
+    return path
+
+
+def slow(corpus: Path) -> tf.data.Dataset:
+    """The pipeline that everybody writes: parse one record at a time, in the order of the files."""
+    schema = sr.Schema.of(Sentence).select(["key", "label", "ids", "vectors", "words", "rate"])
+    files = sorted(map(str, (corpus / "train").glob("*.tfrecord")))
+
+    def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        context, lists = tf.io.parse_single_sequence_example(
+            serialized, schema.context_features, schema.sequence_features
+        )
+        return {**context, **lists, "sequence_length": tf.shape(lists["ids"], tf.int64)[0]}
+
+    return tf.data.TFRecordDataset(files).map(parse)
+
+
+def assert_same(ours: tf.data.Dataset, theirs: tf.data.Dataset) -> int:
+    count = 0
+    for mine, other in itertools.zip_longest(ours, theirs):
+        for name, value in other.items():
+            got, want = np.asarray(mine[name].numpy()), np.asarray(value.numpy())
+            if want.ndim > 1 and want.shape[1] == 0:
+                continue  # a batch of T = 0, which ours never is
+            assert got.dtype == want.dtype or name == "label"  # int32 here, int64 on the wire
+            np.testing.assert_array_equal(got, want)
+        count += 1
+    return count
+
+
+def test_unbatched_equals_parse_single(corpus: Path) -> None:
+    """Unbatched records are those of parse_single_sequence_example, in the order of the files."""
+    ours = sr.read(corpus, "train")
+    theirs = slow(corpus).map(lambda e: {k: v for k, v in e.items() if k != "sequence_length"})
+    assert assert_same(ours, theirs) == len(RECORDS)
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_pad_equals_padded_batch(corpus: Path, drop_remainder: bool) -> None:
+    """Padded batches are those of padded_batch, batch for batch."""
+    ours = sr.read(corpus, "train", batch=sr.Pad(16, drop_remainder=drop_remainder))
+    theirs = slow(corpus).padded_batch(16, drop_remainder=drop_remainder)
+    assert assert_same(ours, theirs) == int(ours.cardinality())
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+@pytest.mark.parametrize("sizes", [16, [32, 16, 8, 4]])
+def test_bucket_equals_bucket_by_sequence_length(corpus: Path, sizes: int | list[int], drop_remainder: bool) -> None:
+    """Bucketed batches are those of bucket_by_sequence_length, batch for batch."""
+    ours = sr.read(corpus, "train", batch=sr.Bucket(sizes, boundaries=BOUNDARIES, drop_remainder=drop_remainder))
+    theirs = slow(corpus).bucket_by_sequence_length(
+        lambda e: tf.cast(e["sequence_length"], tf.int32),
+        BOUNDARIES,
+        sizes if isinstance(sizes, list) else [sizes] * 4,
+        drop_remainder=drop_remainder,
+    )
+    assert assert_same(ours, theirs) == int(ours.cardinality())
+
+
+def test_shuffled_buckets_equal_the_slow_pipeline_over_our_order(corpus: Path) -> None:
+    """Shuffled buckets are those of bucket_by_sequence_length run over the order in which single records come."""
+    order = [e["key"].numpy() for e in sr.read(corpus, "train", shuffle=64, seed=5)]
+    by_key = {e["key"].numpy(): e for e in slow(corpus)}
+    ours = sr.read(corpus, "train", batch=sr.Bucket(8, boundaries=BOUNDARIES), shuffle=64, seed=5)
+    lengths = [int(by_key[key]["sequence_length"]) for key in order]
+    theirs = tf.data.Dataset.from_tensor_slices((order, np.array(lengths))).bucket_by_sequence_length(
+        lambda _, length: tf.cast(length, tf.int32), BOUNDARIES, [8] * 4
+    )
+    for mine, (keys, _) in itertools.zip_longest(ours, theirs):
+        assert mine["key"].numpy().tolist() == keys.numpy().tolist()
+
+
+def test_buffered_fields_are_padded_like_the_others(corpus: Path) -> None:
+    """A float64 feature list, stored as buffers, is padded with zeros and exact."""
+    for batch in sr.read(corpus, "train", batch=sr.Bucket(16)):
+        for row, key in enumerate(batch["key"].numpy()):
+            record = RECORDS[int(key[1:])]
+            length = len(record.exact)
+            assert batch["exact"][row, :length].numpy().tobytes() == record.exact.tobytes()
+            assert not batch["exact"][row, length:].numpy().any()
+
+
+@pytest.mark.parametrize("batch", [None, sr.Pad(16), sr.Bucket(16), sr.Bucket(16, boundaries=BOUNDARIES)])
+@pytest.mark.parametrize("shuffle", [0, 50, 1000])
+def test_every_record_once_an_epoch(corpus: Path, batch: sr.Pad | sr.Bucket | None, shuffle: int) -> None:
+    """Each epoch holds every record exactly once, as many elements as the cardinality says, in batches of T >= 1."""
+    dataset = sr.read(corpus, "train", batch=batch, shuffle=shuffle, seed=1, epochs=2)
+    elements = list(dataset)
+    assert len(elements) == int(dataset.cardinality())
+    keys = np.concatenate([np.atleast_1d(e["key"].numpy()) for e in elements])
+    half = len(RECORDS)
+    expected = sorted(record.key.encode() for record in RECORDS)
+    assert sorted(keys[:half]) == expected
+    assert sorted(keys[half:]) == expected
+    if batch is not None:
+        assert all(e["ids"].shape[1] >= 1 for e in elements)
+
+
+def keys_of(dataset: tf.data.Dataset) -> list[bytes]:
+    return [e["key"].numpy() for e in dataset]
+
+
+def test_orders_follow_the_seed(corpus: Path) -> None:
+    """The same seed gives the same orders, another seed others, and each iteration is a new epoch."""
+    one = sr.read(corpus, "train", shuffle=100, seed=1)
+    first, second = keys_of(one), keys_of(one)
+    assert first != second
+    again = sr.read(corpus, "train", shuffle=100, seed=1)
+    assert [keys_of(again), keys_of(again)] == [first, second]
+    assert keys_of(sr.read(corpus, "train", shuffle=100, seed=2)) != first
+    assert keys_of(sr.read(corpus, "train", shuffle=100)) != keys_of(sr.read(corpus, "train", shuffle=100))
+
+
+def test_shuffle_mixes_the_files(corpus: Path) -> None:
+    """With a window as large as the data, every position is about equally likely for the first record."""
+    places = [
+        keys_of(sr.read(corpus, "train", shuffle=1000, seed=seed, fields=["key"])).index(b"s0") for seed in range(12)
+    ]
+    assert 0.3 < np.mean(places) / len(RECORDS) < 0.7
+    assert np.std(places) / len(RECORDS) > 0.15
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("batch", [None, sr.Pad(7), sr.Bucket(7)])
+def test_shards_are_disjoint_and_complete(corpus: Path, count: int, batch: sr.Pad | sr.Bucket | None) -> None:
+    """Several readers read every record exactly once, be there more files than readers or fewer."""
+    seen: list[bytes] = []
+    for index in range(count):
+        dataset = sr.read(corpus, "train", batch=batch, shard=(index, count), shuffle=20, seed=3)
+        elements = list(dataset)
+        assert len(elements) == int(dataset.cardinality())
+        for element in elements:
+            seen += np.atleast_1d(element["key"].numpy()).tolist()
+    assert sorted(seen) == sorted(record.key.encode() for record in RECORDS)
+
+
+@pytest.mark.parametrize("batch", [None, sr.Pad(16), sr.Bucket(16)], ids=["single", "pad", "bucket"])
+@pytest.mark.parametrize("shuffle", [0, 40])
+def test_resumes_exactly(corpus: Path, tmp_path: Path, batch: sr.Pad | sr.Bucket | None, shuffle: int) -> None:
+    """An iterator saved before any element resumes with the identical remainder, in a pipeline built anew."""
+
+    def build() -> tf.data.Dataset:
+        return sr.read(corpus, "eval" if batch is None else "train", batch=batch, shuffle=shuffle, seed=4, epochs=2)
+
+    def keys(elements: object) -> list[object]:
+        return [np.asarray(element["key"].numpy()).tolist() for element in elements]
+
+    whole = keys(build())
+    iterator = iter(build())
+    for position in range(0, len(whole), 3):
+        saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / f"at{position}"))
+        again = iter(build())
+        tf.train.Checkpoint(iterator=again).restore(saved)
+        assert keys(again) == whole[position:]
+        for _ in range(min(3, len(whole) - position)):
+            next(iterator)
+
+
+def test_epochs_without_end(corpus: Path) -> None:
+    """epochs=None goes on for ever, and says so."""
+    dataset = sr.read(corpus, "eval", epochs=None, shuffle=5, seed=0)
+    assert int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY
+    assert len(list(dataset.take(30))) == 30
+
+
+def test_tuple_output_is_in_declaration_order(corpus: Path) -> None:
+    """Tuples hold the fields in declaration order, and then what the batch carries."""
+    single = next(iter(sr.read(corpus, "train", output="tuple")))
+    names = [field.name for field in sr.Schema.of(Sentence).fields]
+    as_dict = next(iter(sr.read(corpus, "train")))
+    assert list(as_dict) == names
+    for value, name in zip(single, names, strict=True):
+        np.testing.assert_array_equal(value.numpy(), as_dict[name].numpy())
+    batch = next(iter(sr.read(corpus, "train", batch=sr.Pad(4), output="tuple")))
+    assert len(batch) == len(names) + 1
+    assert batch[-1].numpy().tolist() == [len(record.ids) for record in RECORDS[:12:3]]
+
+
+def test_record_output_is_the_class(corpus: Path) -> None:
+    """Records come as the class, with tensors for values, single or in batches, and batch again."""
+    single = next(iter(sr.read(corpus, "train", schema=Sentence, output="record")))
+    assert isinstance(single, Sentence)
+    assert single.key.numpy() == b"s0"
+    batch = next(iter(sr.read(corpus, "train", schema=Sentence, output="record", batch=sr.Pad(4, mask_name="mask"))))
+    assert isinstance(batch, Sentence)
+    assert batch.mask.shape == batch.ids.shape
+    assert "Sentence(key=" in repr(batch)
+
+
+def test_mask_and_renamed_lengths(corpus: Path) -> None:
+    """A mask is true exactly at the real steps, and the lengths come under the name that was asked for."""
+    for batch in sr.read(corpus, "train", batch=sr.Pad(16, mask_name="mask", length_name="n")):
+        assert "sequence_length" not in batch
+        assert batch["mask"].dtype == tf.bool
+        assert batch["mask"].numpy().sum(1).tolist() == batch["n"].numpy().tolist()
+        assert (batch["ids"].numpy() > 0).tolist() == batch["mask"].numpy().tolist()
+
+
+def test_inputs_targets_and_weights(corpus: Path) -> None:
+    """`inputs` and `targets` give what fit takes: weights are 1 at real steps where a target has steps."""
+    x, y, w = next(iter(sr.read(corpus, "train", batch=sr.Pad(8), inputs="vectors", targets="ids")))
+    assert x.shape[:2] == y.shape == w.shape
+    assert (w.numpy() == (y.numpy() > 0)).all()
+    assert w.dtype == tf.float32
+    x, y = next(iter(sr.read(corpus, "train", batch=sr.Pad(8), inputs="vectors", targets="label")))
+    assert y.shape == (8,)
+    x = next(iter(sr.read(corpus, "train", batch=sr.Pad(8), inputs=["ids", "sequence_length"])))
+    assert isinstance(x, tuple)
+    x, y, w = next(
+        iter(sr.read(corpus, "train", batch=sr.Pad(8), inputs={"a": "ids"}, targets={"t": "ids", "c": "label"}))
+    )
+    assert sorted(x) == ["a"]
+    assert sorted(y) == sorted(w) == ["c", "t"]
+    assert w["c"].numpy().tolist() == [1.0] * 8
+    x, y = next(iter(sr.read(corpus, "train", batch=sr.Pad(8), inputs="ids", targets="ids", weights=False)))
+    x, y, w = next(iter(sr.read(corpus, "train", batch=sr.Pad(8), inputs="ids", targets="label", weights="rate")))
+    assert w.numpy().tolist() == [8] * 8
+    x, y = next(iter(sr.read(corpus, "train", inputs="ids", targets="label")))
+    assert y.shape == ()
+
+
+def test_only_named_fields_are_parsed(corpus: Path) -> None:
+    """`fields` limits what is parsed, and the batch still carries its lengths."""
+    batch = next(iter(sr.read(corpus, "train", batch=sr.Bucket(8), fields=["label", "key"])))
+    assert list(batch) == ["key", "label", "sequence_length"]
+    assert next(sr.read_records(corpus, "train", fields=["key"])).key == "s0"
+
+
+def test_read_records_restores_the_written_order(corpus: Path) -> None:
+    """Records come back equal and in the order in which they were written, whatever the number of shards."""
+    assert list(sr.read_records(corpus, "train", schema=Sentence)) == RECORDS
+    halves = [list(sr.read_records(corpus, "train", schema=Sentence, shard=(i, 2))) for i in range(2)]
+    assert sorted(r.key for half in halves for r in half) == sorted(r.key for r in RECORDS)
+
+
+def test_read_records_rebuilds_the_class(corpus: Path) -> None:
+    """Without the class, records are of one rebuilt from the manifest, with the same values."""
+    record = next(sr.read_records(corpus, "train"))
+    assert type(record).__name__ == "Sentence"
+    assert attrs.asdict(record, recurse=False).keys() == attrs.fields_dict(Sentence).keys()
+    assert record.words.tolist() == RECORDS[0].words.tolist()
+
+
+def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
+    """A field that the class has and the data lack takes its default; without one it is refused by name."""
+
+    @sr.record
+    class Newer:
+        key: str = sr.context(str, key=True)
+        ids: np.ndarray = sr.feature_list("int64")
+        speaker: str = sr.context(str, default="nobody")
+        note: str | None = sr.context(str, optional=True, default=None)
+
+    record = next(sr.read_records(corpus, "train", schema=Newer))
+    assert (record.speaker, record.note) == ("nobody", None)
+    batch = next(iter(sr.read(corpus, "train", schema=Newer, batch=sr.Pad(2))))
+    assert batch["speaker"].numpy().tolist() == [b"nobody"] * 2
+    assert batch["note_present"].numpy().tolist() == [False] * 2
+
+    @sr.record
+    class Demanding:
+        ids: np.ndarray = sr.feature_list("int32")
+        mood: str = sr.context(str)
+
+    with pytest.raises(sr.SchemaMismatchError) as error:
+        sr.read(corpus, "train", schema=Demanding)
+    assert error.value.differences == (
+        "ids: dtype int64 in the data, int32 in Demanding",
+        "mood: not in the data, and has no default (context str)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch": 64}, "expected Pad"),
+        ({"shuffle": -1}, "shuffle"),
+        ({"shuffle": True}, "shuffle"),
+        ({"epochs": 0}, "epochs"),
+        ({"shard": (2, 2)}, "shard"),
+        ({"shard": 3}, "shard"),
+        ({"output": "list"}, "output"),
+        ({"targets": "ids"}, "name the inputs"),
+        ({"inputs": "idz", "targets": "label"}, "did you mean 'ids'"),
+        ({"inputs": "ids", "output": "tuple"}, "leave `output` out"),
+        ({"fields": "ids"}, "sequence of names"),
+        ({"check": "some"}, "check"),
+        ({"layout": "packed"}, "layout is for bare shards"),
+        ({"compression": "GZIP"}, "compression is None"),
+        ({"batch": sr.Pad(4, length_name="label")}, "length_name"),
+        ({"batch": sr.Pad(4, mask_name="ids")}, "mask_name"),
+        ({"batch": sr.Bucket(4, length_field="label")}, "context field"),
+    ],
+)
+def test_options_that_make_no_sense(corpus: Path, arguments: dict[str, object], message: str) -> None:
+    """An option that makes no sense is refused at once, by name."""
+    with pytest.raises(sr.OptionError, match=message):
+        sr.read(corpus, "train", **arguments)
+
+
+def test_unknown_field_names_are_refused(corpus: Path) -> None:
+    """A field that there is not is refused, and a near one suggested."""
+    with pytest.raises(sr.SchemaError, match="did you mean 'ids'"):
+        sr.read(corpus, "train", fields=["idz"])
+    with pytest.raises(sr.SchemaError, match="did you mean 'ids'"):
+        sr.read_records(corpus, "train", fields=["idz"])
+
+
+def test_info_is_the_manifest(corpus: Path) -> None:
+    """`info` gives what was written."""
+    manifest = sr.info(corpus)
+    assert {name: split.records for name, split in manifest.splits.items()} == {
+        "train": len(RECORDS),
+        "eval": 7,
+    }
+    assert manifest.steps == sum(map(int, LENGTHS)) + sum(range(7))
+
+
+def test_groups_have_lengths_of_their_own(tmp_path: Path) -> None:
+    """Fields of other alignment groups, and freed ones, carry lengths of their own, and buckets may go by them."""
+
+    @sr.record
+    class Pair:
+        source: np.ndarray = sr.feature_list("int64")
+        target: np.ndarray = sr.feature_list("int64", align="target")
+        notes: np.ndarray = sr.feature_list(str, align=None)
+
+    records = [Pair(np.ones(n, int), np.ones(20 - n, int), ["x"] * (n % 3)) for n in range(20)]
+    sr.write(records, tmp_path / "pairs")
+    seen = 0
+    for batch in sr.read(tmp_path / "pairs", batch=sr.Bucket(4, boundaries=[5, 10], length_field="target")):
+        lengths = batch["target_length"].numpy()
+        assert batch["target"].numpy().sum(1).tolist() == lengths.tolist()
+        assert batch["sequence_length"].numpy().tolist() == (20 - lengths).tolist()
+        assert batch["notes_length"].numpy().tolist() == ((20 - lengths) % 3).tolist()
+        assert len({int(np.searchsorted([5, 10], n, side="right")) for n in lengths}) == 1
+        seen += len(lengths)
+    assert seen == 20
+
+
+def test_empty_split_and_empty_dataset(tmp_path: Path) -> None:
+    """A split without records gives no element, of the right structure, in every way of reading."""
+    sr.write({"train": RECORDS[:3], "eval": []}, tmp_path / "some", schema=Sentence)
+    sr.write([], tmp_path / "none", schema=Sentence)
+    for path, split in ((tmp_path / "some", "eval"), (tmp_path / "none", "train")):
+        for batch in (None, sr.Pad(4), sr.Bucket(4)):
+            for shuffle in (0, 10):
+                dataset = sr.read(path, split, batch=batch, shuffle=shuffle)
+                assert list(dataset) == []
+                assert set(dataset.element_spec) >= {field.name for field in sr.Schema.of(Sentence).fields}
+        assert list(sr.read_records(path, split)) == []
+
+
+def test_context_only_records(tmp_path: Path) -> None:
+    """Records without a feature list can be read single and padded, and buckets are refused with the way out."""
+
+    @sr.record
+    class Point:
+        x: float = sr.context(float)
+
+    sr.write([Point(float(i)) for i in range(5)], tmp_path / "points")
+    assert [float(e["x"]) for e in sr.read(tmp_path / "points")] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    batch = next(iter(sr.read(tmp_path / "points", batch=sr.Pad(5))))
+    assert list(batch) == ["x"]
+    with pytest.raises(sr.OptionError, match="use Pad"):
+        sr.read(tmp_path / "points", batch=sr.Bucket(2))

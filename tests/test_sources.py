@@ -1,0 +1,76 @@
+"""`from_csv`: a record for each row, and errors that name the line."""
+
+from pathlib import Path
+
+import pytest
+
+import seqrecorder as sr
+
+
+@sr.record
+class Word:
+    text: str = sr.context(str)
+    count: int = sr.context(int)
+
+    @classmethod
+    def from_csv_row(cls, row: dict[str, str], least: int = 0) -> "Word":
+        if int(row["count"]) < least:
+            raise sr.SkipRecord
+        assert row[0] == row["text"]
+        return cls(row["text"], int(row["count"]))
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_text(text, encoding=encoding, newline="")
+    return path
+
+
+def test_a_record_for_each_row(tmp_path: Path) -> None:
+    """Rows become records, with quotes, line ends inside them and a byte order mark; it can be iterated over again."""
+    file = write(tmp_path / "words.csv", 'text,count\r\n"a, ""b""\nc",3\r\nd,1\r\n', "utf-8-sig")
+    records = sr.from_csv(file, Word)
+    assert list(records) == list(records) == [Word('a, "b"\nc', 3), Word("d", 1)]
+
+
+def test_skipped_rows_are_counted(tmp_path: Path) -> None:
+    """A row that the hook leaves out is counted, and the manifest says so."""
+    file = write(tmp_path / "words.csv", "text,count\na,1\nb,5\nc,0\n")
+    records = sr.from_csv(file, Word, least=2)
+    assert [word.text for word in records] == ["b"]
+    assert records.skipped == 2
+    assert sr.write(records, tmp_path / "words").skipped == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("text,count\na,1\nb\n", "line 3"),
+        ("text,count\na,1,2\n", "line 2"),
+        ("text,count\na,x\n", "line 2.*from_csv_row failed: ValueError"),
+    ],
+)
+def test_bad_rows_name_their_line(tmp_path: Path, text: str, message: str) -> None:
+    """A row of another length, and one that the hook fails on, are errors that name the line."""
+    with pytest.raises(sr.SourceError, match=message):
+        list(sr.from_csv(write(tmp_path / "words.csv", text), Word))
+
+
+def test_bad_rows_publish_nothing(tmp_path: Path) -> None:
+    """A dataset whose source fails is not there afterwards."""
+    file = write(tmp_path / "words.csv", "text,count\na,1\nb,x\n")
+    with pytest.raises(sr.SourceError, match="line 3"):
+        sr.write(sr.from_csv(file, Word), tmp_path / "words")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["words.csv"]
+
+
+def test_hooks_and_parameters_are_checked(tmp_path: Path) -> None:
+    """A class without the hook, and a parameter that it does not take, are refused before anything is read."""
+
+    @sr.record
+    class Bare:
+        x: int = sr.context(int)
+
+    with pytest.raises(sr.SchemaError, match="from_csv_row"):
+        sr.from_csv(tmp_path / "none.csv", Bare)
+    with pytest.raises(sr.OptionError, match="did you mean 'least'"):
+        sr.from_csv(tmp_path / "none.csv", Word, lest=1)
