@@ -219,7 +219,8 @@ def _family(element: ElementType) -> str:
 def _text(values: Any, element: ElementType) -> NDArray[Any]:
     result = np.empty(len(values), object)
     # Not str(): subclasses, such as the members of an enumeration, may say something else there.
-    result[:] = list(map(str.__str__ if element.name == "str" else bytes, values))
+    plain: Any = str.__str__ if element.name == "str" else bytes
+    result[:] = list(map(plain, values))
     return result
 
 
@@ -297,11 +298,7 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     if kinds[0] == "i" and kinds[1] == "i":
         return _cast_integers(array, element)
     if element.is_time:
-        if not np.can_cast(source, target, "same_kind"):  # years and months have no fixed number of days
-            raise Mismatch(element.name, f"dtype {source}")
-        converted = array.astype(target)
-        _all_kept(array, converted.astype(source), element)
-        return converted
+        return _cast_times(array, element)
     if kinds not in (("f", "f"), ("i", "f"), ("f", "c"), ("i", "c"), ("c", "c")):
         raise Mismatch(element.name, f"dtype {source}")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -316,6 +313,14 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
         else:
             _all_kept(array, result.astype(source), element)
     return result
+
+
+def _cast_times(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
+    if not np.can_cast(array.dtype, element.numpy, "same_kind"):  # years and months have no fixed number of days
+        raise Mismatch(element.name, f"dtype {array.dtype}")
+    converted = array.astype(element.numpy)
+    _all_kept(array, converted.astype(array.dtype), element)
+    return converted
 
 
 def _family_of(dtype: np.dtype[Any]) -> str:
@@ -426,8 +431,8 @@ def _flat_stored(dense: NDArray[Any]) -> NDArray[np.int64]:
     """Return where a dense vector differs from the zeros that stand for absence, in any bit: -0.0 does."""
     if dense.dtype == object:
         return np.flatnonzero(dense.astype(bool))
-    stored: NDArray[np.int64] = np.flatnonzero(np.ascontiguousarray(dense).view(np.uint8).reshape(dense.size, -1).any(1))
-    return stored
+    octets = np.ascontiguousarray(dense).view(np.uint8).reshape(dense.size, -1)
+    return np.flatnonzero(octets.any(1))
 
 
 def _indices(given: Any) -> NDArray[np.int64]:

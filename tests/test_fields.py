@@ -85,7 +85,7 @@ def test_none_is_no_dtype() -> None:
 
 @pytest.mark.parametrize("slots", [True, False])
 @pytest.mark.parametrize("frozen", [True, False])
-def test_records_are_not_hashable(slots: bool, frozen: bool) -> None:  # noqa: FBT001 - parameters
+def test_records_are_not_hashable(slots: bool, frozen: bool) -> None:
     """Records hold arrays and compare by bits, so none is hashable, however its class was made."""
 
     @sr.record(slots=slots, frozen=frozen)

@@ -84,7 +84,7 @@ EXACT: dict[str, tuple[str, Any, Any]] = {
     "fixed-width text": ("str", np.array(["a", "\u00e9"]), np.array(["a", "\u00e9"], object)),
     "hours of days": ("datetime64[h]", dt.date(2024, 2, 29), np.datetime64("2024-02-29T00", "h")),
     "months of years": ("datetime64[M]", np.datetime64("2024", "Y"), np.datetime64("2024-01", "M")),
-    "a subclass of datetime": ("datetime64[us]", Stamp(2024, 2, 29, 1), np.datetime64("2024-02-29T01", "us")),  # noqa: DTZ001
+    "a subclass of datetime": ("datetime64[us]", Stamp(2024, 2, 29, 1), np.datetime64("2024-02-29T01", "us")),
     "rows of arrays": ("int64", [np.array([1, 2]), [3, 4]], np.array([[1, 2], [3, 4]])),
     "rows of nothing": ("int64", [[], []], np.empty((2, 0), int)),
     "a bytearray": ("bytes", bytearray(b"\0"), b"\0"),
