@@ -13,7 +13,7 @@ import numpy as np
 from seqrecorder.dtypes import ElementType, element_type
 from seqrecorder.errors import SchemaError
 from seqrecorder.fields import DEFAULT_GROUP, Field, Kind, Storage, check_together
-from seqrecorder.values import Mismatch, same_bits
+from seqrecorder.values import Mismatch, require_utf8, same_bits
 
 if TYPE_CHECKING:
     import sys
@@ -42,7 +42,8 @@ class Declaration:
 
     def named(self, name: str, default: Any = attrs.NOTHING) -> Field:
         """Return the field that this declares for an attribute."""
-        return Field(name, self.feature or name, self.kind, self.element, self.shape, default=default, **self.options)
+        feature = name if self.feature is None else self.feature
+        return Field(name, feature, self.kind, self.element, self.shape, default=default, **self.options)
 
 
 def context(
@@ -256,6 +257,8 @@ def record(
             if "mandatory" not in str(error):
                 raise
             raise SchemaError(_order_problem(cls, str(error))) from None
+        # attrs leaves a class that it made in place with the hash of its parent: by identity, against equality.
+        defined.__hash__ = None  # type: ignore[assignment]  # how Python says that a class has none
         stored_fields(defined)
         return defined
 
@@ -310,6 +313,8 @@ def _field_of(attribute: attrs.Attribute[Any]) -> Field:
     if default is not None:
         try:
             default = field.exact(default)
+            if field.element.name == "str":
+                require_utf8(default)
         except Mismatch as problem:
             raise SchemaError(f"default of field {attribute.name!r}: {problem}") from None
     return declaration.named(attribute.name, default)

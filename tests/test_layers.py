@@ -15,7 +15,7 @@ PACKAGE = Path(seqrecorder.__file__).parent
 LAYERS = (
     ("errors", "startup"),
     ("dtypes", "values", "naming", "splits"),
-    ("fields", "declarations", "schema"),
+    ("fields", "declarations", "field_json", "schema"),
     ("files", "staging", "framing", "wire", "spill"),
     ("columns", "tensors", "finishing", "specs", "parsing", "layouts", "records", "shards", "manifest"),
     ("publish", "progress", "lifecycle", "workers", "sources", "splitwriter"),
@@ -36,7 +36,7 @@ LAYERS = (
     ("__main__",),
 )
 ORDER = [module for layer in LAYERS for module in layer]
-LIGHT = ("errors", "dtypes", "values", "naming", "splits", "fields", "declarations", "schema", "cli")
+LIGHT = ("errors", "dtypes", "values", "naming", "splits", "fields", "declarations", "field_json", "schema", "cli")
 
 
 def modules() -> dict[str, ast.Module]:
