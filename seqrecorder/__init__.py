@@ -32,6 +32,7 @@ from seqrecorder.schema import Schema as Schema
 from seqrecorder.values import SparseVector as SparseVector
 
 if TYPE_CHECKING:
+    from seqrecorder import keras as keras
     from seqrecorder import testing as testing
     from seqrecorder.batching.bucket import Bucket as Bucket
     from seqrecorder.batching.pack import Pack as Pack
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from seqrecorder.batching.window import Window as Window
     from seqrecorder.checks import verify as verify
     from seqrecorder.manifest import Manifest as Manifest
+    from seqrecorder.mixing import mix as mix
+    from seqrecorder.planning import plan as plan
     from seqrecorder.reader import info as info
     from seqrecorder.reader import read as read
     from seqrecorder.reader import read_records as read_records
@@ -61,21 +64,25 @@ _LAZY = {
     "Writer": "seqrecorder.writer",
     "from_csv": "seqrecorder.sources",
     "info": "seqrecorder.reader",
+    "mix": "seqrecorder.mixing",
+    "plan": "seqrecorder.planning",
     "read": "seqrecorder.reader",
     "read_records": "seqrecorder.reader",
-    "testing": "seqrecorder",
     "verify": "seqrecorder.checks",
     "write": "seqrecorder.writer",
 }
 
 
+_MODULES = ("keras", "testing")
+
+
 def __getattr__(name: str) -> Any:
-    if name == "testing":
-        return importlib.import_module("seqrecorder.testing")
+    if name in _MODULES:
+        return importlib.import_module(f"seqrecorder.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'seqrecorder' has no attribute {name!r}")
     return getattr(importlib.import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted([*globals(), *_LAZY, *_MODULES])

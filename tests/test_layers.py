@@ -43,8 +43,8 @@ LAYERS = (
         "batching.window",
         "batching.pack",
     ),
-    ("routing", "writer", "reader"),
-    ("checks", "testing", "inspection", "demo", "report"),
+    ("routing", "writer", "reader", "planning", "mixing"),
+    ("checks", "testing", "keras", "inspection", "demo", "report"),
     ("cli",),
     ("__main__",),
 )
@@ -101,7 +101,9 @@ def test_light_modules_do_not_name_tensorflow(module: str) -> None:
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_no_module_imports_tensorflow_when_it_is_imported(module: str) -> None:
-    """TensorFlow is imported inside functions only, so that no import of ours pays for it."""
+    """TensorFlow is imported inside functions only, so that no import of ours pays for it; `keras` is what it says."""
+    if module == "keras":
+        return
     for node in MODULES[module].body:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -160,6 +162,8 @@ def test_public_names() -> None:
         "feature_list",
         "from_csv",
         "info",
+        "mix",
+        "plan",
         "read",
         "read_records",
         "record",
