@@ -32,6 +32,10 @@ LAYERS = (
     ),
     ("routing", "writer", "reader"),
     ("checks", "testing", "inspection", "demo", "report"),
+    ("legacy.readers", "legacy.pipeline", "legacy.priority", "legacy.graph"),
+    ("legacy.queues", "legacy.registry", "legacy.refusals", "legacy.state", "legacy.sections", "legacy.joins"),
+    ("legacy.structure", "legacy.translation", "legacy.lifting"),
+    ("legacy",),
     ("cli",),
     ("__main__",),
 )

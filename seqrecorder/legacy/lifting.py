@@ -1,0 +1,170 @@
+"""`lift`: a TensorFlow 1 input function, unchanged, as a `tf.data.Dataset`."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.errors import LiftError, OptionError
+from seqrecorder.legacy.pipeline import Lifted
+from seqrecorder.legacy.queues import check_shuffle_buffer
+from seqrecorder.legacy.registry import datasets_of
+from seqrecorder.legacy.state import State
+from seqrecorder.legacy.structure import Returned
+from seqrecorder.legacy.translation import Translation
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Iterator, Mapping
+
+    from seqrecorder.legacy.queues import ShuffleBuffer
+
+
+def lift(
+    input_fn: Callable[[], Any],
+    *,
+    feed: Mapping[str, Any] | None = None,
+    graph_seed: int | None = None,
+    shuffle_buffer: ShuffleBuffer = "capacity",
+    explain: bool = False,
+) -> Any:
+    r"""Return what a TensorFlow 1 input function read through queues, as a `tf.data.Dataset`.
+
+    The function is called once, inside a graph of its own. What stands between the readers and the tensors that it
+    returns is translated stage by stage: queue runners, queues, readers and producers into tf.data, the operations
+    between them unchanged into `map`s. So helper functions, loops and queues made by hand need no attention. Nothing is
+    read, and no thread is started, before the dataset is iterated; then errors are raised where they happen, where a
+    queue's main thread saw `OutOfRangeError` and took it for the end.
+
+    >>> import tempfile, pathlib, tensorflow as tf
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "numbers.csv")
+    >>> _ = path.write_text("1,2\n3,4\n5,6\n")
+    >>> def input_fn():
+    ...     queue = tf.compat.v1.train.string_input_producer([str(path)], num_epochs=2)
+    ...     _, line = tf.compat.v1.TextLineReader().read(queue)
+    ...     x, y = tf.io.decode_csv(line, [[0], [0]])
+    ...     return tf.compat.v1.train.batch({"x": x, "y": y}, 4, allow_smaller_final_batch=True)
+    >>> for batch in lift(input_fn):
+    ...     print(batch["x"].numpy(), batch["y"].numpy())
+    [1 3 5 1] [2 4 6 2]
+    [3 5] [4 6]
+
+    The elements and, where the original had a fixed one, their order are those of the queue run: seeded orders of files
+    and the keys of readers bit for bit. Random queues, several threads and several readers left the order to chance;
+    then it is another one of the orders that were possible, and `explain` says so.
+
+    Args:
+        input_fn: takes nothing and returns a nested structure of tensors.
+        feed: constant values for placeholders, by name.
+        graph_seed: what `tf.set_random_seed` was given before the function was called, where it was.
+        shuffle_buffer: from how many elements a random queue chooses: `"capacity"`, which is what it held where
+            training was slower than reading, `"min_after_dequeue"`, the least that it held, or a number.
+        explain: prints the stages that were found.
+
+    Returns:
+        A `tf.data.Dataset` with the structure that the function returned; lists are tuples. It holds no Python, other
+        than that of a `tf.py_func` in the function.
+
+    Raises:
+        LiftError: something cannot be translated; it says what, why, and the way out.
+        OptionError: an option makes no sense.
+    """
+    lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
+    if explain:
+        print(lifted)  # noqa: T201 - asked for
+    return lifted.dataset
+
+
+def trace(
+    input_fn: Callable[[], Any],
+    *,
+    feed: Mapping[str, Any] | None = None,
+    graph_seed: int | None = None,
+    shuffle_buffer: ShuffleBuffer = "capacity",
+) -> Lifted:
+    """Return the dataset of `lift` together with the stages that were found, for programs that ask about them.
+
+    Takes and raises what `lift` does.
+    """
+    import tensorflow as tf
+
+    check_shuffle_buffer(shuffle_buffer)
+    if not tf.executing_eagerly():
+        raise LiftError(
+            "eager execution is off",
+            advice="call lift outside of graphs, and leave out tf.disable_v2_behavior() and "
+            "tf.disable_eager_execution(), which do nothing inside `with seqrecorder.legacy.compat()`",
+        )
+    graph = tf.Graph()
+    with graph.as_default(), quiet(), _functional_conditionals():
+        if graph_seed is not None:
+            tf.compat.v1.set_random_seed(graph_seed)
+        returned = Returned(input_fn(), graph)
+    return translate(graph, returned, feed=feed, shuffle_buffer=shuffle_buffer)
+
+
+def translate(
+    graph: Any,
+    returned: Returned,
+    *,
+    feed: Mapping[str, Any] | None = None,
+    shuffle_buffer: ShuffleBuffer = "capacity",
+) -> Lifted:
+    """Return what a graph's pipeline gives for some of its tensors (see `lift`)."""
+    import tensorflow as tf
+
+    values = {name.removesuffix(":0"): value for name, value in (feed or {}).items()}
+    placeholders = {op.name for op in graph.get_operations() if op.type == "Placeholder"}
+    if not values.keys() <= placeholders:
+        raise OptionError(
+            f"feed: there is no placeholder {min(values.keys() - placeholders)!r}, only {sorted(placeholders)}"
+        )
+    state = State(graph, values)
+    try:
+        with tf.init_scope():
+            translation = Translation(graph, state, datasets_of(graph), shuffle_buffer)
+            # There is no Python control flow to convert in what is built here.
+            build = tf.autograph.experimental.do_not_convert(translation.outputs)
+            dataset = build(returned.tensors).map(lambda *tensors: returned.pack(tensors))
+            options = tf.data.Options()
+            options.deterministic = True
+            # With it on, the end of an iterator may wait for the next tick of a timer.
+            options.autotune.enabled = False
+            dataset = dataset.with_options(options)
+    finally:
+        state.close()
+    notes = tuple(dict.fromkeys(translation.notes))
+    for note in notes:
+        warnings.warn(f"lift: {note}", stacklevel=3)
+    return Lifted(dataset, tuple(translation.stages), notes)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Hold back TensorFlow's advice to give up queues, which is being followed."""
+    import tensorflow as tf
+
+    def keep(record: logging.LogRecord) -> bool:
+        return "Instructions for updating" not in str(record.msg)
+
+    logger = tf.get_logger()
+    logger.addFilter(keep)
+    try:
+        yield
+    finally:
+        logger.removeFilter(keep)
+
+
+@contextlib.contextmanager
+def _functional_conditionals() -> Iterator[None]:
+    """Let `tf.cond` be one operation, whatever the process has chosen."""
+    import tensorflow as tf
+
+    was = tf.compat.v1.control_flow_v2_enabled()
+    tf.compat.v1.enable_control_flow_v2()
+    try:
+        yield
+    finally:
+        if not was:
+            tf.compat.v1.disable_control_flow_v2()
