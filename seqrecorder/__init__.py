@@ -16,6 +16,7 @@ from seqrecorder.errors import DatasetError as DatasetError
 from seqrecorder.errors import DatasetExistsError as DatasetExistsError
 from seqrecorder.errors import DatasetNotFoundError as DatasetNotFoundError
 from seqrecorder.errors import DuplicateKeyError as DuplicateKeyError
+from seqrecorder.errors import LiftError as LiftError
 from seqrecorder.errors import LimitExceededError as LimitExceededError
 from seqrecorder.errors import ManifestError as ManifestError
 from seqrecorder.errors import OptionError as OptionError
@@ -32,6 +33,7 @@ from seqrecorder.schema import Schema as Schema
 from seqrecorder.values import SparseVector as SparseVector
 
 if TYPE_CHECKING:
+    from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
     from seqrecorder.batching.bucket import Bucket as Bucket
     from seqrecorder.batching.pack import Pack as Pack
@@ -61,6 +63,7 @@ _LAZY = {
     "Writer": "seqrecorder.writer",
     "from_csv": "seqrecorder.sources",
     "info": "seqrecorder.reader",
+    "legacy": "seqrecorder",
     "read": "seqrecorder.reader",
     "read_records": "seqrecorder.reader",
     "testing": "seqrecorder",
@@ -70,8 +73,8 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "testing":
-        return importlib.import_module("seqrecorder.testing")
+    if name in {"legacy", "testing"}:
+        return importlib.import_module(f"seqrecorder.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'seqrecorder' has no attribute {name!r}")
     return getattr(importlib.import_module(_LAZY[name]), name)

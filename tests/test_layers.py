@@ -126,6 +126,7 @@ def test_public_names() -> None:
         "DatasetExistsError",
         "DatasetNotFoundError",
         "DuplicateKeyError",
+        "LiftError",
         "LimitExceededError",
         "Manifest",
         "ManifestError",
