@@ -97,7 +97,7 @@ def trace(
             "tf.disable_eager_execution(), which do nothing inside `with seqrecorder.legacy.compat()`",
         )
     graph = tf.Graph()
-    with graph.as_default(), quiet(), _functional_conditionals():
+    with graph.as_default(), quiet(), first_behaviour():
         if graph_seed is not None:
             tf.compat.v1.set_random_seed(graph_seed)
         returned = Returned(input_fn(), graph)
@@ -157,14 +157,31 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _functional_conditionals() -> Iterator[None]:
-    """Let `tf.cond` be one operation, whatever the process has chosen."""
+def first_behaviour() -> Iterator[None]:
+    """Let shapes, variables and the equality of tensors be those of TensorFlow 1, which old code relies on.
+
+    Conditionals are those of TensorFlow 2: one operation each, with a function for each branch.
+    """
     import tensorflow as tf
 
-    was = tf.compat.v1.control_flow_v2_enabled()
-    tf.compat.v1.enable_control_flow_v2()
-    try:
+    v1 = tf.compat.v1
+    switches = (
+        (isinstance(tf.TensorShape([1])[0], int), v1.disable_v2_tensorshape, v1.enable_v2_tensorshape),
+        (v1.resource_variables_enabled(), v1.disable_resource_variables, v1.enable_resource_variables),
+        (_tensors_compare(), v1.disable_tensor_equality, v1.enable_tensor_equality),
+        (not v1.control_flow_v2_enabled(), v1.enable_control_flow_v2, v1.disable_control_flow_v2),
+    )
+    with contextlib.ExitStack() as stack:
+        for needed, switch, back in switches:
+            if needed:
+                switch()
+                stack.callback(back)
         yield
-    finally:
-        if not was:
-            tf.compat.v1.disable_control_flow_v2()
+
+
+def _tensors_compare() -> bool:
+    """Return whether `==` of tensors compares their values."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default():
+        return bool(tf.is_tensor(tf.constant(1) == tf.constant(1)))

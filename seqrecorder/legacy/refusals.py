@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.graph import CONDITIONALS, DEQUEUES, QUEUES, READERS, describe, through_identities
+from seqrecorder.legacy.graph import CONDITIONALS, QUEUES, READERS, describe, through_identities
 
 VARIABLES = ("VariableV2", "Variable", "VarHandleOp")
 TABLES = ("HashTableV2", "MutableHashTableV2")
@@ -47,29 +47,29 @@ def check(op: Any) -> None:
     if op.type in _REFUSED:
         reason, advice = _REFUSED[op.type]
         raise LiftError(reason, advice=advice, op=op.name)
-    if op.type in QUEUES or op.type in READERS:
-        users = sorted(user.name for user in op.outputs[0].consumers() if user.type not in DEQUEUES)
-        raise LiftError(
-            f"{describe(op)} is used in a way that has no counterpart, by one of {users}",
-            advice="keep queue and reader operations out of tf.cond and tf.while_loop, and leave their counters out",
-            op=op.name,
-        )
+    for tensor in [*op.inputs, *op.outputs]:
+        source = through_identities(tensor).op
+        if source.type in QUEUES or source.type in READERS:
+            raise LiftError(
+                f"{describe(source)} is used in a way that has no counterpart",
+                advice="keep queue and reader operations out of tf.cond and tf.while_loop, and leave out what counts",
+                op=op.name,
+            )
     if op.type in _READS_STATE:
         return
-    if any(_is_state(tensor) for tensor in op.outputs):
+    for tensor in op.inputs:
+        holder = through_identities(tensor).op
+        reference = tensor.dtype._is_ref_dtype  # noqa: SLF001 - no public name
+        writes = op.type.startswith(_WRITES_REFERENCES) if reference else tensor.dtype.name == "resource"
+        if writes and (holder.type in VARIABLES or holder.type in TABLES):
+            raise LiftError(
+                f"{op.type} changes {holder.name!r} while the pipeline runs",
+                advice="leave it out of the input function: datasets do not change variables",
+                op=op.name,
+            )
+    if any(tensor.dtype.name in ("resource", "variant") for tensor in [*op.inputs, *op.outputs]):
         raise LiftError(
             f"an operation of type {op.type} keeps a state that cannot be translated",
             advice="leave it out of the input function",
             op=op.name,
         )
-    for tensor in op.inputs:
-        if _is_state(tensor) and not (tensor.dtype._is_ref_dtype and not op.type.startswith(_WRITES_REFERENCES)):  # noqa: SLF001
-            raise LiftError(
-                f"{op.type} changes {through_identities(tensor).op.name!r} while the pipeline runs",
-                advice="leave it out of the input function: datasets do not change variables",
-                op=op.name,
-            )
-
-
-def _is_state(tensor: Any) -> bool:
-    return tensor.dtype.name in ("resource", "variant") or tensor.dtype._is_ref_dtype  # noqa: SLF001 - no public name

@@ -105,14 +105,14 @@ class _Walk:
             self.limits.append(op)
         elif op.type == _TAKE:
             self.takes.append(op)
-            return [_slot_of_take(op).op]
+            return [_slot_of_take(op).op, *op.control_inputs]
         elif op.type in VARIABLES or op.type in TABLES or _reads_variable(op) or self._is_fed(op):
             self.cut[op.name] = op
         else:
             check(op)
             self.inner[op.name] = op
             return [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-        return []
+        return list(op.control_inputs)
 
     def _is_fed(self, op: Any) -> bool:
         return op.type == "Placeholder" and op.name in self._feed

@@ -116,16 +116,34 @@ class State:
             try:
                 self._session.run(_initialisers(op), feed)
             except tf.errors.FailedPreconditionError:  # they depend on others
-                for step in _all_initialisers(self.graph):
-                    self._session.run(step, feed)
+                self._initialise_all(feed)
             return self._session.run(fetch, feed)
         except tf.errors.OpError as error:
             self.close()
             raise LiftError(
-                f"it cannot be initialised: {first_line(error)}",
+                f"it cannot be initialised: {_said(error)}",
                 advice="initialise it in the input function; lift(..., feed={name: value}) gives placeholders values",
                 op=op.name,
             ) from error
+
+    def _initialise_all(self, feed: Any) -> None:
+        """Run the initialisers of all variables, those that depend on others after these."""
+        import tensorflow as tf
+
+        collections = [self.graph.get_collection(name) for name in self.graph.get_all_collection_keys()]
+        variables = [value for values in collections for value in values if _is_variable(value)]
+        waiting = dict.fromkeys(variable.initializer for variable in variables)
+        while waiting:
+            failed: dict[Any, Exception] = {}
+            for initializer in waiting:
+                try:
+                    self._session.run(initializer, feed)
+                except tf.errors.FailedPreconditionError as error:
+                    failed[initializer] = error
+            if len(failed) == len(waiting):
+                raise next(iter(failed.values()))
+            waiting = dict.fromkeys(failed)
+        self._session.run(self.graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS), feed)
 
 
 def _initialisers(op: Any) -> list[Any]:
@@ -137,12 +155,12 @@ def _initialisers(op: Any) -> list[Any]:
     return found
 
 
-def _all_initialisers(graph: Any) -> list[Any]:
+def _said(error: Any) -> str:
+    """Return what an error of a session says, without the heading that all of them have."""
+    return first_line(ValueError(error.message.removeprefix("Graph execution error:").strip()))
+
+
+def _is_variable(value: Any) -> bool:
     import tensorflow as tf
 
-    with graph.as_default():
-        return [
-            tf.compat.v1.global_variables_initializer(),
-            tf.compat.v1.local_variables_initializer(),
-            tf.compat.v1.tables_initializer(),
-        ]
+    return isinstance(value, tf.compat.v1.Variable)

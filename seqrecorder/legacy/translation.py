@@ -45,7 +45,7 @@ class Translation:
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
         self._runners = Runners(graph)
         self._taken: dict[str, str] = {}
-        self._walked: set[str] = set()
+        self._lifted: set[str] = set()
         self._sparse: dict[str, tuple[bool, ...]] = {}
 
     def outputs(self, tensors: Sequence[Any]) -> Any:
@@ -65,9 +65,7 @@ class Translation:
     # Sections ---------------------------------------------------------------------------------------------
 
     def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
-        section = cut_section(targets, after, self._datasets, self._state.feed)
-        self._walked |= {pull.name for pull in section.pulls}
-        return section
+        return cut_section(targets, after, self._datasets, self._state.feed)
 
     def _section(self, section: Section, place: str, threads: int) -> Any:
         """Return a dataset of what running a section again and again gives."""
@@ -189,6 +187,7 @@ class Translation:
         import tensorflow as tf
 
         feeds = self._runners.feeds(queue)
+        self._lifted |= {feed.op.name for feed in feeds}
         slots = [tuple(sparse_slot(component) for component in feed.components) for feed in feeds]
         self._sparse[queue.name] = tuple(slot is not None for slot in slots[0])
         sections = [
@@ -217,7 +216,8 @@ class Translation:
         if not any(section.pulls for section in sections) and len(feeds) == 1:
             self._note_stage(queue.name, *self._producer(sections[0], feeds[0]))
         else:
-            done = ".".join([f"map({len(sections[0].inner)} operations)", *_steps(feeds[0])])
+            inner = len(sections[0].inner)
+            done = ".".join([f"map({inner} operations)"] * (inner > 0) + _steps(feeds[0])) or "as it comes"
             self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed)
         return contents
 
@@ -262,7 +262,7 @@ class Translation:
         epochs = "for ever" if limit is None else f"{limit} times"
         rows = feed.components[0].shape[0] if feed.many and feed.components[0].shape.rank else 1
         order = f", shuffled each time, seeds {seeds[0]}" if shuffles else ""
-        unfixed = "the shuffle has no seed" if (0, 0) in seeds else None
+        unfixed = "the shuffle has no seed" if (0, 0) in seeds and rows != 1 else None
         many = ".unbatch()" if feed.many else ""
         times = "counter()" if limit is None else f"range({limit})"
         found = f"a producer of {rows} elements, {epochs}{order}"
@@ -292,10 +292,10 @@ class Translation:
     def _note_competitors(self) -> None:
         """Note what took from the same sources in the original and is not part of what was lifted."""
         for op in self._runners.running():
-            for pull in _pulls_before(op):
+            for pull in _pulls_before(op) if op.name not in self._lifted else []:
                 names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
-                if pull.name not in self._walked and self._taken.keys() & set(names):
-                    self.notes.append(f"{pull.name!r} took elements of {names[-1]!r} away, which now all come")
+                if self._taken.keys() & set(names):
+                    self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")
 
 
 def flat(dataset: Any) -> Any:

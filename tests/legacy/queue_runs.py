@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from seqrecorder.legacy import trace
-from seqrecorder.legacy.lifting import quiet
+from seqrecorder.legacy.lifting import first_behaviour, quiet
 
 v1 = tf.compat.v1
 
@@ -12,12 +12,13 @@ v1 = tf.compat.v1
 def queue_run(input_fn, most=None, graph_seed=None, feed=None):
     """Run an input function's queues to their end, or for a number of steps; return a list of what it gave."""
     elements = []
-    with tf.Graph().as_default(), quiet():
+    with tf.Graph().as_default(), quiet(), first_behaviour():
         if graph_seed is not None:
             v1.set_random_seed(graph_seed)
         fetched = input_fn()
         with v1.Session() as session:
-            session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+            for variable in [*v1.global_variables(), *v1.local_variables()]:
+                session.run(variable.initializer)
             session.run(v1.tables_initializer())
             coordinator = tf.train.Coordinator()
             threads = v1.train.start_queue_runners(session, coordinator)
