@@ -29,6 +29,7 @@ class State:
     def __init__(self, graph: Any, feed: Mapping[str, Any]) -> None:
         self.graph, self.feed = graph, dict(feed)
         self._session: Any = None
+        self._done: set[str] = set()
         self._values: dict[str, Any] = {}
         self._tables: dict[str, Any] = {}
         self._variables: dict[str, Any] = {}
@@ -111,12 +112,7 @@ class State:
 
         feed = {self.graph.get_operation_by_name(name).outputs[0]: value for name, value in self.feed.items()}
         try:
-            if self._session is None:
-                self._session = tf.compat.v1.Session(graph=self.graph)
-            try:
-                self._session.run(_initialisers(op), feed)
-            except tf.errors.FailedPreconditionError:  # they depend on others
-                self._initialise_all(feed)
+            self._initialise(op, feed)
             return self._session.run(fetch, feed)
         except tf.errors.OpError as error:
             self.close()
@@ -126,6 +122,21 @@ class State:
                 op=op.name,
             ) from error
 
+    def _initialise(self, op: Any, feed: Any) -> None:
+        """Run what initialises a variable or table, once: what is random would be drawn again."""
+        import tensorflow as tf
+
+        if self._session is None:
+            self._session = tf.compat.v1.Session(graph=self.graph)
+        steps = [step for step in _initialisers(op) if step.name not in self._done]
+        try:
+            self._session.run(steps, feed)
+            self._done |= {step.name for step in steps}
+        except tf.errors.FailedPreconditionError:  # they depend on others
+            self._session.close()
+            self._session = tf.compat.v1.Session(graph=self.graph)
+            self._initialise_all(feed)
+
     def _initialise_all(self, feed: Any) -> None:
         """Run the initialisers of all variables, those that depend on others after these."""
         import tensorflow as tf
@@ -133,6 +144,7 @@ class State:
         collections = [self.graph.get_collection(name) for name in self.graph.get_all_collection_keys()]
         variables = [value for values in collections for value in values if _is_variable(value)]
         waiting = dict.fromkeys(variable.initializer for variable in variables)
+        self._done |= {step.name for step in waiting}
         while waiting:
             failed: dict[Any, Exception] = {}
             for initializer in waiting:
@@ -143,7 +155,9 @@ class State:
             if len(failed) == len(waiting):
                 raise next(iter(failed.values()))
             waiting = dict.fromkeys(failed)
-        self._session.run(self.graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS), feed)
+        tables = self.graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)
+        self._session.run(tables, feed)
+        self._done |= {step.name for step in tables}
 
 
 def _initialisers(op: Any) -> list[Any]:
