@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.errors import LiftError, OptionError
+import attrs
+
+from seqrecorder.errors import OptionError
+from seqrecorder.legacy.modes import eagerly, first_behaviour, quiet
 from seqrecorder.legacy.pipeline import Lifted
 from seqrecorder.legacy.queues import check_shuffle_buffer
 from seqrecorder.legacy.registry import datasets_of
@@ -15,8 +17,7 @@ from seqrecorder.legacy.structure import Returned
 from seqrecorder.legacy.translation import Translation
 
 if TYPE_CHECKING:
-    import logging
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from seqrecorder.legacy.queues import ShuffleBuffer
 
@@ -90,98 +91,45 @@ def trace(
     import tensorflow as tf
 
     check_shuffle_buffer(shuffle_buffer)
-    if not tf.executing_eagerly():
-        raise LiftError(
-            "eager execution is off",
-            advice="call lift outside of graphs, and leave out tf.disable_v2_behavior() and "
-            "tf.disable_eager_execution(), which do nothing inside `with seqrecorder.legacy.compat()`",
-        )
     graph = tf.Graph()
     with graph.as_default(), quiet(), first_behaviour():
         if graph_seed is not None:
             tf.compat.v1.set_random_seed(graph_seed)
         returned = Returned(input_fn(), graph)
-    return translate(graph, returned, feed=feed, shuffle_buffer=shuffle_buffer)
+    lifted = translate(graph, returned.tensors, feed=feed, shuffle_buffer=shuffle_buffer)
+    with eagerly():
+        options = tf.data.Options()
+        options.deterministic = True
+        # With it on, the end of an iterator may wait for the next tick of a timer.
+        options.autotune.enabled = False
+        dataset = lifted.dataset.map(lambda *tensors: returned.pack(tensors)).with_options(options)
+    return attrs.evolve(lifted, dataset=dataset)
 
 
 def translate(
     graph: Any,
-    returned: Returned,
+    targets: Sequence[Any],
     *,
     feed: Mapping[str, Any] | None = None,
     shuffle_buffer: ShuffleBuffer = "capacity",
 ) -> Lifted:
-    """Return what a graph's pipeline gives for some of its tensors (see `lift`)."""
+    """Return what a graph's pipeline gives for some of its tensors, as a dataset of tuples (see `lift`)."""
     import tensorflow as tf
 
     values = {name.removesuffix(":0"): value for name, value in (feed or {}).items()}
     placeholders = {op.name for op in graph.get_operations() if op.type == "Placeholder"}
     if not values.keys() <= placeholders:
-        raise OptionError(
-            f"feed: there is no placeholder {min(values.keys() - placeholders)!r}, only {sorted(placeholders)}"
-        )
+        unknown = min(values.keys() - placeholders)
+        raise OptionError(f"feed: there is no placeholder {unknown!r}, only {sorted(placeholders)}")
     state = State(graph, values)
     try:
-        with tf.init_scope():
+        with eagerly():
             translation = Translation(graph, state, datasets_of(graph), shuffle_buffer)
             # There is no Python control flow to convert in what is built here.
-            build = tf.autograph.experimental.do_not_convert(translation.outputs)
-            dataset = build(returned.tensors).map(lambda *tensors: returned.pack(tensors))
-            options = tf.data.Options()
-            options.deterministic = True
-            # With it on, the end of an iterator may wait for the next tick of a timer.
-            options.autotune.enabled = False
-            dataset = dataset.with_options(options)
+            dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
     finally:
         state.close()
     notes = tuple(dict.fromkeys(translation.notes))
     for note in notes:
-        warnings.warn(f"lift: {note}", stacklevel=3)
+        warnings.warn(f"lift: {note}", stacklevel=4)
     return Lifted(dataset, tuple(translation.stages), notes)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Hold back TensorFlow's advice to give up queues, which is being followed."""
-    import tensorflow as tf
-
-    def keep(record: logging.LogRecord) -> bool:
-        return "Instructions for updating" not in str(record.msg)
-
-    logger = tf.get_logger()
-    logger.addFilter(keep)
-    try:
-        yield
-    finally:
-        logger.removeFilter(keep)
-
-
-@contextlib.contextmanager
-def first_behaviour() -> Iterator[None]:
-    """Let shapes, variables and the equality of tensors be those of TensorFlow 1, which old code relies on.
-
-    Conditionals are those of TensorFlow 2: one operation each, with a function for each branch.
-    """
-    import tensorflow as tf
-
-    v1 = tf.compat.v1
-    switches = (
-        (isinstance(tf.TensorShape([1])[0], int), v1.disable_v2_tensorshape, v1.enable_v2_tensorshape),
-        (v1.resource_variables_enabled(), v1.disable_resource_variables, v1.enable_resource_variables),
-        (_tensors_compare(), v1.disable_tensor_equality, v1.enable_tensor_equality),
-        (not v1.control_flow_v2_enabled(), v1.enable_control_flow_v2, v1.disable_control_flow_v2),
-    )
-    with contextlib.ExitStack() as stack:
-        for needed, switch, back in switches:
-            if needed:
-                switch()
-                stack.callback(back)
-        yield
-
-
-def _tensors_compare() -> bool:
-    """Return whether `==` of tensors compares their values."""
-    import tensorflow as tf
-
-    with tf.Graph().as_default():
-        return bool(tf.is_tensor(tf.constant(1) == tf.constant(1)))
