@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import did_you_mean
 from seqrecorder.legacy import contrib
-from seqrecorder.legacy.modes import quiet
+from seqrecorder.legacy.modes import first_behaviour, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,9 +26,9 @@ def compat() -> Iterator[types.ModuleType]:
 
     `import tensorflow as tf` then gives the names of `tf.compat.v1`, with a `tf.contrib` that has what
     `seqrecorder.legacy.contrib` has; `tf.contrib` is found on `tensorflow` and `tensorflow.compat.v1` as they are, too,
-    and `import tensorflow.contrib.slim as slim` works. `tf.disable_v2_behavior()` and its like do nothing, as datasets
-    need eager execution. TensorFlow's own modules, Keras and this package see no difference. What was imported keeps
-    working after the end.
+    and `import tensorflow.contrib.slim as slim` works. Shapes, variables and the equality of tensors are those of
+    TensorFlow 1; `tf.disable_v2_behavior()` and its like do nothing, as datasets need eager execution. TensorFlow's own
+    modules, Keras and this package import what they always do. What was imported keeps working after the end.
 
     >>> import seqrecorder as sr
     >>> with sr.legacy.compat():
@@ -45,7 +45,7 @@ def compat() -> Iterator[types.ModuleType]:
     before = {name: sys.modules.get(name) for name in modules}
     hosts = [host for host in (tf, tf.compat.v1) if not hasattr(host, "contrib")]
     importing = builtins.__import__
-    with quiet():
+    with quiet(), first_behaviour():
         sys.modules.update(modules)
         for host in hosts:
             setattr(host, "contrib", old.contrib)  # noqa: B010 - no module declares it
@@ -171,12 +171,13 @@ def _below(module: Any) -> Iterator[tuple[str, types.ModuleType]]:
 def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:
     """Return an `__import__` that gives old code the old TensorFlow."""
 
-    def find(name: str, namespace: Any = None, local: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        found = importing(name, namespace, local, fromlist, level)
-        importer = str((namespace or {}).get("__name__", "")).partition(".")[0]
-        if level or importer in _NEW_CODE or name.partition(".")[0] != "tensorflow":
+    def find(name: str, *arguments: Any, **named: Any) -> Any:
+        found = importing(name, *arguments, **named)
+        given = {**dict(zip(("globals", "locals", "fromlist", "level"), arguments, strict=False)), **named}
+        importer = str((given.get("globals") or {}).get("__name__", "")).partition(".")[0]
+        if given.get("level") or importer in _NEW_CODE or name.partition(".")[0] != "tensorflow":
             return found
-        if not fromlist or name == "tensorflow":
+        if not given.get("fromlist") or name == "tensorflow":
             return old
         return {"tensorflow.compat": old.compat, "tensorflow.compat.v1": old}.get(name, found)
 

@@ -3,18 +3,60 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Iterator
 
 
-def eagerly() -> Any:
-    """Return a context in which operations run at once, inside graphs too, and where the process has that turned off."""
+@contextlib.contextmanager
+def eagerly() -> Iterator[None]:
+    """Let operations run at once, and all else be TensorFlow 2's: inside graphs too, and where that is turned off."""
     from tensorflow.python.eager import context  # it has no public name: `tf.init_scope` stays inside a `tf.Graph`
 
-    return context.eager_mode()
+    with context.eager_mode(), _switched(first=False):
+        yield
+
+
+@contextlib.contextmanager
+def first_behaviour() -> Iterator[None]:
+    """Let shapes, variables and the equality of tensors be those of TensorFlow 1, which old code relies on.
+
+    Conditionals are those of TensorFlow 2: one operation each, with a function for each branch.
+    """
+    with _switched(first=True):
+        yield
+
+
+@contextlib.contextmanager
+def _switched(*, first: bool) -> Iterator[None]:
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    shapes_are_second = isinstance(tf.TensorShape([1])[0], int)
+    switches = (
+        (shapes_are_second is first, v1.disable_v2_tensorshape, v1.enable_v2_tensorshape),
+        (v1.resource_variables_enabled() is first, v1.disable_resource_variables, v1.enable_resource_variables),
+        (_tensors_compare() is first, v1.disable_tensor_equality, v1.enable_tensor_equality),
+    )
+    with contextlib.ExitStack() as stack:
+        if not v1.control_flow_v2_enabled():
+            v1.enable_control_flow_v2()
+            stack.callback(v1.disable_control_flow_v2)
+        for needed, disable, enable in switches:
+            if needed:
+                (disable if first else enable)()
+                stack.callback(enable if first else disable)
+        yield
+
+
+def _tensors_compare() -> bool:
+    """Return whether `==` of tensors compares their values."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default():
+        return bool(tf.is_tensor(tf.constant(1) == tf.constant(1)))
 
 
 @contextlib.contextmanager
@@ -31,34 +73,3 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(keep)
-
-
-@contextlib.contextmanager
-def first_behaviour() -> Iterator[None]:
-    """Let shapes, variables and the equality of tensors be those of TensorFlow 1, which old code relies on.
-
-    Conditionals are those of TensorFlow 2: one operation each, with a function for each branch.
-    """
-    import tensorflow as tf
-
-    v1 = tf.compat.v1
-    switches = (
-        (isinstance(tf.TensorShape([1])[0], int), v1.disable_v2_tensorshape, v1.enable_v2_tensorshape),
-        (v1.resource_variables_enabled(), v1.disable_resource_variables, v1.enable_resource_variables),
-        (_tensors_compare(), v1.disable_tensor_equality, v1.enable_tensor_equality),
-        (not v1.control_flow_v2_enabled(), v1.enable_control_flow_v2, v1.disable_control_flow_v2),
-    )
-    with contextlib.ExitStack() as stack:
-        for needed, switch, back in switches:
-            if needed:
-                switch()
-                stack.callback(back)
-        yield
-
-
-def _tensors_compare() -> bool:
-    """Return whether `==` of tensors compares their values."""
-    import tensorflow as tf
-
-    with tf.Graph().as_default():
-        return bool(tf.is_tensor(tf.constant(1) == tf.constant(1)))

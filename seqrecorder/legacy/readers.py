@@ -93,7 +93,9 @@ def lines_of(path: Any, skip_header_lines: int) -> Any:
 
     # TextLineDataset would leave out every carriage return, not only those of line ends.
     lines = tf.strings.regex_replace(tf.strings.split(_content(path), "\n"), "\r$", "", replace_global=False)
-    ended = tf.reduce_all(lines[-1:] == "")  # what follows the last line end is a line only if there is something
+    ended = tf.reduce_all(
+        tf.equal(lines[-1:], "")
+    )  # what follows the last line end is a line only if there is something
     lines = lines[: tf.size(lines) - tf.cast(ended, tf.int32)]
     numbered = tf.data.Dataset.from_tensor_slices(lines).enumerate(1).skip(skip_header_lines)
     return numbered.map(lambda number, line: (_key(path, number), line))

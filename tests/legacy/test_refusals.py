@@ -169,15 +169,6 @@ def test_tensors_of_another_graph():
             legacy.lift(lambda outside=outside: (numbers(), outside))
 
 
-def test_inside_a_graph():
-    """Inside a graph there is no eager dataset to return."""
-    with (
-        tf.Graph().as_default(),
-        pytest.raises(sr.LiftError, match="eager execution is off; call lift outside"),
-    ):
-        legacy.lift(numbers)
-
-
 def test_errors_of_the_function_are_its_own():
     """What the input function raises comes through, and what its queues would have hidden is raised as it happens."""
     with pytest.raises(ValueError, match="requires a non-null input tensor"):

@@ -99,16 +99,16 @@ def parallel_read(
     import tensorflow as tf
 
     files = get_data_files(data_sources)
-    types_ = list(dtypes or [tf.string, tf.string])
+    kinds = {"dtypes": list(dtypes or [tf.string, tf.string]), "shapes": [[], []], "name": "common_queue"}
     with tf.name_scope(scope or "parallel_read"):
         queue = tf.compat.v1.train.string_input_producer(
             files, num_epochs=num_epochs, shuffle=shuffle, seed=seed, name="filenames"
         )
         common: Any
         if shuffle and num_readers > 1:
-            common = tf.queue.RandomShuffleQueue(capacity, min_after_dequeue, types_, seed=seed, name="common_queue")
+            common = tf.queue.RandomShuffleQueue(capacity, min_after_dequeue, seed=seed, **kinds)
         else:
-            common = tf.queue.FIFOQueue(capacity, types_, name="common_queue")
+            common = tf.queue.FIFOQueue(capacity, **kinds)
         return ParallelReader(reader_class, common, num_readers, reader_kwargs).read(queue)
 
 
