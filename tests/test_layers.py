@@ -45,7 +45,7 @@ LAYERS = (
         "legacy.contrib.slim",
         "legacy.contrib.learn",
     ),
-    ("legacy.contrib", "legacy.compatibility", "legacy"),
+    ("legacy.contrib", "legacy.compatibility", "legacy.scripts", "legacy"),
     ("cli",),
     ("__main__",),
 )

@@ -26,8 +26,8 @@ def compat() -> Iterator[types.ModuleType]:
 
     `import tensorflow as tf` then gives the names of `tf.compat.v1`, with a `tf.contrib` that has what
     `seqrecorder.legacy.contrib` has; `tf.contrib` is found on `tensorflow` and `tensorflow.compat.v1` as they are, too,
-    and `import tensorflow.contrib.slim as slim` works. Shapes, variables and the equality of tensors are those of
-    TensorFlow 1; `tf.disable_v2_behavior()` and its like do nothing, as datasets need eager execution. TensorFlow's own
+    and `import tensorflow.contrib.slim as slim` works. Shapes and variables are those of TensorFlow 1;
+    `tf.disable_v2_behavior()` and its like do nothing, as datasets need eager execution. TensorFlow's own
     modules, Keras and this package import what they always do. What was imported keeps working after the end.
 
     >>> import seqrecorder as sr

@@ -21,7 +21,7 @@ def eagerly() -> Iterator[None]:
 
 @contextlib.contextmanager
 def first_behaviour() -> Iterator[None]:
-    """Let shapes, variables and the equality of tensors be those of TensorFlow 1, which old code relies on.
+    """Let shapes and variables be those of TensorFlow 1, which old code relies on.
 
     Conditionals are those of TensorFlow 2: one operation each, with a function for each branch.
     """
@@ -38,7 +38,6 @@ def _switched(*, first: bool) -> Iterator[None]:
     switches = (
         (shapes_are_second is first, v1.disable_v2_tensorshape, v1.enable_v2_tensorshape),
         (v1.resource_variables_enabled() is first, v1.disable_resource_variables, v1.enable_resource_variables),
-        (_tensors_compare() is first, v1.disable_tensor_equality, v1.enable_tensor_equality),
     )
     with contextlib.ExitStack() as stack:
         if not v1.control_flow_v2_enabled():
@@ -49,14 +48,6 @@ def _switched(*, first: bool) -> Iterator[None]:
                 (disable if first else enable)()
                 stack.callback(enable if first else disable)
         yield
-
-
-def _tensors_compare() -> bool:
-    """Return whether `==` of tensors compares their values."""
-    import tensorflow as tf
-
-    with tf.Graph().as_default():
-        return bool(tf.is_tensor(tf.constant(1) == tf.constant(1)))
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from seqrecorder import legacy
+from seqrecorder.cli import main
 
 SCRIPT = """
 from __future__ import absolute_import, division, print_function
@@ -68,6 +69,49 @@ def test_an_old_script_runs(script):
     assert old.tf.contrib.training is old.training
 
 
+MAIN = """
+import sys
+import tensorflow as tf
+
+x = tf.placeholder_with_default(tf.train.range_input_producer(limit=5, shuffle=False).dequeue(), [])
+y = tf.slice(tf.range(1, 10), [0], [x])
+batched = tf.train.batch(tensors=[y], batch_size=3, dynamic_pad=True)
+[result] = tf.contrib.learn.run_n({"y": batched}, n=1, feed_dict=None)
+print(__name__, sys.argv[1:], result["y"].tolist())
+"""
+
+
+def test_a_script_is_run_from_the_command_line(tmp_path, capsys):
+    """`seqrecorder legacy run` runs a script of TensorFlow 1 with its arguments, and leaves nothing behind."""
+    script = tmp_path / "script.py"
+    script.write_text(MAIN)
+    path = list(sys.path)
+    assert main(["legacy", "run", str(script), "--steps", "3"]) == 0
+    assert capsys.readouterr().out == "__main__ ['--steps', '3'] [[0, 0], [1, 0], [1, 2]]\n"
+    assert sys.path == path
+    assert tf.executing_eagerly()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(None, "give the path of a Python file"), ("print 'a'", "must be converted to Python 3 first")],
+)
+def test_scripts_that_cannot_run(tmp_path, capsys, text, message):
+    """A file that is missing, or of Python 2, is a problem that is named."""
+    if text is not None:
+        (tmp_path / "script.py").write_text(text)
+    assert main(["legacy", "run", str(tmp_path / "script.py")]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_run_n_ends_with_the_queues():
+    """`run_n` gives as many steps as there are."""
+    with tf.Graph().as_default():
+        number = tf.compat.v1.train.range_input_producer(2, num_epochs=1, shuffle=False).dequeue()
+        found = legacy.contrib.learn.run_n({"number": number}, n=5)
+    assert [step["number"] for step in found] == [0, 1]
+
+
 def test_nothing_is_left_behind():
     """After the end, and inside for other modules, everything is as it was."""
     importing, modules = builtins.__import__, set(sys.modules)
@@ -83,6 +127,9 @@ def test_nothing_is_left_behind():
     assert not hasattr(tf.compat.v1, "contrib")
     assert not [name for name in set(sys.modules) - modules if name.startswith("tensorflow.contrib")]
     assert tf.executing_eagerly()
+    assert tf.compat.v1.resource_variables_enabled()
+    assert isinstance(tf.TensorShape([1])[0], int)
+    assert tf.is_tensor(tf.constant(1) == tf.constant(1))
 
 
 def test_what_is_not_there_says_what_is():

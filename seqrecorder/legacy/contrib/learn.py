@@ -18,6 +18,45 @@ class ModeKeys:
     INFER = "infer"
 
 
+def run_n(
+    output_dict: Mapping[str, Any],
+    feed_dict: Mapping[Any, Any] | None = None,
+    restore_checkpoint_path: str | None = None,
+    n: int = 1,
+) -> list[dict[str, Any]]:
+    """Return `tf.contrib.learn.run_n`: what some tensors give in n steps, with queue runners started for them.
+
+    Args:
+        output_dict: tensors by names.
+        feed_dict: see `tf.Session.run`.
+        restore_checkpoint_path: where variables come from; None initialises them.
+        n: how many steps; the list is shorter where the queues end before.
+
+    Returns:
+        A dict of arrays for each step.
+    """
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    found: list[dict[str, Any]] = []
+    with v1.Session() as session:
+        if restore_checkpoint_path is None:
+            session.run(v1.global_variables_initializer())
+        else:
+            v1.train.Saver().restore(session, restore_checkpoint_path)
+        session.run([v1.local_variables_initializer(), v1.tables_initializer()])
+        coordinator = tf.train.Coordinator()
+        threads = v1.train.start_queue_runners(session, coordinator)
+        try:
+            while len(found) < n:
+                found.append(session.run(dict(output_dict), feed_dict))
+        except tf.errors.OutOfRangeError as error:
+            coordinator.request_stop(error)
+        coordinator.request_stop()
+        coordinator.join(threads, stop_grace_period_secs=10)
+    return found
+
+
 def read_keyed_batch_examples(
     file_pattern: Any,
     batch_size: int,
