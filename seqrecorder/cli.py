@@ -4,6 +4,7 @@
     seqrecorder info PATH       what a dataset, or an unknown shard, contains
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
+    seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
 """
@@ -119,6 +120,14 @@ def _verify(options: argparse.Namespace) -> int:
     return OK if found.ok else PROBLEM
 
 
+def _legacy_run(options: argparse.Namespace) -> int:
+    quieten_tensorflow()
+    from seqrecorder.legacy.scripts import run
+
+    run(options.script, options.arguments)
+    return OK
+
+
 def _print(options: argparse.Namespace, document: Any, text: str) -> None:
     from seqrecorder.report import to_json
 
@@ -178,6 +187,14 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
     verify.add_argument("--quick", action="store_true", help="look at the manifest and the files' sizes only")
     _add_schema(verify, "the class that a shard's records are checked against")
+
+    summary = "work with scripts of TensorFlow 1"
+    legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
+    actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)
+    run = actions.add_parser("run", help="run a script that uses tf.contrib and other names of TensorFlow 1")
+    run.set_defaults(run=_legacy_run, json=False)
+    run.add_argument("script", metavar="SCRIPT", help="a Python file")
+    run.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the script is given")
     return parser
 
 
