@@ -16,7 +16,7 @@ LAYERS = (
     ("errors", "startup"),
     ("dtypes", "values", "naming", "splits"),
     ("fields", "declarations", "field_json", "schema"),
-    ("files", "staging", "framing", "wire", "spill"),
+    ("files", "staging", "crc", "framing", "damage", "wire", "spill"),
     (
         "columns",
         "tensors",
@@ -31,7 +31,7 @@ LAYERS = (
         "manifest",
     ),
     ("publish", "progress", "lifecycle", "workers", "sources", "splitwriter"),
-    ("origin", "numbering", "streams", "outputs", "feed"),
+    ("recovery", "origin", "numbering", "streams", "outputs", "feed"),
     ("batching", "batching.options", "batching.single", "batching.padded", "batching.pad"),
     ("batching.boundaries", "batching.plan", "batching.sorted_windows", "batching.budget", "batching.bucket_batches"),
     ("batching.bucket_plan", "batching.warm_up", "batching.bucket"),
@@ -44,7 +44,7 @@ LAYERS = (
         "batching.pack",
     ),
     ("routing", "writer", "reader", "planning", "mixing"),
-    ("checks", "testing", "keras", "inspection", "demo", "report"),
+    ("checks", "salvaging", "testing", "keras", "inspection", "demo", "report"),
     ("cli",),
     ("__main__",),
 )
@@ -167,6 +167,7 @@ def test_public_names() -> None:
         "read",
         "read_records",
         "record",
+        "salvage",
         "verify",
         "write",
     }
