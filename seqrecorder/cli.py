@@ -115,7 +115,7 @@ def _verify(options: argparse.Namespace) -> int:
 
     if Path(options.path).exists() and not options.quick:
         quieten_tensorflow()
-    found = checks.verify(options.path, mode="quick" if options.quick else "full", schema=_load(options.schema))
+    found = checks.verify(options.path, level="quick" if options.quick else "full", schema=_load(options.schema))
     _print(options, report.verification_summary(found), report.verification_text(found))
     return OK if found.ok else PROBLEM
 

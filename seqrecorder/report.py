@@ -334,7 +334,7 @@ def verification_text(report: Report) -> str:
     """Return what `verify` prints."""
     about = f"{_number(report.shards, 'shard')}, {_number(report.records, 'record')}, {_bytes(report.bytes)}"
     if report.ok:
-        what = "sizes and manifest" if report.mode == "quick" else "every byte and every record"
+        what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
         return f"{printable(report.path)}: ok ({about}; checked {what})"
     lines = [printable(problem) for problem in report.problems[:_PROBLEMS]]
     if len(report.problems) > _PROBLEMS:
