@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.framing import Walk
 
-_RECORDS = 256
-_BYTES = 16 << 20
-
 
 @attrs.frozen
 class Problem:
@@ -195,18 +192,12 @@ def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) 
     yield from _verify_records(origin, path, walk, lengths)
 
 
-def _window(walk: Walk) -> int:
-    """Return how many records to hold at once: no more than about 16 MiB of the largest."""
-    largest = int(walk.lengths.max(initial=1))
-    return max(1, min(_RECORDS, _BYTES // max(1, largest)))
-
-
 def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Iterator[Problem]:
     schema, where = origin.schema, origin.where
     codec, parser = RecordCodec(schema, origin.layout), Parser(schema, origin.layout)
     done = 0
     try:
-        for data in RecordReader(path, origin.compression, _window(walk)):
+        for data in RecordReader(path, origin.compression, walk.window):
             try:
                 codec.decode_batch(data)
                 parsed = [parser.lengths(data, group).numpy() for group in schema.groups]
@@ -253,7 +244,7 @@ def _verify_frames(path: Path, level: str) -> Report:
         )
     elif level == "full":
         try:
-            for _ in RecordReader(path, compression, _window(walk)):
+            for _ in RecordReader(path, compression, walk.window):
                 pass
         except ShardReadError as error:
             problems.append(Problem(path.name, error.message))

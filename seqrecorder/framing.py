@@ -38,6 +38,10 @@ _BOMB_RATIO = 256
 _BOMB_BYTES = 16 << 20
 
 
+_WINDOW_RECORDS = 256
+_WINDOW_BYTES = 16 << 20
+
+
 def unpacked_limit(size: int) -> int:
     """Return to how many bytes a GZIP shard of `size` bytes may unpack before it is taken for a bomb."""
     return max(_BOMB_BYTES, _BOMB_RATIO * size)
@@ -82,6 +86,12 @@ class Walk:
     lengths: NDArray[np.int64] = attrs.field(eq=False)
     problem: str
     offset: int
+
+    @property
+    def window(self) -> int:
+        """How many records to hold at once: no more than about 16 MiB of the largest."""
+        largest = int(self.lengths.max(initial=1))
+        return max(1, min(_WINDOW_RECORDS, _WINDOW_BYTES // max(1, largest)))
 
 
 def walk_frames(path: Path, compression: Compression) -> Walk:

@@ -84,7 +84,7 @@ def recover_shard(
             table = writer.close(groups)
         finally:
             writer.abandon()
-    losses = _numbered(findings.losses, rejected, len(findings.starts), expected)
+    losses = _numbered(findings.losses, rejected, len(findings.starts), expected, size)
     return Recovered(len(table), table, losses)
 
 
@@ -112,7 +112,9 @@ def _lengths(schema: Schema | None, layout: Layout, data: Sequence[bytes], group
     return np.stack([parser.lengths(data, group).numpy() for group in schema.groups], 1)
 
 
-def _numbered(losses: Sequence[Loss], rejected: Sequence[Loss], found: int, expected: int) -> tuple[Loss, ...]:
+def _numbered(
+    losses: Sequence[Loss], rejected: Sequence[Loss], found: int, expected: int, size: int
+) -> tuple[Loss, ...]:
     """Number the losses by what the shard held, and count the records of the one range whose frames are gone."""
     lost = sum(loss.records for loss in losses if loss.records != UNKNOWN)
     unknown = [loss for loss in losses if loss.records == UNKNOWN]
@@ -124,6 +126,8 @@ def _numbered(losses: Sequence[Loss], rejected: Sequence[Loss], found: int, expe
         records = count if loss.records == UNKNOWN else loss.records
         numbered.append(attrs.evolve(loss, record=loss.record + shift, records=records))
         shift += count if loss.records == UNKNOWN and count != UNKNOWN else 0
+    if expected > found + lost and not unknown:
+        numbered.append(Loss(size, size, found + lost, expected - found - lost, "the shard ends too early"))
     # What was rejected was found, and so is numbered among what was found.
     starts = np.array([loss.start for loss in numbered], np.int64)
     held = np.concatenate([[0], np.cumsum([max(0, loss.records) for loss in numbered])]).astype(np.int64)

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.damage import find_records, opened
 from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
 from seqrecorder.files import faults_around
+from seqrecorder.naming import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from seqrecorder.damage import Loss
     from seqrecorder.framing import Compression
 
 # GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
@@ -202,10 +205,21 @@ class RecordReader:
                 done += len(data)
         except tf.errors.OpError as error:
             raise ShardReadError(
-                f"{self.path}: damaged after {done} or more records ({first_line(error)}); "
-                "`seqrecorder verify` says more",
+                f"{self.path}: damaged after {done} or more records: {self._first_loss() or first_line(error)}; "
+                f"`seqrecorder verify {_place(self.path)}` lists all damage, `seqrecorder salvage` saves what is whole",
                 path=self.path,
             ) from error
+
+    def _first_loss(self) -> Loss | None:
+        """Return where the damage is, which TensorFlow does not say."""
+        with opened(self.path, self.compression) as (file, size, problem):
+            return next(iter(find_records(file, size, problem).losses), None)
+
+
+def _place(path: Path) -> Path:
+    """Return what to verify: the dataset of a shard, or the shard alone."""
+    dataset = path.parent.parent
+    return dataset if (dataset / MANIFEST).exists() else path
 
 
 def peek(path: Path, compression: Compression, count: int) -> list[bytes]:

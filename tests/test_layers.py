@@ -31,7 +31,7 @@ LAYERS = (
         "manifest",
     ),
     ("publish", "progress", "lifecycle", "workers", "sources", "splitwriter"),
-    ("recovery", "origin", "numbering", "streams", "outputs", "feed"),
+    ("recovery", "skipping", "origin", "numbering", "streams", "outputs", "feed"),
     ("batching", "batching.options", "batching.single", "batching.padded", "batching.pad"),
     ("batching.boundaries", "batching.plan", "batching.sorted_windows", "batching.budget", "batching.bucket_batches"),
     ("batching.bucket_plan", "batching.warm_up", "batching.bucket"),
