@@ -213,6 +213,7 @@ def _resolve_dataset(
     if schema is not None:
         wanted = Schema.of(schema)
         wanted.require_readable(manifest.schema, where)
+        wanted = wanted.reading(manifest.schema)
     files = []
     for shard in info.shards:
         path = manifest.shard_path(info.name, shard)

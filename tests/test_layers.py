@@ -15,7 +15,7 @@ PACKAGE = Path(seqrecorder.__file__).parent
 LAYERS = (
     ("errors", "startup"),
     ("dtypes", "values", "naming", "splits"),
-    ("fields", "declarations", "field_json", "schema"),
+    ("fields", "declarations", "field_json", "evolution", "schema"),
     ("files", "staging", "crc", "framing", "damage", "wire", "spill"),
     (
         "columns",
