@@ -38,6 +38,7 @@ _BOMB_RATIO = 256
 _BOMB_BYTES = 16 << 20
 
 
+_WALKED = 1 << 14
 _WINDOW_RECORDS = 256
 _WINDOW_BYTES = 16 << 20
 
@@ -119,10 +120,22 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
     """Walk over the frames of an open file without compression, from an offset on."""
-    start, lengths, headers = offset, [], []
-    problem = ""
+    parts: list[Walk] = []
     file.seek(offset)
-    while offset < size:
+    while True:
+        part = _walk_some(file, size, offset)
+        parts.append(part)
+        offset = part.offset
+        if part.problem or offset == size:
+            return Walk(np.concatenate([walk.lengths for walk in parts]), part.problem, offset)
+
+
+def _walk_some(file: BinaryIO, size: int, offset: int) -> Walk:
+    """Walk over so many frames that what is no TFRecord file is noticed soon."""
+    start, problem = offset, ""
+    lengths: list[int] = []
+    headers: list[bytes] = []
+    while offset < size and len(headers) < _WALKED:
         header = file.read(HEADER)
         if len(header) < HEADER:
             problem = f"ends inside a record's header, {len(header)} bytes of {HEADER}"

@@ -17,6 +17,7 @@ import numpy as np
 from seqrecorder.damage import find_records, opened
 from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
 from seqrecorder.files import faults_around
+from seqrecorder.framing import walk_frames
 from seqrecorder.naming import MANIFEST
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.damage import Loss
     from seqrecorder.framing import Compression
 
 # GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
 _GZIP_LEVEL = 1
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.EIO, errno.EACCES, errno.ENOENT)
+_BUFFER_BYTES = 256 << 10
 _ROWS_WAITING = 8192  # rows of lengths that are kept in memory
 _EXACT_BINS = 512
 _BITS_KEPT = 5
@@ -195,7 +196,11 @@ class RecordReader:
         import tensorflow as tf
 
         done = 0
-        dataset = tf.data.TFRecordDataset(str(self.path), self.compression or "").batch(self.window)
+        # `tf.data.TFRecordDataset` traces a function for its list of files, which takes longer than a small file.
+        records = tf.raw_ops.TFRecordDataset(
+            filenames=[str(self.path)], compression_type=self.compression or "", buffer_size=_BUFFER_BYTES
+        )
+        dataset = tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string)).batch(self.window)
         options = tf.data.Options()
         options.autotune.enabled = False  # its teardown blocks for up to seconds
         try:
@@ -210,10 +215,13 @@ class RecordReader:
                 path=self.path,
             ) from error
 
-    def _first_loss(self) -> Loss | None:
-        """Return where the damage is, which TensorFlow does not say."""
+    def _first_loss(self) -> str:
+        """Return where the damage is, which TensorFlow does not say; nothing where none is found."""
+        walk = walk_frames(self.path, self.compression)
+        if walk.problem:
+            return f"record {walk.lengths.size} at byte {walk.offset}: the file {walk.problem}"
         with opened(self.path, self.compression) as (file, size, problem):
-            return next(iter(find_records(file, size, problem).losses), None)
+            return next(map(str, find_records(file, size, problem).losses), "")
 
 
 def _place(path: Path) -> Path:
