@@ -127,8 +127,10 @@ def read(
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
 
     Returns:
-        A `tf.data.Dataset` with its cardinality set where it is known. It has no Python function inside, so it can be
-        saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`.
+        A `tf.data.Dataset` that tells its cardinality where it is known (what is made of it by `map` and the like does
+        not). It has no Python function inside, so it can be saved and resumed with
+        `tf.train.Checkpoint(iterator=iter(dataset))`. Under tf.data's service with `ShardingPolicy.DYNAMIC` every
+        record comes once, if it is not shuffled here: shuffle what the service gives.
 
     Raises:
         DatasetNotFoundError: there is no dataset, split or file of that name.
@@ -219,7 +221,11 @@ def _with_cardinality(dataset: Any, made: Batches, epochs: int | None) -> Any:
         return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     if made.count < 0:
         return dataset
-    return dataset.apply(tf.data.experimental.assert_cardinality(made.before + made.count * epochs))
+    count = tf.constant(made.before + made.count * epochs, tf.int64)
+    # `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them, and what it
+    # asserts the counts of the shards assert already. So the number is told, and stands in no graph.
+    dataset.cardinality = lambda: count
+    return dataset
 
 
 def read_records(
