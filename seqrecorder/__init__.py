@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from seqrecorder.reader import info as info
     from seqrecorder.reader import read as read
     from seqrecorder.reader import read_records as read_records
+    from seqrecorder.salvaging import salvage as salvage
     from seqrecorder.sources import from_csv as from_csv
     from seqrecorder.writer import Writer as Writer
     from seqrecorder.writer import write as write
@@ -70,6 +71,7 @@ _LAZY = {
     "plan": "seqrecorder.planning",
     "read": "seqrecorder.reader",
     "read_records": "seqrecorder.reader",
+    "salvage": "seqrecorder.salvaging",
     "verify": "seqrecorder.checks",
     "write": "seqrecorder.writer",
 }

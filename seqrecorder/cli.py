@@ -4,6 +4,7 @@
     seqrecorder info PATH       what a dataset, or an unknown shard, contains
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
+    seqrecorder salvage PATH TO what is whole, to a new place
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
@@ -115,7 +116,7 @@ def _verify(options: argparse.Namespace) -> int:
 
     if Path(options.path).exists() and not options.quick:
         quieten_tensorflow()
-    found = checks.verify(options.path, mode="quick" if options.quick else "full", schema=_load(options.schema))
+    found = checks.verify(options.path, level="quick" if options.quick else "full", schema=_load(options.schema))
     _print(options, report.verification_summary(found), report.verification_text(found))
     return OK if found.ok else PROBLEM
 
@@ -125,6 +126,17 @@ def _legacy_run(options: argparse.Namespace) -> int:
     from seqrecorder.legacy.scripts import run
 
     run(options.script, options.arguments)
+    return OK
+
+
+def _salvage(options: argparse.Namespace) -> int:
+    from seqrecorder import report
+    from seqrecorder.salvaging import salvage
+
+    if Path(options.path).exists():
+        quieten_tensorflow()
+    found = salvage(options.path, options.destination, schema=_load(options.schema), compression=options.compression)
+    _print(options, report.salvage_summary(found), report.salvage_text(found))
     return OK
 
 
@@ -188,6 +200,11 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--quick", action="store_true", help="look at the manifest and the files' sizes only")
     _add_schema(verify, "the class that a shard's records are checked against")
 
+    salvage = _command(commands, "salvage", _salvage, "write every record that is whole to a new place")
+    salvage.add_argument("path", metavar="PATH", help="a damaged dataset's directory, or a shard; it is only read")
+    salvage.add_argument("destination", metavar="DESTINATION", help="the new dataset, or file")
+    salvage.add_argument("--compression", choices=["GZIP"], help="of a shard (default: by its first bytes)")
+    _add_schema(salvage, "the class of the records, where no manifest says it")
     summary = "work with scripts of TensorFlow 1"
     legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
     actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)

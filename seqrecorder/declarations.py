@@ -59,6 +59,7 @@ def context(
     sparse: int | None = None,
     dense: bool = False,
     name: str | None = None,
+    renamed_from: str | Sequence[str] = (),
     deferred: bool = False,
     validator: Any = None,
     repr: bool = True,  # noqa: A002 - attrs' name
@@ -87,6 +88,8 @@ def context(
         sparse: size of the dense vector, of which only some elements are stored.
         dense: whether a sparse field is read back as a dense array or tensor.
         name: name of the feature in the file, if it is not the attribute's.
+        renamed_from: the name, or names, that the attribute had before: a dataset that has it under one of them is read
+            by this class.
         deferred: whether the value may be None until the class's `load` has run.
         validator: as `attrs.field` has it.
         repr: as `attrs.field` has it.
@@ -107,6 +110,7 @@ def context(
         "key": key,
         "chunk": chunk,
         "deferred": deferred,
+        "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
     }
     declaration = _declare("context", dtype, shape, name, options)
     return _attribute(declaration, default, kw_only, factory=factory, validator=validator, repr=repr, alias=alias)
@@ -124,6 +128,7 @@ def feature_list(
     sparse: int | None = None,
     dense: bool = False,
     name: str | None = None,
+    renamed_from: str | Sequence[str] = (),
     deferred: bool = False,
     validator: Any = None,
     repr: bool = True,  # noqa: A002 - attrs' name
@@ -152,6 +157,7 @@ def feature_list(
         sparse: as for `context`, per step.
         dense: as for `context`.
         name: as for `context`.
+        renamed_from: as for `context`.
         deferred: as for `context`.
         validator: as `attrs.field` has it.
         repr: as `attrs.field` has it.
@@ -171,6 +177,7 @@ def feature_list(
         "dense": dense,
         "align": align,
         "deferred": deferred,
+        "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
     }
     declaration = _declare("feature_list", dtype, shape, name, options)
     return _attribute(declaration, default, kw_only, factory=factory, validator=validator, repr=repr, alias=alias)

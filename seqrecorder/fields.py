@@ -46,6 +46,7 @@ class Field:
         key: whether the field identifies its record.
         chunk: whether the field numbers the chunks of one source.
         deferred: whether the value may be None until `load` has run.
+        renamed_from: names that the field had before, under which older data hold it.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Field:
     key: bool = False
     chunk: bool = False
     deferred: bool = False
+    renamed_from: tuple[str, ...] = attrs.field(default=(), eq=False)
 
     def __attrs_post_init__(self) -> None:
         _check_feature(self)
@@ -264,6 +266,9 @@ def _check_roles(field: Field) -> None:
         raise SchemaError(f"{where}: chunk=True is for a scalar integer context field")
     if field.default is None and not (field.optional or field.deferred):
         raise SchemaError(f"{where}: default=None needs optional=True, or deferred=True if `load` fills it")
+    for old in field.renamed_from:
+        if not isinstance(old, str) or not old.isidentifier() or old == field.name:
+            raise SchemaError(f"{where}: renamed_from is an earlier name of the attribute, or several, got {old!r}")
     if field.align is not None and (not isinstance(field.align, str) or not field.align.isidentifier()):
         raise SchemaError(f"{where}: align names a group of feature lists by an identifier, got {field.align!r}")
 

@@ -70,9 +70,15 @@ class Parser:
         """Return the parser of some of the fields."""
         return Parser(self.schema.select(names), self.layout, self.crops)
 
+    def _filled(self, serialized: Any) -> Any:
+        """Return records with what older data lack: protobuf merges messages that stand one after the other."""
+        import tensorflow as tf
+
+        return tf.strings.join([serialized, self.schema.fill]) if self.schema.fill else serialized
+
     def parse_columns(self, serialized: Any) -> dict[str, Column]:
         """Return every field of a vector of serialized records flat."""
-        features = _parse(serialized, *self.specs.flat())[0]
+        features = _parse(self._filled(serialized), *self.specs.flat())[0]
         return {field.name: self._column(field, features) for field in self.schema.fields}
 
     def parse_batch(self, serialized: Any, padding: Padding | None = None) -> dict[str, Any]:
@@ -123,7 +129,7 @@ class Parser:
         import tensorflow as tf
 
         fields = self.schema.fields
-        features, steps = _parse(serialized, *self.specs.batch())
+        features, steps = _parse(self._filled(serialized), *self.specs.batch())
         columns = {
             field.name: self._column(field, features)
             for field in fields

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from seqrecorder.feed import Batches, Strategy
-    from seqrecorder.origin import Check, Origin, ShardFile
+    from seqrecorder.origin import Check, OnCorrupt, Origin, ShardFile
     from seqrecorder.outputs import Output
 
 
@@ -68,6 +68,7 @@ def read(
     compression: str | None = None,
     layout: Literal["auto", "steps", "packed", "example"] = "auto",
     check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
 ) -> Any:
     """Return a split as a `tf.data.Dataset`, unbatched or in batches.
 
@@ -119,11 +120,17 @@ def read(
         compression: of bare shards; found by itself.
         layout: of bare shards: one feature per step (`steps`), a sequence in one feature of its list (`packed`), a flat
             `tf.train.Example` (`example`), or `auto`.
-        check: what is looked at first: `manifest` (sizes; the frames of bare shards), `full` (all frames), or `none`.
+        check: what is looked at first: `manifest` (sizes; the frames of bare shards), `full` (every frame and the CRC
+            of every record, so that any damage is named before the first record), or `none`.
+        on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
+            the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
+            and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
 
     Returns:
-        A `tf.data.Dataset` with its cardinality set where it is known. It has no Python function inside, so it can be
-        saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`.
+        A `tf.data.Dataset` that tells its cardinality where it is known (what is made of it by `map` and the like does
+        not). It has no Python function inside, so it can be saved and resumed with
+        `tf.train.Checkpoint(iterator=iter(dataset))`. Under tf.data's service with `ShardingPolicy.DYNAMIC` every
+        record comes once, if it is not shuffled here: shuffle what the service gives.
 
     Raises:
         DatasetNotFoundError: there is no dataset, split or file of that name.
@@ -137,7 +144,9 @@ def read(
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs)
-    origin = resolve(path, split, schema=schema, compression=compression, layout=layout, check=check)
+    origin = resolve(
+        path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
+    )
     origin, deal = origin.take_shard(shard)
     options = OutputOptions(
         output,
@@ -212,7 +221,11 @@ def _with_cardinality(dataset: Any, made: Batches, epochs: int | None) -> Any:
         return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     if made.count < 0:
         return dataset
-    return dataset.apply(tf.data.experimental.assert_cardinality(made.before + made.count * epochs))
+    count = tf.constant(made.before + made.count * epochs, tf.int64)
+    # `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them, and what it
+    # asserts the counts of the shards assert already. So the number is told, and stands in no graph.
+    dataset.cardinality = lambda: count
+    return dataset
 
 
 def read_records(
@@ -225,6 +238,7 @@ def read_records(
     compression: str | None = None,
     layout: Literal["auto", "steps", "packed", "example"] = "auto",
     check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
 ) -> Iterator[Any]:
     """Yield the records of a split as objects, in the order in which they were written.
 
@@ -248,6 +262,7 @@ def read_records(
         compression: see `read`.
         layout: see `read`.
         check: see `read`.
+        on_corrupt: see `read`.
 
     Returns:
         An iterator over records of `schema`, or of a class rebuilt from the manifest where none is given.
@@ -257,7 +272,9 @@ def read_records(
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
-    origin = resolve(path, split, schema=schema, compression=compression, layout=layout, check=check)
+    origin = resolve(
+        path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
+    )
     origin, deal = origin.take_shard(shard)
     if isinstance(fields, str):
         raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")

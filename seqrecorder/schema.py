@@ -16,12 +16,15 @@ import attrs
 
 from seqrecorder.declarations import declare, stored_fields
 from seqrecorder.errors import ManifestError, SchemaError, SchemaMismatchError, did_you_mean
+from seqrecorder.evolution import changes, source_of
 from seqrecorder.field_json import brief, field_from_dict, field_to_dict, in_full
 from seqrecorder.fields import DEFAULT_GROUP, Field, check_together
 from seqrecorder.values import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from seqrecorder.evolution import Change
 
 
 _SCHEMA = "__seqrecorder_schema__"
@@ -73,11 +76,13 @@ class Schema:
     Attributes:
         name: name of the class.
         fields: in declaration order, which is the order of tuples and of bytes.
+        fill: what each serialized record of older data lacks, itself serialized (see `reading`).
     """
 
     name: str
     fields: tuple[Field, ...]
     _record_class: type | None = attrs.field(default=None, eq=False, repr=False)
+    fill: bytes = attrs.field(default=b"", eq=False, repr=False)
 
     codec_factory: ClassVar[Callable[[Schema], Codec] | None] = None
 
@@ -123,7 +128,7 @@ class Schema:
         return tuple(sorted(names, key=lambda name: name != DEFAULT_GROUP))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in ("name", "fields", "_record_class")}
+        return {name: vars(self)[name] for name in ("name", "fields", "_record_class", "fill")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -145,7 +150,7 @@ class Schema:
         wanted = {self[name].name for name in names}
         if len(wanted) == len(self.fields):
             return self
-        return Schema(self.name, tuple(field for field in self.fields if field.name in wanted))
+        return Schema(self.name, tuple(field for field in self.fields if field.name in wanted), fill=self.fill)
 
     # Description ----------------------------------------------------------------------------------------------------
 
@@ -215,36 +220,49 @@ class Schema:
             lines.append(f"order: {', '.join(mine)} -> {', '.join(theirs)}")
         return sorted(lines)
 
+    def changes_since(self, stored: Schema) -> list[Change]:
+        """Return every difference from the schema of a dataset, each with whether the data can be read in spite of it.
+
+        >>> import seqrecorder as sr
+        >>> old = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int32"), "__annotations__": {"x": int}})))
+        >>> new = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int64"), "__annotations__": {"x": int}})))
+        >>> [(str(change), change.compatible) for change in new.changes_since(old)]
+        [('x: dtype int32 in the data, int64 in the class', True)]
+        """
+        return changes(stored.fields, self.fields)
+
     def require_readable(self, stored: Schema, where: str) -> None:
         """Raise `SchemaMismatchError` unless data written under `stored` can be read as this schema.
 
-        Fields that the data have in addition are left unread. A field that the data lack needs a default, or to be
-        optional. What both have must agree in kind, dtype, shape and storage.
+        The rules are those of `seqrecorder.evolution`.
         """
-        have = {field.name: field for field in stored.fields}
-        problems = []
-        for field in self.fields:
-            other = have.get(field.name)
-            if other is None:
-                if not field.has_default and not field.optional:
-                    problems.append(f"{field.name}: not in the data, and has no default ({brief(field)})")
-                continue
-            for attribute in ("kind", "feature", "shape", "storage", "sparse"):
-                was, now = getattr(other, attribute), getattr(field, attribute)
-                if was != now:
-                    problems.append(f"{field.name}: {attribute} {was!r} in the data, {now!r} in {self.name}")
-            if other.element.name != field.element.name:
-                problems.append(
-                    f"{field.name}: dtype {other.element.name} in the data, {field.element.name} in {self.name}"
-                )
-            if other.optional and not field.optional:
-                problems.append(f"{field.name}: may be None in the data, and not in {self.name}")
+        problems = [str(change) for change in self.changes_since(stored) if not change.compatible]
         if problems:
             raise SchemaMismatchError(
                 f"{where} was written as {stored.name} and cannot be read as {self.name}; change the class as "
                 "follows, or leave `schema` out to read it as it was written:",
                 problems,
             )
+
+    def reading(self, stored: Schema) -> Schema:
+        """Return this schema as it reads data written under `stored`: renamed fields, and defaults for those they lack.
+
+        The data must be readable (see `require_readable`).
+        """
+        sources = {field.name: source_of(field, stored.fields) for field in self.fields}
+        if all(source is not None and source.feature == self[name].feature for name, source in sources.items()):
+            return self
+        fields, fill = [], []
+        for field in self.fields:
+            source = sources[field.name]
+            if source is not None:
+                fields.append(attrs.evolve(field, feature=source.feature))
+                continue
+            fields.append(field)
+            if field.has_default:
+                alone = Schema(self.name, (field,))
+                fill.append(alone.encode(alone.record_class()))
+        return Schema(self.name, tuple(fields), self.record_class, b"".join(fill))
 
     # Bytes and tensors, through the codec ---------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ PACKAGE = Path(seqrecorder.__file__).parent
 LAYERS = (
     ("errors", "startup"),
     ("dtypes", "values", "naming", "splits"),
-    ("fields", "declarations", "field_json", "schema"),
-    ("files", "staging", "framing", "wire", "spill"),
+    ("fields", "declarations", "field_json", "evolution", "schema"),
+    ("files", "staging", "crc", "framing", "damage", "wire", "spill"),
     (
         "columns",
         "tensors",
@@ -31,7 +31,7 @@ LAYERS = (
         "manifest",
     ),
     ("publish", "progress", "lifecycle", "workers", "sources", "splitwriter"),
-    ("origin", "numbering", "streams", "outputs", "feed"),
+    ("recovery", "skipping", "origin", "numbering", "streams", "outputs", "feed"),
     ("batching", "batching.options", "batching.single", "batching.padded", "batching.pad"),
     ("batching.boundaries", "batching.plan", "batching.sorted_windows", "batching.budget", "batching.bucket_batches"),
     ("batching.bucket_plan", "batching.warm_up", "batching.bucket"),
@@ -44,7 +44,7 @@ LAYERS = (
         "batching.pack",
     ),
     ("routing", "writer", "reader", "planning", "mixing"),
-    ("checks", "testing", "keras", "inspection", "demo", "report"),
+    ("checks", "salvaging", "testing", "keras", "inspection", "demo", "report"),
     ("legacy.modes", "legacy.readers", "legacy.pipeline", "legacy.priority", "legacy.graph"),
     ("legacy.queues", "legacy.registry", "legacy.refusals", "legacy.state", "legacy.sections", "legacy.joins"),
     ("legacy.structure", "legacy.translation", "legacy.lifting", "legacy.session"),
@@ -183,6 +183,7 @@ def test_public_names() -> None:
         "read",
         "read_records",
         "record",
+        "salvage",
         "verify",
         "write",
     }

@@ -313,8 +313,8 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
     with pytest.raises(sr.SchemaMismatchError) as error:
         sr.read(corpus, "train", schema=Demanding)
     assert error.value.differences == (
-        "ids: dtype int64 in the data, int32 in Demanding",
-        "mood: not in the data, and has no default (context str)",
+        "ids: dtype int64 in the data, int32 in the class",
+        "mood: not in the data (context str), and has no default; if it was renamed, declare renamed_from='key'",
     )
 
 
