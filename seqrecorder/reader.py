@@ -222,8 +222,8 @@ def _with_cardinality(dataset: Any, made: Batches, epochs: int | None) -> Any:
     if made.count < 0:
         return dataset
     count = tf.constant(made.before + made.count * epochs, tf.int64)
-    # `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them, and what it
-    # asserts the counts of the shards assert already. So the number is told, and stands in no graph.
+    # `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them, and what
+    # it asserts the counts of the shards assert already. So the number is told, and stands in no graph.
     dataset.cardinality = lambda: count
     return dataset
 
