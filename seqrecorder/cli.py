@@ -4,6 +4,7 @@
     seqrecorder info PATH       what a dataset, or an unknown shard, contains
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
+    seqrecorder bench           what writing and reading cost here, beside other ways
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
 """
@@ -119,6 +120,21 @@ def _verify(options: argparse.Namespace) -> int:
     return OK if found.ok else PROBLEM
 
 
+def _bench(options: argparse.Namespace) -> int:
+    from seqrecorder.bench import run, table
+
+    quieten_tensorflow()
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    report = run.run(
+        options.workload or run.ALL, quick=options.quick, rounds=options.rounds, peers=options.peers, say=say
+    )
+    _print(options, report, table.text(report))
+    return OK
+
+
 def _print(options: argparse.Namespace, document: Any, text: str) -> None:
     from seqrecorder.report import to_json
 
@@ -178,6 +194,12 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
     verify.add_argument("--quick", action="store_true", help="look at the manifest and the files' sizes only")
     _add_schema(verify, "the class that a shard's records are checked against")
+
+    bench = _command(commands, "bench", _bench, "measure writing and reading, beside other ways")
+    bench.add_argument("--workload", metavar="W1,...", type=_workloads, help="some of W1 to W5 (default: all)")
+    bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds")
+    bench.add_argument("--rounds", metavar="N", type=_positive, help="how often everything runs (default: 5)")
+    bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
     return parser
 
 
@@ -197,6 +219,15 @@ def _class_name(text: str) -> str:
     if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
         raise argparse.ArgumentTypeError(f"expected MODULE:CLASS, got {text!r}")
     return text
+
+
+def _workloads(text: str) -> list[str]:
+    from seqrecorder.bench.workloads import WORKLOADS
+
+    names = text.split(",")
+    if set(names) - set(WORKLOADS):
+        raise argparse.ArgumentTypeError(f"expected some of {','.join(WORKLOADS)}, got {text!r}")
+    return names
 
 
 def _positive(text: str) -> int:

@@ -45,6 +45,8 @@ LAYERS = (
     ),
     ("routing", "writer", "reader", "planning", "mixing"),
     ("checks", "testing", "keras", "inspection", "demo", "report"),
+    ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),
+    ("bench.apart", "bench.run", "bench.table"),
     ("cli",),
     ("__main__",),
 )
