@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.fields import Field
 
-_ndarray_dtype = attrgetter("dtype")
-_ndarray_shape = attrgetter("shape")
-
 
 @attrs.frozen(eq=False)
 class Column:
@@ -211,23 +208,27 @@ def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading:
     """Concatenate arrays of shape `(n, *rest)` or `(*rest)`, or return None if one differs."""
     if not values:
         return np.empty((0, *rest), field.element.numpy)
-    if set(map(type, values)) - {np.ndarray} or set(map(_ndarray_dtype, values)) - {field.element.numpy}:
+    if set(map(type, values)) - {np.ndarray}:
         return None
-    if leading and not rest:
-        if {array.ndim for array in values} - {1}:
-            return None
-    elif {shape[leading:] for shape in map(_ndarray_shape, values)} - {rest} or {array.ndim for array in values} - {
-        len(rest) + leading
-    }:
+    try:
+        # `casting="no"` refuses arrays of another dtype, and ranks must agree to be joined at all.
+        flat = (np.concatenate if leading else np.stack)(values, dtype=field.element.numpy, casting="no")
+    except (TypeError, ValueError):
         return None
-    if not field.element.is_text:
-        return np.concatenate(values) if leading else np.stack(values)
-    flat: list[Any] = list(chain.from_iterable(array.ravel().tolist() for array in values))
-    if set(map(type, flat)) - {str if field.element.name == "str" else bytes}:
+    if flat.shape[1:] != rest:
         return None
-    if field.element.name == "str" and not _utf8(flat):
-        return None
-    return _objects(flat).reshape(-1, *rest)
+    return flat if not field.element.is_text or _is_text(field, flat) else None
+
+
+def _is_text(field: Field, values: NDArray[Any]) -> bool:
+    """Whether all elements are exactly of the type that the field declares; tokens repeat: each counts once."""
+    try:
+        distinct = set(values.ravel().tolist())
+    except TypeError:  # something that has no hash, which no text is
+        return False
+    if field.element.name == "bytes":
+        return not set(map(type, distinct)) - {bytes}
+    return not set(map(type, distinct)) - {str} and _utf8(distinct)
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:

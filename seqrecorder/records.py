@@ -192,11 +192,7 @@ def _place(field: Field) -> Any:
 
 
 def _wire_values(field: Field, values: NDArray[Any]) -> Any:
-    if field.element.name == "str":
-        texts: list[str] = values.ravel().tolist()
-        encoded = {text: text.encode() for text in set(texts)}
-        return list(map(encoded.__getitem__, texts))
-    if field.element.name == "bytes":
+    if field.element.is_text:
         return values.ravel().tolist()
     return field.element.to_wire(values).reshape(-1)
 

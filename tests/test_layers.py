@@ -16,7 +16,7 @@ LAYERS = (
     ("errors", "startup"),
     ("dtypes", "values", "naming", "splits"),
     ("fields", "declarations", "field_json", "schema"),
-    ("files", "staging", "framing", "wire", "spill"),
+    ("files", "staging", "framing", "rows", "wire", "spill"),
     (
         "columns",
         "tensors",
