@@ -61,7 +61,7 @@ def of_prefixes(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Blob:
     return Blob(out[:size], lengths, longest if longest == int(lengths.min()) else 0)
 
 
-def of_list(rows: list[bytes], longest: int | None = None) -> Blob:
+def of_list(rows: Sequence[bytes], longest: int | None = None) -> Blob:
     """Return rows that are bytes objects.
 
     Args:
@@ -135,8 +135,10 @@ def _copied_in_blocks(parts: Sequence[Blob], lengths: NDArray[np.int64], size: i
     longest = int(lengths.max(initial=1))
     block = min(_BLOCK, longest)
     source = np.concatenate([*[part.data for part in parts], np.zeros(block, np.uint8)])
-    bases = np.cumsum([0, *[part.data.size for part in parts[:-1]]])
-    begins = (np.cumsum(lengths, 0) - lengths + bases).reshape(-1)
+    bases = np.cumsum([0, *[part.data.size for part in parts[:-1]]]).tolist()
+    begins = np.stack(
+        [np.cumsum(part.lengths) - part.lengths + base for part, base in zip(parts, bases, strict=True)], 1
+    ).reshape(-1)
     flat = lengths.reshape(-1)
     targets = np.cumsum(flat) - flat
     if longest > block:

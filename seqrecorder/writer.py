@@ -20,13 +20,14 @@ import numpy as np
 from seqrecorder.errors import DatasetError, DatasetNotFoundError, OptionError, SchemaMismatchError
 from seqrecorder.files import sha256, write_file
 from seqrecorder.framing import check_compression
-from seqrecorder.lifecycle import Block, LifeCycle, check_columns, check_params, size_in_memory
+from seqrecorder.lifecycle import Block, LifeCycle, Sources, check_columns, check_params
 from seqrecorder.manifest import AssetInfo, Manifest, SplitInfo, read_manifest
 from seqrecorder.naming import MANIFEST, check_names
 from seqrecorder.progress import Progress
 from seqrecorder.publish import ASSET_GENERATION, merge_into, next_generation
 from seqrecorder.routing import DEFAULT_SPLIT, Router, UniqueKeys
 from seqrecorder.schema import Schema
+from seqrecorder.sizes import sizer
 from seqrecorder.sources import RecordStream
 from seqrecorder.splitwriter import ShardOptions, SplitWriter
 from seqrecorder.staging import Staging, cleanup_when_terminated
@@ -185,8 +186,9 @@ class Writer:
             csv_generation=self._generation if self.options.append else 0,
             groups=max(1, len(self.schema.groups)),
         )
-        self._names = [field.name for field in self.schema.fields]
-        self._buffer: list[tuple[int, Any, str | None]] = []
+        self._size = sizer(self.schema)
+        self._records: list[Any] = []  # not encoded yet
+        self._given: list[str | None] = []  # their splits, where the caller says
         self._buffered = 0  # bytes
         self._position = 0
         self._skipped = 0
@@ -270,10 +272,10 @@ class Writer:
             raise self._failure
         if split is not None and split not in self._writers:
             self._router.check_given(split)
-        self._buffer.append((self._position, record, split))
-        self._position += 1
-        self._buffered += size_in_memory(record, self._names)
-        if len(self._buffer) >= self._chunk or self._buffered >= _CHUNK_BYTES:
+        self._records.append(record)
+        self._given.append(split)
+        self._buffered += self._size(record)
+        if len(self._records) >= self._chunk or self._buffered >= _CHUNK_BYTES:
             self._flush()
 
     def write_all(self, records: Iterable[Any] | Mapping[str, Iterable[Any]] | RecordStream) -> None:
@@ -294,34 +296,44 @@ class Writer:
             self._split_writer(name)
         if stream.size is not None:
             self._progress.expect(stream.size)
-        for split, record in stream:
-            self.write(record, split=split)
-        self._skipped += stream.skipped
+        # What `write` does, without its cost for each record.
+        size, records, given, room = self._size, self._records, self._given, _CHUNK_BYTES - self._buffered
+        try:
+            for split, record in stream:
+                records.append(record)
+                given.append(split)
+                room -= size(record)
+                if room <= 0 or len(records) >= self._chunk:
+                    self._flush()
+                    records, given, room = self._records, self._given, _CHUNK_BYTES
+        finally:
+            self._buffered = _CHUNK_BYTES - room
+            self._skipped += stream.skipped
 
     def _flush(self) -> None:
-        buffer, self._buffer, self._buffered = self._buffer, [], 0
+        first, records, given = self._position, self._records, self._given
+        self._position += len(records)
+        self._records, self._given, self._buffered = [], [], 0
         try:
-            self._encode(buffer)
+            self._encode(Sources(np.arange(first, self._position), records), given)
         except BaseException as error:
             # Records that were buffered with the bad one are lost too, so a caller who goes on must not get a dataset.
             self._failure = error
             raise
 
-    def _encode(self, buffer: list[tuple[int, Any, str | None]]) -> None:
-        kept = self._keys.keep(buffer)
+    def _encode(self, sources: Sources, given: list[str | None]) -> None:
+        kept = self._keys.keep(sources)
         if kept is not None:
-            self._skipped += len(buffer) - len(kept)
-            buffer = [buffer[i] for i in kept]
-        if not buffer:
+            self._skipped += len(given) - len(kept)
+            sources = Sources(sources.positions[kept], [sources.records[i] for i in kept])
+            given = [given[i] for i in kept]
+        if not given:
             return
-        names = self._router.assign(buffer)
+        names = self._router.assign(sources, given)
         for name in dict.fromkeys(names):
             self._split_writer(name)
         index = {name: i for i, name in enumerate(self._writers)}
-        positions = np.fromiter((position for position, _, _ in buffer), np.int64, len(buffer))
-        self._routes.append((positions, np.fromiter(map(index.__getitem__, names), np.int64, len(names))))
-        sources = [(position, record) for position, record, _ in buffer]
-        buffer.clear()
+        self._routes.append((sources.positions, np.fromiter(map(index.__getitem__, names), np.int64, len(names))))
         for block in self._encoder.submit(sources):
             self._place(block)
 

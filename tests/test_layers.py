@@ -16,7 +16,7 @@ LAYERS = (
     ("errors", "startup"),
     ("dtypes", "values", "naming", "splits"),
     ("fields", "declarations", "field_json", "schema"),
-    ("files", "staging", "framing", "rows", "wire", "spill"),
+    ("files", "staging", "crc", "framing", "rows", "frames", "wire", "spill"),
     (
         "columns",
         "tensors",
@@ -30,7 +30,7 @@ LAYERS = (
         "shards",
         "manifest",
     ),
-    ("publish", "progress", "lifecycle", "workers", "sources", "splitwriter"),
+    ("publish", "progress", "sizes", "lifecycle", "workers", "sources", "splitwriter"),
     ("origin", "numbering", "streams", "outputs", "feed"),
     ("batching", "batching.options", "batching.single", "batching.padded", "batching.pad"),
     ("batching.boundaries", "batching.plan", "batching.sorted_windows", "batching.budget", "batching.bucket_batches"),
