@@ -75,7 +75,7 @@ def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
         column = _gather_field(field, records, problems)
         if column is not None:
             columns[field.name] = column
-    _check_alignment(schema, columns, len(records), problems)
+    check_alignment(schema, columns, len(records), problems)
     if problems:
         position = min(problems)
         if len(columns) < len(schema.fields):
@@ -104,7 +104,7 @@ def _gather_field(field: Field, records: Sequence[Any], problems: dict[int, list
             present = None
         else:
             values = [value for value in values if value is not None]
-    collect = _collector(field)
+    collect = collector(field)
     column = collect(field, values)
     if column is None:
         where = np.arange(len(records)) if present is None else np.flatnonzero(present)
@@ -136,7 +136,8 @@ def _exact(field: Field, value: object) -> Any:
 # From values to columns: None where a value is not in the form that records hold ------------------------
 
 
-def _collector(field: Field) -> Callable[[Field, list[Any]], Column | None]:
+def collector(field: Field) -> Callable[[Field, list[Any]], Column | None]:
+    """Return the function that makes a column of values; None, of values not in the form that records hold."""
     if field.sparse is not None:
         return _sparse_lists if field.is_list else _sparse
     if field.is_list and field.is_ragged:
@@ -245,9 +246,10 @@ def _utf8(texts: Iterable[str]) -> bool:
     return True
 
 
-def _check_alignment(
+def check_alignment(
     schema: Schema, columns: dict[str, Column], size: int, problems: dict[int, list[FieldProblem]]
 ) -> None:
+    """Add a problem for each field that is not as long as the others of its group in the same record."""
     for group in schema.groups:
         members = [f for f in schema.fields if f.is_list and f.group == group and f.name in columns]
         if not members or not size:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from seqrecorder.columns import Column
     from seqrecorder.fields import Field
     from seqrecorder.schema import Schema
 
@@ -72,6 +73,16 @@ class Block:
     rows: list[str] | None
     skipped: list[int]
     done: int
+
+    def only(self, kept: Sequence[int]) -> Block:
+        """Return some of the records, by their indices."""
+        return attrs.evolve(
+            self,
+            data=[self.data[i] for i in kept],
+            lengths=self.lengths[kept],
+            sources=self.sources[kept],
+            rows=None if self.rows is None else [self.rows[i] for i in kept],
+        )
 
 
 def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = HOOKS) -> None:
@@ -167,6 +178,15 @@ class LifeCycle:
         if records or skipped:
             yield self._block(positions, records, skipped, len(sources.records))
 
+    def encode_columns(self, sources: Sources, columns: dict[str, Column]) -> Block:
+        """Return the block of records that are given as columns; no hook runs.
+
+        Args:
+            sources: positions; and the records themselves where their lines of the CSV are wanted.
+            columns: of as many records, which fit the schema.
+        """
+        return self._block(sources.positions, sources.records, [], len(sources.records), columns)
+
     def finished(self, sources: Iterable[Any]) -> list[Any]:
         """Return the records that sources become: what would be encoded."""
         return [record for position, source in enumerate(sources) for record in self._chunks(position, source)]
@@ -225,11 +245,19 @@ class LifeCycle:
         )
 
     def _block(
-        self, given: Sequence[int] | NDArray[np.int64], records: Sequence[Any], skipped: list[int], done: int
+        self,
+        given: Sequence[int] | NDArray[np.int64],
+        records: Sequence[Any],
+        skipped: list[int],
+        done: int,
+        gathered: dict[str, Column] | None = None,
     ) -> Block:
         positions = np.asarray(given, np.int64)
         try:
-            data, lengths = self._codec.encode_with_lengths(records)
+            if gathered is None:
+                data, lengths = self._codec.encode_with_lengths(records)
+            else:
+                data, lengths = self._codec.encode_columns(gathered, len(records))
         except RecordError as error:
             if error.position is not None:
                 error.position = int(positions[error.position])

@@ -57,9 +57,18 @@ class Router:
         if split_by is not None and self.ratios is None:
             raise OptionError("split_by needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
         key = schema.key_field
+        self._splits_given, self._by_given = splits, split_by if split_by is not None else (key and key.name)
         by = split_by if split_by is not None else (key.name if key is not None else None)
         self._key_of = None if by is None else _getter(by, "split_by", schema)
         self._by = BY_FUNCTION if callable(split_by) else split_by
+
+    @property
+    def needs(self) -> list[str] | None:
+        """Names of the attributes that decide splits; None where a function is asked, which may look at any."""
+        if callable(self._splits_given) or callable(self._by_given):
+            return None
+        name = self._by_given if self.ratios is not None else self._splits_given
+        return [] if name is None else [str(name)]
 
     @property
     def names(self) -> list[str]:
@@ -176,6 +185,11 @@ class UniqueKeys:
         self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
         self._registry = KeyRegistry()
         self._old_path, self._old_count = Path(), 0
+
+    @property
+    def needs(self) -> list[str]:
+        """Names of the attributes that identify a record."""
+        return [] if self._key is None else [field.name for field in (self._key, self._chunk) if field is not None]
 
     def register(self, manifest: Manifest) -> None:
         """Take in the keys of a dataset that is appended to.

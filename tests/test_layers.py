@@ -19,6 +19,7 @@ LAYERS = (
     ("files", "staging", "crc", "framing", "rows", "frames", "wire", "spill"),
     (
         "columns",
+        "given",
         "tensors",
         "cropping",
         "finishing",
