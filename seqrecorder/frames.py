@@ -17,7 +17,7 @@ import numpy as np
 
 from seqrecorder.crc import masked_crc32c, masked_crc32c_of_spans
 from seqrecorder.framing import FOOTER, HEADER
-from seqrecorder.rows import Blob, interleave, of_list, of_matrix
+from seqrecorder.rows import Blob, interleave, of_list, of_matrix, sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ _MASK_DELTA = 0xA282EAD8
 
 def are_short(data: Sequence[bytes]) -> bool:
     """Whether records are so short that frames are made faster here than by TensorFlow."""
-    return sum(map(len, data)) <= _SHORT * len(data)
+    return int(sizes(data).sum()) <= _SHORT * len(data)
 
 
 def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ import copy
 import csv
 import inspect
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import numpy as np
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from seqrecorder.columns import Column
     from seqrecorder.fields import Field
     from seqrecorder.schema import Schema
+
+T = TypeVar("T")
 
 HOOKS = ("from_csv_row", "load", "split")
 _BLOCK_BYTES = 16 << 20
@@ -66,7 +68,7 @@ class Block:
         done: how many of the sources that were given are through; 0 where the block ends inside of one.
     """
 
-    data: list[bytes]
+    data: Sequence[bytes]
     lengths: NDArray[np.int64]
     sources: NDArray[np.int64]
     columns: list[str] | None
@@ -78,11 +80,17 @@ class Block:
         """Return some of the records, by their indices."""
         return attrs.evolve(
             self,
-            data=[self.data[i] for i in kept],
+            data=chosen(self.data, kept),
             lengths=self.lengths[kept],
             sources=self.sources[kept],
-            rows=None if self.rows is None else [self.rows[i] for i in kept],
+            rows=None if self.rows is None else chosen(self.rows, kept),
         )
+
+
+def chosen(items: Sequence[T], indices: Sequence[int]) -> list[T]:
+    """Return some items by their indices."""
+    every = list(items)
+    return [every[i] for i in indices]
 
 
 def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = HOOKS) -> None:

@@ -61,13 +61,13 @@ class RecordCodec:
 
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
         """Return one serialized SequenceExample per record."""
-        return self.encode_with_lengths(records)[0]
+        return list(self.encode_with_lengths(records)[0])
 
-    def encode_with_lengths(self, records: Sequence[Any]) -> tuple[list[bytes], NDArray[np.int64]]:
+    def encode_with_lengths(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Return serialized records and their lengths, int64 of shape `(records, groups)`."""
         return self.encode_columns(gather(self.schema, records), len(records))
 
-    def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[list[bytes], NDArray[np.int64]]:
+    def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Return the same for the columns of `size` records, which fit the schema."""
         leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], size)]
         try:

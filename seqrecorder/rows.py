@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import io
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
 
 import attrs
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -29,8 +30,12 @@ _LARGE_ROW = 4096  # mean bytes from which rows are copied one by one
 
 
 @attrs.frozen(eq=False)
-class Blob:
-    """Rows of bytes.
+class Blob(Sequence[bytes]):
+    """Rows of bytes, a sequence that makes bytes objects of those that are asked for.
+
+    >>> rows = of_list([b"a", b"bc", b""])
+    >>> rows[1], list(rows[1:]), rows[::-1]
+    (b'bc', [b'bc', b''], [b'', b'bc', b'a'])
 
     Attributes:
         data: uint8, the rows one behind the other.
@@ -41,6 +46,29 @@ class Blob:
     data: NDArray[np.uint8]
     lengths: NDArray[np.int64]
     width: int = 0
+
+    def __len__(self) -> int:
+        return self.lengths.size
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(split_rows(self))
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                return split_rows(self)[index]
+            first = int(self.lengths[:start].sum())
+            lengths = self.lengths[start:stop]
+            return Blob(self.data[first : first + int(lengths.sum())], lengths, self.width if lengths.size else 0)
+        position = range(len(self))[index]
+        first = int(self.lengths[:position].sum())
+        return self.data[first : first + int(self.lengths[position])].tobytes()
 
 
 def of_matrix(matrix: NDArray[np.uint8]) -> Blob:
@@ -62,18 +90,25 @@ def of_prefixes(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Blob:
 
 
 def of_list(rows: Sequence[bytes], longest: int | None = None) -> Blob:
-    """Return rows that are bytes objects.
+    """Return rows that are bytes objects; a `Blob` is returned as it is.
 
     Args:
         rows: the rows.
         longest: a bound of their lengths, where one is known.
     """
+    if isinstance(rows, Blob):
+        return rows
     if longest is not None and longest <= _OCTET:
         # Numbers that fit a byte become an array faster as bytes: 19 ns instead of 27.
         lengths = np.frombuffer(bytes(list(map(len, rows))), np.uint8).astype(np.int64)
     else:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return Blob(np.frombuffer(b"".join(rows), np.uint8), lengths)
+
+
+def sizes(rows: Sequence[bytes]) -> NDArray[np.int64]:
+    """Return the bytes of each row, int64."""
+    return rows.lengths if isinstance(rows, Blob) else np.fromiter(map(len, rows), np.int64, len(rows))
 
 
 def split_rows(blob: Blob) -> list[bytes]:

@@ -17,6 +17,7 @@ import numpy as np
 from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
 from seqrecorder.files import faults_around
 from seqrecorder.frames import are_short, frames
+from seqrecorder.rows import sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +100,7 @@ class ShardWriter:
                 self._file = _TensorFlowFrames(self.path)
             self._opened.write(data)
         self.records += len(data)
-        self.payload += sum(map(len, data))
+        self.payload += int(sizes(data).sum())
         self._rows.append(np.ascontiguousarray(lengths, "<i8"))
         self._waiting += len(data)
         if self._waiting >= _ROWS_WAITING:

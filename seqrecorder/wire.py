@@ -35,7 +35,6 @@ from seqrecorder.rows import (
     of_list,
     of_matrix,
     of_prefixes,
-    split_rows,
     total_lengths,
 )
 
@@ -77,7 +76,7 @@ class Leaf:
     present: NDArray[np.bool_] | None = None
 
 
-def serialize(leaves: Sequence[Leaf], size: int) -> list[bytes]:
+def serialize(leaves: Sequence[Leaf], size: int) -> Blob:
     """Return `size` serialized SequenceExamples.
 
     >>> lengths = np.array([2, 1])
@@ -93,7 +92,7 @@ def serialize(leaves: Sequence[Leaf], size: int) -> list[bytes]:
         LimitExceededError: a record is over 2 GiB; `position` says which.
     """
     if size == 0:
-        return []
+        return of_list([])
     context = [part for leaf in leaves if leaf.place == "context" for part in _entry(leaf, size)]
     lists = [part for leaf in leaves if leaf.place != "context" for part in _entry(leaf, size)]
     parts: list[Blob] = []
@@ -103,10 +102,10 @@ def serialize(leaves: Sequence[Leaf], size: int) -> list[bytes]:
             _check_limit(total)
             parts += [_header([bytes([tag]), total]), *entries]
     if not parts:
-        return [b""] * size
+        return of_list([b""] * size)
     total = total_lengths(parts)
     _check_limit(total)
-    return split_rows(interleave(parts))
+    return interleave(parts)
 
 
 def _check_limit(total: NDArray[np.int64]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
 from seqrecorder.lifecycle import Block, LifeCycle, Sources
+from seqrecorder.rows import sizes
 from seqrecorder.schema import Schema
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _work(sources: Sources) -> _Result:
     blocks, size = list[Block](), 0
     for block in _life_cycle.encode(sources):
         blocks.append(block)
-        size += sum(map(len, block.data))
+        size += int(sizes(block.data).sum())
         if size >= _RESULT_BYTES and block.done:
             return blocks, block.done
     return blocks, len(sources.records)

@@ -30,6 +30,7 @@ from seqrecorder.progress import Progress
 from seqrecorder.publish import ASSET_GENERATION, merge_into, next_generation
 from seqrecorder.records import RecordCodec
 from seqrecorder.routing import DEFAULT_SPLIT, Router, UniqueKeys
+from seqrecorder.rows import sizes
 from seqrecorder.schema import Schema
 from seqrecorder.sizes import sizer
 from seqrecorder.sources import RecordStream
@@ -417,7 +418,11 @@ class Writer:
         for name in dict.fromkeys(names):
             self._split_writer(name)
         index = {name: i for i, name in enumerate(self._writers)}
-        self._routes.append((sources.positions, np.fromiter(map(index.__getitem__, names), np.int64, len(names))))
+        if len(index) == 1:
+            splits = np.zeros(len(names), np.int64)
+        else:
+            splits = np.fromiter(map(index.__getitem__, names), np.int64, len(names))
+        self._routes.append((sources.positions, splits))
         return kept
 
     def _place(self, block: Block) -> None:
@@ -440,13 +445,12 @@ class Writer:
             if where.size == len(block.data):
                 writers[index].add(block.data, block.lengths, block.columns, block.rows)
                 continue
-            chosen = where.tolist()
-            rows = None if block.rows is None else [block.rows[i] for i in chosen]
-            writers[index].add([block.data[i] for i in chosen], block.lengths[where], block.columns, rows)
+            part = block.only(where.tolist())
+            writers[index].add(part.data, part.lengths, part.columns, part.rows)
 
     def _adapt(self, block: Block) -> None:
         """Let chunks grow as far as the bytes of a source allow."""
-        each = sum(map(len, block.data)) // int(np.unique(block.sources).size)
+        each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
         self._chunk = max(1, min(_HOOK_RECORDS, 2 * self._chunk, _CHUNK_BYTES // max(1, each)))
 
     def _split_writer(self, name: str) -> SplitWriter:
