@@ -16,6 +16,7 @@ from seqrecorder.errors import DatasetError as DatasetError
 from seqrecorder.errors import DatasetExistsError as DatasetExistsError
 from seqrecorder.errors import DatasetNotFoundError as DatasetNotFoundError
 from seqrecorder.errors import DuplicateKeyError as DuplicateKeyError
+from seqrecorder.errors import LiftError as LiftError
 from seqrecorder.errors import LimitExceededError as LimitExceededError
 from seqrecorder.errors import ManifestError as ManifestError
 from seqrecorder.errors import OptionError as OptionError
@@ -33,6 +34,7 @@ from seqrecorder.values import SparseVector as SparseVector
 
 if TYPE_CHECKING:
     from seqrecorder import keras as keras
+    from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
     from seqrecorder.batching.bucket import Bucket as Bucket
     from seqrecorder.batching.pack import Pack as Pack
@@ -73,7 +75,7 @@ _LAZY = {
 }
 
 
-_MODULES = ("keras", "testing")
+_MODULES = ("keras", "legacy", "testing")
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
     seqrecorder bench           what writing and reading cost here, beside other ways
+    seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
 """
@@ -135,6 +136,14 @@ def _bench(options: argparse.Namespace) -> int:
     return OK
 
 
+def _legacy_run(options: argparse.Namespace) -> int:
+    quieten_tensorflow()
+    from seqrecorder.legacy.scripts import run
+
+    run(options.script, options.arguments)
+    return OK
+
+
 def _print(options: argparse.Namespace, document: Any, text: str) -> None:
     from seqrecorder.report import to_json
 
@@ -200,6 +209,14 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds")
     bench.add_argument("--rounds", metavar="N", type=_positive, help="how often everything runs (default: 5)")
     bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
+
+    summary = "work with scripts of TensorFlow 1"
+    legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
+    actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)
+    run = actions.add_parser("run", help="run a script that uses tf.contrib and other names of TensorFlow 1")
+    run.set_defaults(run=_legacy_run, json=False)
+    run.add_argument("script", metavar="SCRIPT", help="a Python file")
+    run.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the script is given")
     return parser
 
 

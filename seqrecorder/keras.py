@@ -55,7 +55,6 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
                 raise OptionError(f"Unrolled: leave {option}=True out of {layer.name}; the state is kept here")
         super().__init__(**kwargs)
         self.layer = layer
-        self.layer.return_state = True
         self.supports_masking = True
         self._states: list[Any] = []
 
@@ -77,14 +76,18 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         """Return what the layer gives, going on from where the last call ended."""
         keep = keras.ops.logical_not(keras.ops.cast(reset, "bool"))[:, None]
         before = [keras.ops.where(keep, state, 0.0) for state in self._states]
-        output, *after = self.layer(x, initial_state=before, mask=mask)
+        self.layer.return_state = True  # for this call: the layer stays what its owner made it
+        try:
+            output, *after = self.layer(x, initial_state=before, mask=mask)
+        finally:
+            self.layer.return_state = False
         for state, value in zip(self._states, after, strict=True):
             state.assign(keras.ops.stop_gradient(keras.ops.cast(value, state.dtype)))
         return output
 
     def compute_output_shape(self, shape: Any, *_: Any) -> Any:
         """Return the shape of the output."""
-        return self.layer.compute_output_shape(shape)[0]
+        return self.layer.compute_output_shape(shape)
 
     def get_config(self) -> dict[str, Any]:
         """Return what rebuilds the layer."""
@@ -93,9 +96,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Unrolled:
         """Rebuild the layer."""
-        inner = keras.saving.deserialize_keras_object(config.pop("layer"))
-        inner.return_state = False
-        return cls(inner, **config)
+        return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
 
 
 def predict(

@@ -89,7 +89,10 @@ def read(
             records.
         shuffle: how many records are permuted at a time; 0 keeps the order of the files. Up to 16 files, in random
             order, are mixed; within a window of that many records every order is equally likely, between windows
-            nothing mixes.
+            nothing mixes. How far that goes: of 20,000 records with shuffle=1000, a record moves by 31 % of the split
+            on average where it lies in 18 shards that were filled one after the other (33 % is perfect), and by 1.7 %
+            where it lies in one, or in shards to which records were dealt in turn (`shards=16`), as each of these goes
+            through the whole split. Data whose order matters are best written with `shuffle`, too.
         seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
         epochs: how often all records come; None is for ever.
         fields: names of the fields to parse; all by default.

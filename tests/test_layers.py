@@ -48,6 +48,20 @@ LAYERS = (
     ("checks", "testing", "keras", "inspection", "demo", "report"),
     ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),
     ("bench.apart", "bench.run", "bench.table"),
+    ("legacy.modes", "legacy.readers", "legacy.pipeline", "legacy.priority", "legacy.graph"),
+    ("legacy.queues", "legacy.registry", "legacy.refusals", "legacy.state", "legacy.sections", "legacy.joins"),
+    ("legacy.structure", "legacy.translation", "legacy.lifting", "legacy.session"),
+    ("legacy.contrib.components", "legacy.contrib.segments", "legacy.contrib.training"),
+    (
+        "legacy.contrib.slim.parallel_reader",
+        "legacy.contrib.slim.dataset",
+        "legacy.contrib.slim.data_provider",
+        "legacy.contrib.slim.dataset_data_provider",
+        "legacy.contrib.slim.prefetch_queue",
+        "legacy.contrib.slim",
+        "legacy.contrib.learn",
+    ),
+    ("legacy.contrib", "legacy.compatibility", "legacy.scripts", "legacy"),
     ("cli",),
     ("__main__",),
 )
@@ -69,7 +83,8 @@ def imported(tree: ast.Module) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "seqrecorder":
             inner = (node.module or "").removeprefix("seqrecorder").removeprefix(".")
-            names |= {inner} if inner else {alias.name for alias in node.names}
+            parts = {f"{inner}.{alias.name}".removeprefix(".") for alias in node.names}
+            names |= {part if part in MODULES or not inner else inner for part in parts}
         elif isinstance(node, ast.Import):
             names |= {
                 alias.name.removeprefix("seqrecorder.") for alias in node.names if alias.name.startswith("seqrecorder.")
@@ -140,6 +155,7 @@ def test_public_names() -> None:
         "DatasetExistsError",
         "DatasetNotFoundError",
         "DuplicateKeyError",
+        "LiftError",
         "LimitExceededError",
         "Manifest",
         "ManifestError",

@@ -72,7 +72,7 @@ def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> 
     """Return the boundaries of at most `buckets` length classes that hold about as many records each.
 
     >>> quantile_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=2)
-    [3]
+    [4]
 
     Args:
         lengths: as for `optimal_boundaries`, like all that follows.

@@ -132,11 +132,15 @@ class BucketPlan:
 
     def largest(self, lengths: NDArray[np.int64]) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
-        budget, longest = self.budget, max(1, int(lengths.max()))
+        budget = self.budget
         if budget is not None:
-            steps = -(-longest // self.pad_to_multiple_of) * self.pad_to_multiple_of
-            rows = min(budget.max_steps // steps, budget.max_batch_size or budget.max_steps)
-            return rows // budget.batch_size_multiple * budget.batch_size_multiple, longest
+            distinct = np.maximum(np.unique(lengths), 1)
+            widths = -(-distinct // self.pad_to_multiple_of) * self.pad_to_multiple_of
+            rows = np.minimum(budget.max_steps // widths, budget.max_batch_size or budget.max_steps)
+            rows = rows // budget.batch_size_multiple * budget.batch_size_multiple
+            steps = rows * widths
+            largest = int(np.flatnonzero(steps == steps.max())[-1])  # of equal ones that of the longest
+            return int(rows[largest]), int(distinct[largest])
         sizes = np.asarray(self.sizes)[self._buckets(lengths)]
         largest = int((lengths * sizes).argmax())
         return int(sizes[largest]), max(1, int(lengths[largest]))

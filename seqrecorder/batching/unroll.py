@@ -54,7 +54,9 @@ class Unroll:
 
     Records are planned and parsed up to 1,024 (or 16 MiB) at a time, and one that goes on past the end of such a window
     is parsed again in the next. A checkpoint holds one window of records at most, and those in the slots, as they are
-    stored. How many batches an epoch has depends on the order of the records, so there is no cardinality.
+    stored. How many batches an epoch has depends on the order of the records, so there is no cardinality: for
+    `model.fit`, read with `epochs=None`, and take `steps_per_epoch` from `seqrecorder.plan`.
+    `seqrecorder.keras.Unrolled` is the layer that goes with it.
 
     Attributes:
         batch_size: slots.
@@ -63,8 +65,8 @@ class Unroll:
             finished, with free slots empty; `"drop"` ends the epoch before the first batch with an empty slot.
         bucket: whether the records of a window (1,024 of them, or 16 MiB) take slots by their number of segments, the
             longest first, instead of in the order of the stream: those that are dealt together are finished together,
-            and at the end no slot waits for a long record that came last. Measured on 300 log-normal lengths (mean 90)
-            in 16 slots: 4 % of the slots' segments are empty instead of 11 %.
+            and at the end no slot waits for a long record that came last. Measured on 300 log-normal lengths (mean 89)
+            in 16 slots of 20 steps: 0.3 % of the segments are empty instead of 19 %.
         length_name: name under which batches carry the true steps of each segment.
         mask_name: name under which batches carry a mask, bool `(B, num_unroll)`, true for real steps; None for no mask.
     """
