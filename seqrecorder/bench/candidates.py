@@ -17,7 +17,7 @@ from seqrecorder.bench import handwritten
 from seqrecorder.bench.content import LENGTH
 from seqrecorder.reader import read, read_records
 from seqrecorder.schema import Schema
-from seqrecorder.writer import write
+from seqrecorder.writer import Writer, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 OURS = "seqrecorder"
 PACKED = "seqrecorder, packed"
+COLUMNS = "seqrecorder, columns"
 HANDWRITTEN = "hand-written"
 RAW = "raw floor"
 
@@ -81,6 +82,7 @@ def own(workload: Workload, directory: Path) -> list[Operation]:
     operations = [
         Operation("encode", OURS, lambda: lambda: _encode(workload.record_class, workload.records)),
         *_own_files(OURS, workload, workload.record_class, workload.records, directory / "own"),
+        writing("write", COLUMNS, lambda path: _write_columns(workload, path), directory / "columns"),
         _own_records(workload, directory / "own"),
     ]
     packed = workload.packed_class
@@ -89,6 +91,13 @@ def own(workload: Workload, directory: Path) -> list[Operation]:
         records = [packed(**{name: getattr(record, name) for name in names}) for record in workload.records]
         operations += _own_files(PACKED, workload, packed, records, directory / "packed")
     return operations
+
+
+def _write_columns(workload: Workload, path: Path) -> int:
+    lists = {name: (flat, workload.lengths) for name, flat in workload.flat.items()}
+    with Writer(path, workload.record_class) as writer:
+        writer.write_batch({**workload.contexts, **lists})
+    return writer.manifest.records
 
 
 def _encode(record_class: type, records: Sequence[Any]) -> int:
