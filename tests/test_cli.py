@@ -425,6 +425,8 @@ def test_errors_of_the_library_are_one_line(capsys, corpus, arguments, message):
         ["head", "x", "--schema", "no_colon"],
         ["demo", "--functions", "-3"],
         ["verify", "x", "--fast"],
+        ["bench", "--workload", "W1,W9"],
+        ["bench", "--rounds", "0"],
     ],
 )
 def test_wrong_usage_is_2(capsys, arguments):
