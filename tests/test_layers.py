@@ -33,7 +33,15 @@ LAYERS = (
     ("routing", "writer", "reader"),
     ("checks", "testing", "inspection", "demo", "report"),
     ("legacy.modes", "legacy.readers", "legacy.pipeline", "legacy.priority", "legacy.graph"),
-    ("legacy.queues", "legacy.registry", "legacy.refusals", "legacy.state", "legacy.sections", "legacy.joins"),
+    (
+        "legacy.queues",
+        "legacy.registry",
+        "legacy.refusals",
+        "legacy.state",
+        "legacy.sections",
+        "legacy.joins",
+        "legacy.feeds",
+    ),
     ("legacy.structure", "legacy.translation", "legacy.lifting", "legacy.session"),
     ("legacy.contrib.components", "legacy.contrib.segments", "legacy.contrib.training"),
     (

@@ -149,14 +149,14 @@ def run_section(section: Section, pulled: Sequence[Sequence[Any]], state: State)
 
     Args:
         section: what to run.
-        pulled: for each of its pulls, the tensors that it gave.
+        pulled: for each of its pulls, the tensors that it gave; the first ones may be left out, if nothing uses them.
         state: variables, tables and placeholders.
     """
     import tensorflow as tf
 
     given: dict[str, Any] = {}
     for op, tensors in zip(section.pulls, pulled, strict=True):
-        for old, new in zip(op.outputs, tensors, strict=True):
+        for old, new in zip(op.outputs[len(op.outputs) - len(tensors) :], tensors, strict=True):
             if old.dtype == new.dtype:  # else it stands for sparse tensors, and only takes use it
                 new.set_shape(old.shape)
             given[old.name] = new
