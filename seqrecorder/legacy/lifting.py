@@ -58,9 +58,9 @@ def lift(
     and the keys of readers bit for bit. Random queues, several threads and several readers left the order to chance;
     then it is another one of the orders that were possible, and `explain` says so.
 
-    An iterator can be saved in a `tf.train.Checkpoint` where nothing random runs in the pipeline; a shuffled producer,
-    whose order is that of the old operation, refuses it. A text file, or one of records of one length, is held in memory
-    while it is read.
+    An iterator can be saved in a `tf.train.Checkpoint` where nothing random runs in the pipeline; one over a shuffled
+    producer, whose order is that of the old operation, refuses it. Text files, and those of records of one length, are
+    held in memory while they are read.
 
     Args:
         input_fn: takes nothing and returns a nested structure of tensors.
