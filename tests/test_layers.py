@@ -49,7 +49,15 @@ LAYERS = (
     ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),
     ("bench.apart", "bench.run", "bench.table"),
     ("legacy.modes", "legacy.readers", "legacy.pipeline", "legacy.priority", "legacy.graph"),
-    ("legacy.queues", "legacy.registry", "legacy.refusals", "legacy.state", "legacy.sections", "legacy.joins"),
+    (
+        "legacy.queues",
+        "legacy.registry",
+        "legacy.refusals",
+        "legacy.state",
+        "legacy.sections",
+        "legacy.joins",
+        "legacy.feeds",
+    ),
     ("legacy.structure", "legacy.translation", "legacy.lifting", "legacy.session"),
     ("legacy.contrib.components", "legacy.contrib.segments", "legacy.contrib.training"),
     (
