@@ -15,9 +15,21 @@ PACKAGE = Path(seqrecorder.__file__).parent
 LAYERS = (
     ("errors", "startup"),
     ("dtypes", "values", "naming", "splits"),
-    ("fields", "declarations", "schema"),
+    ("fields", "declarations", "schema", "draft"),
     ("files", "staging", "framing", "wire", "spill"),
-    ("columns", "tensors", "finishing", "specs", "parsing", "layouts", "records", "shards", "manifest"),
+    (
+        "columns",
+        "tensors",
+        "finishing",
+        "specs",
+        "parsing",
+        "layouts",
+        "profiles",
+        "rawbytes",
+        "records",
+        "shards",
+        "manifest",
+    ),
     ("publish", "progress", "lifecycle", "workers", "sources", "splitwriter"),
     ("origin", "streams", "outputs", "feed"),
     ("batching", "batching.boundaries", "batching.plan", "batching.single", "batching.pad"),
@@ -31,12 +43,13 @@ LAYERS = (
         "batching.pack",
     ),
     ("routing", "writer", "reader"),
+    ("inference", "convert"),
     ("checks", "testing", "inspection", "demo", "report"),
     ("cli",),
     ("__main__",),
 )
 ORDER = [module for layer in LAYERS for module in layer]
-LIGHT = ("errors", "dtypes", "values", "naming", "splits", "fields", "declarations", "schema", "cli")
+LIGHT = ("errors", "dtypes", "values", "naming", "splits", "fields", "declarations", "schema", "draft", "cli")
 
 
 def modules() -> dict[str, ast.Module]:
