@@ -45,6 +45,8 @@ LAYERS = (
     ("routing", "writer", "reader"),
     ("inference", "convert"),
     ("checks", "testing", "inspection", "demo", "report"),
+    ("migrate", "migrate.flow", "migrate.names", "migrate.source", "migrate.modern", "migrate.python2"),
+    ("migrate.structure", "migrate.stages", "migrate.wording", "migrate.helpers", "migrate.pipeline", "migrate.script"),
     ("cli",),
     ("__main__",),
 )

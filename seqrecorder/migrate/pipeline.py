@@ -1,0 +1,553 @@
+"""One function's queue pipeline, rewritten as a pipeline of tf.data.
+
+The statements between the read and the batch, as far as they depend on the record, become a function that is mapped
+over the records; all others stay where they are.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from seqrecorder.migrate.flow import binds, block_of, depending, loads, own_nodes, reads, statements, writes
+from seqrecorder.migrate.helpers import Helper, calls_of
+from seqrecorder.migrate.modern import modernised
+from seqrecorder.migrate.source import Edit
+from seqrecorder.migrate.stages import Unclear
+from seqrecorder.migrate.structure import Structures
+from seqrecorder.migrate.wording import batch_lines, producer_lines, read_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from seqrecorder.migrate.names import Names
+    from seqrecorder.migrate.source import Source
+    from seqrecorder.migrate.stages import Batch, Producer, Read, Stages
+    from seqrecorder.migrate.structure import Structure
+
+Target = Literal["graph", "eager"]
+
+# What a function that is mapped over records may not do, because it would run in a graph of its own.
+_OUTSIDE = (
+    *("tf.summary", "tf.Variable", "tf.get_variable", "tf.variable_scope", "tf.global_variables", "tf.layers"),
+    *("tf.placeholder", "tf.placeholder_with_default", "tf.Session", "tf.add_to_collection", "tf.get_collection"),
+)
+
+
+@attrs.frozen
+class Origin:
+    """Where the tensors of one record come from.
+
+    Attributes:
+        names: of the variables that hold them.
+        statement: the assignment that makes them; None where a helper does.
+        read: how files become records; None where elements are not files.
+        call: the helper's call.
+        argument: the queue in it.
+    """
+
+    names: tuple[str, ...]
+    statement: ast.stmt | None
+    read: Read | None
+    call: ast.Call | None = None
+    argument: ast.expr | None = None
+    starred: bool = False
+
+
+class Rewriter:
+    """Rewrites the pipeline of one scope.
+
+    Args:
+        source: the script.
+        names: its names.
+        stages: those of the scope; one producer among them.
+        helpers: functions of the module that read.
+        structures: what functions of the module return.
+        target: whether the function goes on to return tensors (`graph`), or returns the `tf.data.Dataset` (`eager`).
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        names: Names,
+        stages: Stages,
+        *,
+        helpers: dict[str, Helper],
+        structures: Mapping[str, Structure | None],
+        target: Target,
+    ) -> None:
+        self.structures = structures
+        self.source, self.names, self.stages, self.helpers, self.target = source, names, stages, helpers, target
+        self.scope = stages.scope
+        self.tf = names.module or "tf"
+        self.used: set[int] = set()
+        self.notes: list[str] = []
+        self._taken = {node.id for node in ast.walk(self.scope) if isinstance(node, ast.Name)}
+        self._taken |= {node.arg for node in ast.walk(self.scope) if isinstance(node, ast.arg)}
+        self.name = self._fresh("dataset")
+
+    def _fresh(self, wanted: str) -> str:
+        while wanted in self._taken:
+            wanted += "_"
+        self._taken.add(wanted)
+        return wanted
+
+    # What is there ------------------------------------------------------------------------------------------------
+
+    def edits(self) -> list[Edit]:
+        """Return the edits.
+
+        Raises:
+            Unclear: something is not statically clear.
+        """
+        if len(self.stages.producers) != 1:
+            raise Unclear("several-sources", "several producers in one function", self.stages.producers[1].statement)
+        [producer] = self.stages.producers
+        if any(self.names.mentions(self.scope, frozenset({"tf.train.match_filenames_once"}))):
+            raise Unclear("match-filenames", "match_filenames_once makes a local variable", producer.statement)
+        block = block_of(self.scope, producer.statement)
+        self._check_place(block, producer)
+        origin = self._origin(producer, block)
+        text = self._text
+        head = [_with_unit(line, self.source.unit()) for line in producer_lines(producer, self.name, self.tf, text)]
+        reading = read_line(origin.read, self.name, self.tf, text) if origin.read else ""
+        if origin.read is not None and origin.read.reader.kind == "tf.FixedLengthRecordReader":
+            self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
+        reading_lines = [reading] if reading else []
+        apart = origin.statement is not None and origin.statement is not producer.statement
+        edits = []
+        if origin.read is not None and origin.read.reader.statement is not None and origin.call is None:
+            edits.append(self._replace(origin.read.reader.statement, []))
+        if not self.stages.batches:
+            reading_lines.append(self._unbatched(origin, producer))
+            edits += self._called_with(origin, block)
+        if apart and origin.statement is not None:
+            edits += [self._replace(producer.statement, head), self._replace(origin.statement, reading_lines)]
+        else:
+            edits.append(self._replace(producer.statement, [*head, *reading_lines]))
+        return edits + (self._batched(origin, block, producer) if self.stages.batches else [])
+
+    def _check_place(self, block: list[ast.stmt], producer: Producer) -> None:
+        for node in own_nodes(self.scope):
+            if isinstance(node, (ast.For, ast.While, ast.Try)) and block_is_inside(block, node):
+                raise Unclear("in-a-loop", "the pipeline is made inside of a loop or a try", producer.statement)
+
+    def _origin(self, producer: Producer, block: list[ast.stmt]) -> Origin:
+        """Return where the tensors of a record come from, and check that nothing else uses the queue."""
+        target = producer.target
+        if producer.kind == "tf.train.slice_input_producer" or producer.dequeued:
+            items = target.elts if isinstance(target, ast.Tuple) else [target]
+            names = tuple(item.id for item in items if isinstance(item, ast.Name))
+            if len(names) != len(items):
+                raise Unclear("targets", "the tensors are not simply assigned to names", producer.statement)
+            starred = isinstance(target, ast.Name) and not producer.dequeued
+            return Origin(names, producer.statement, None, starred=starred)
+        if not isinstance(target, ast.Name):
+            raise Unclear("targets", "the queue is not simply assigned to a name", producer.statement)
+        uses = loads(self.scope, target.id)
+        found = [*self._reads_of(target.id), *self._helped(target.id, block), *self._dequeued(target.id, block)]
+        if len(uses) != 1 or len(found) != 1:
+            what = "nothing in this file reads from the queue" if not found else "the queue is used more than once"
+            raise Unclear(
+                "queue-used", what + ", or in a way that is not known", uses[0] if uses else producer.statement
+            )
+        if found[0].statement is not None and found[0].statement not in block:
+            raise Unclear("branches", "the read stands under another condition than the producer", found[0].statement)
+        return found[0]
+
+    def _reads_of(self, queue: str) -> Iterator[Origin]:
+        for read in self.stages.reads:
+            if isinstance(read.queue, ast.Name) and read.queue.id == queue:
+                names = (read.value,) if read.key is None else (read.key, read.value)
+                yield Origin(names, read.statement, read)
+
+    def _helped(self, queue: str, block: list[ast.stmt]) -> Iterator[Origin]:
+        for helper, call in calls_of(self.stages, self.helpers):
+            argument = helper.argument(call)
+            if isinstance(argument, ast.Name) and argument.id == queue:
+                inside = [s for s in block if call in ast.walk(s)]
+                if not inside or isinstance(inside[0], (ast.For, ast.While, ast.If)) or _repeats(inside[0], call):
+                    raise Unclear("several-readers", "the function that reads is called several times", call)
+                self.used.add(id(call.func))
+                yield Origin((helper.read.value,), None, helper.read, call, argument)
+
+    def _dequeued(self, queue: str, block: list[ast.stmt]) -> Iterator[Origin]:
+        for statement in block:
+            value = statement.value if isinstance(statement, ast.Assign) else None
+            func = value.func if isinstance(value, ast.Call) else None
+            if (
+                isinstance(statement, ast.Assign)
+                and isinstance(func, ast.Attribute)
+                and func.attr == "dequeue"
+                and isinstance(func.value, ast.Name)
+                and func.value.id == queue
+                and isinstance(statement.targets[0], ast.Name)
+            ):
+                yield Origin((statement.targets[0].id,), statement, None)
+
+    # Without a batch ----------------------------------------------------------------------------------------------
+
+    def _unbatched(self, origin: Origin, producer: Producer) -> str:
+        """Return the line that gives one record at a time."""
+        if self.target == "eager":
+            raise Unclear("no-batch", "one record at a time, which --target=graph can keep", producer.statement)
+        if origin.call is not None:
+            self._check_free(origin.names[0], producer.statement)
+        made = isinstance(producer.target, ast.Tuple)
+        target = self.source.segment(producer.target) if made else ", ".join(origin.names)
+        got = f"list({self._next()})" if origin.starred else self._next()
+        return f"{target} = {got}"
+
+    def _called_with(self, origin: Origin, block: list[ast.stmt]) -> list[Edit]:
+        """Return the edit that hands a record to the function that had the queue."""
+        if origin.call is None or origin.argument is None:
+            return []
+        [statement] = [s for s in block if origin.call in ast.walk(s)]
+        changed = self.source.moved(statement, self.source.indent(statement), [(origin.argument, origin.names[0])])
+        return [Edit(*self.source.span(statement), tuple(changed))]
+
+    def _check_free(self, name: str, node: ast.stmt) -> None:
+        """Raise where a name that the rewritten lines need is in use."""
+        if name in {n.id for n in ast.walk(self.scope) if isinstance(n, ast.Name)}:
+            raise Unclear("names", f"the name {name!r} is in use", node)
+
+    def _next(self) -> str:
+        return f"{self.tf}.data.make_one_shot_iterator({self.name}).get_next()"
+
+    # With a batch -------------------------------------------------------------------------------------------------
+
+    def _batched(self, origin: Origin, block: list[ast.stmt], producer: Producer) -> list[Edit]:
+        batches = self.stages.batches
+        anchor = self._anchor(block, batches)
+        start = block.index(origin.statement if origin.statement is not None else producer.statement) + 1
+        extras: set[ast.stmt] = {extra for batch in batches for extra in batch.extras}
+        between = [s for s in block[start : block.index(anchor)] if s not in extras]
+        moved = self._moved(origin, block, between, anchor, producer)
+        structures = Structures(self.names, moved, self.structures)
+        tensors = {ast.unparse(self._element(batch)) for batch in batches}
+        if len(tensors) != 1:
+            raise Unclear("branches", "the branches batch different tensors", batches[1].statement)
+        mapping, structure = self._mapping(origin, moved, batches[0], structures)
+        edits = [Edit(*self.source.span(statement), ()) for statement in (*moved, *extras)]
+        first, _ = self.source.span(anchor)
+        edits.append(Edit(first, first - 1, tuple(self._indented(mapping, self.source.indent(anchor)))))
+        for batch in batches:
+            lines = batch_lines(batch, self.name, self.tf, self._text)
+            lines.append(f"{self.name} = {self.name}.prefetch({self.tf}.data.AUTOTUNE)")
+            edits += self._delivered(batch, lines, structure, block)
+        return edits
+
+    def _anchor(self, block: list[ast.stmt], batches: Sequence[Batch]) -> ast.stmt:
+        """Return the statement of the block that all batches stand in."""
+        holding = [s for s in block if any(batch.statement in [s, *statements([s])] for batch in batches)]
+        if len(holding) != 1:
+            raise Unclear("branches", "the batches do not stand beside the producer", batches[0].statement)
+        anchor = holding[0]
+        if len(batches) > 1 and not isinstance(anchor, ast.If):
+            raise Unclear("several-batches", "the records are batched twice", batches[1].statement)
+        if any(batch.statement not in [anchor, *statements([anchor])] for batch in batches):
+            raise Unclear("branches", "the batches stand under different conditions", batches[0].statement)
+        if self.target == "eager" and anchor is not batches[0].statement:
+            raise Unclear("branches", "the batch stands under a condition", batches[0].statement)
+        return anchor
+
+    def _element(self, batch: Batch) -> ast.expr:
+        tensors = batch.arguments["tensors"]
+        if tensors is None:
+            raise Unclear("arguments", "the batch has no tensors", batch.statement)
+        return tensors
+
+    def _moved(
+        self, origin: Origin, block: list[ast.stmt], between: list[ast.stmt], anchor: ast.stmt, producer: Producer
+    ) -> list[ast.stmt]:
+        """Return the statements that become the mapped function."""
+        first = {producer.target.id} if origin.call is not None and isinstance(producer.target, ast.Name) else set()
+        hanging, _ = depending(between, {*origin.names, *first})
+        moved = set(hanging)
+        own = [s for s in block[: block.index(anchor)] if s is not producer.statement and s is not origin.statement]
+        if origin.read is not None and origin.read.reader.statement is not None:
+            own = [s for s in own if s is not origin.read.reader.statement]
+        bound = {name for s in moved for name in writes(s)}
+        while True:
+            more: set[ast.stmt] = {s for s in own if s not in moved and isinstance(s, ast.Assign) and writes(s) & bound}
+            more |= {s for s in between if s not in moved and self._is_spec(s, moved)}
+            if not more:
+                break
+            moved |= more
+            bound |= {name for s in more for name in writes(s)}
+        ordered = [s for s in block if s in moved]
+        self._check_moved(ordered, bound, {*origin.names})
+        self._check_escapes(ordered, {*origin.names} | {name for s in ordered for name in binds(s)}, anchor)
+        return ordered
+
+    def _check_escapes(self, moved: list[ast.stmt], names: set[str], anchor: ast.stmt) -> None:
+        """Raise where what is of single records is also used beside the batch."""
+        inside = {id(node) for statement in moved for node in ast.walk(statement)}
+        batched = {batch.statement for batch in self.stages.batches}
+        rebound = {name for statement in batched for name in binds(statement)}
+        for node in own_nodes(self.scope):
+            if not isinstance(node, ast.stmt) or id(node) in inside or node in batched:
+                continue
+            if any(node in batch.extras for batch in self.stages.batches):
+                continue
+            late = node.lineno > (anchor.end_lineno or anchor.lineno) or node in statements([anchor])
+            looked = reads(node) if not _holds_statements(node) else _own_reads(node)
+            escaped = looked & (names - rebound if late else names)
+            if escaped:
+                said = f"{', '.join(sorted(escaped))}: of single records, but used beside the batch"
+                raise Unclear("escapes", said, node)
+
+    def _is_spec(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
+        """Whether a statement makes what only the mapped function needs, such as the features to parse."""
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, (ast.Dict, ast.List, ast.Constant)):
+            return False
+        names = binds(statement)
+        inside = {id(node) for s in moved for node in ast.walk(s)} | {id(node) for node in ast.walk(statement)}
+        uses = [n for n in ast.walk(self.scope) if isinstance(n, ast.Name) and n.id in names and id(n) not in inside]
+        return bool(names) and not uses and any(names & reads(s) for s in moved)
+
+    def _check_moved(self, moved: list[ast.stmt], bound: set[str], given: set[str]) -> None:
+        parameters = {node.arg for node in ast.walk(self.scope) if isinstance(node, ast.arg)}
+        elsewhere = {
+            name for s in own_nodes(self.scope) if isinstance(s, ast.stmt)
+            and not any(s in ast.walk(m) for m in moved) for name in binds(s)
+            if not isinstance(s, (ast.If, ast.With, ast.For, ast.While, ast.Try))
+        }  # fmt: skip
+        seen = set(given)
+        for statement in moved:
+            if not self.source.alone(statement):
+                raise Unclear("one-line", "several statements stand on one line", statement)
+            for node in own_nodes(ast.Module([statement], [])):
+                if isinstance(node, (ast.Return, ast.Yield, ast.Await, ast.Global, ast.Nonlocal)):
+                    raise Unclear("flow", "what is done to a record returns or yields", node)
+                old = self.names.resolve(node) if isinstance(node, (ast.Attribute, ast.Name)) else None
+                if old is not None and any(old == name or old.startswith(f"{name}.") for name in _OUTSIDE):
+                    raise Unclear("graph-state", f"{old} cannot be used on single records inside of tf.data", node)
+            early = reads(statement) & bound & (parameters | elsewhere) - seen
+            if early & {name for s in moved for name in binds(s)}:
+                raise Unclear(
+                    "rebinds", f"{', '.join(sorted(early))}: of the function, but set anew for a record", statement
+                )
+            seen |= binds(statement)
+
+    def _mapping(
+        self, origin: Origin, moved: list[ast.stmt], batch: Batch, structures: Structures
+    ) -> tuple[list[str], str]:
+        """Return the lines that map records to what is batched, and the structure of that."""
+        tensors = self._element(batch)
+        bucket = batch.arguments["input_length"] if "input_length" in batch.arguments.given else None
+        structure, returned = self._returned(tensors, structures, origin)
+        if bucket is not None:
+            inner = (
+                f"({returned},)" if structure == "one-list" else f"({returned})" if structure != "dict" else returned
+            )
+            returned, structure = f"{self._text(bucket)}, {inner}", "pair"
+        elif structure == "one-list":
+            structure = "one"
+        parameters = ", ".join(("*" if origin.starred else "") + name for name in origin.names)
+        if not moved and returned == ", ".join(origin.names) and not origin.starred and origin.call is None:
+            return [], structure
+        if not moved and origin.starred and returned in (f"tuple({origin.names[0]})", origin.names[0]):
+            return [], structure
+        function = self._fresh("prepare" if origin.read is None else "parse")
+        unit = self.source.unit()
+        lines = [f"def {function}({parameters}):"]
+        body = [self.source.moved(statement, unit, self._substitutions(statement, origin)) for statement in moved]
+        if origin.call is not None and not moved:
+            returned = self._text(tensors, [(origin.argument, origin.names[0])])  # type: ignore[list-item]
+        ending = [f"{unit}return {returned}"]
+        if moved and (direct := self._direct(moved[-1], returned, structures)) is not None:
+            number, column = direct
+            ending = body.pop()
+            first = self.source.span(moved[-1])[0]
+            ending[number - first] = f"{unit}return {ending[number - first][column + len(unit) :]}"
+        lines += [line for part in (*body, ending) for line in part]
+        threads = batch.arguments["num_threads"]
+        parallel = (
+            ""
+            if threads is None or batch.arguments.constant("num_threads", 1) == 1
+            else f", num_parallel_calls={self._text(threads)}"
+        )
+        return ["", *lines, "", f"{self.name} = {self.name}.map({function}{parallel})"], structure
+
+    def _direct(self, last: ast.stmt, returned: str, structures: Structures) -> tuple[int, int] | None:
+        """Return where the value stands that a function can return as it is, without naming it first."""
+        if not isinstance(last, ast.Assign) or len(last.targets) != 1 or last.value.lineno != last.lineno:
+            return None
+        target = last.targets[0]
+        same = ast.unparse(target).strip("()") == returned
+        if not same or structures.of(last.value) not in ("dict", "tuple", "one"):
+            return None
+        if isinstance(target, ast.Tuple) and structures.of(last.value) != "tuple":
+            return None
+        return last.lineno, last.value.col_offset - last.col_offset
+
+    def _substitutions(self, node: ast.AST, origin: Origin | None = None) -> list[tuple[ast.expr, str]]:
+        found: list[tuple[ast.expr, str]] = []
+        if (
+            origin is not None
+            and origin.call is not None
+            and origin.argument is not None
+            and origin.argument in ast.walk(node)
+        ):
+            found.append((origin.argument, origin.names[0]))
+        if self.target == "eager":
+            for inner, new in modernised(node, self.names):
+                if new is None:
+                    raise Unclear("contrib", f"{ast.unparse(inner)} is not in TensorFlow 2", inner)
+                if inner.lineno != inner.end_lineno:
+                    raise Unclear("one-line", "a name is broken over lines", inner)
+                found.append((inner, new))
+        return found
+
+    def _returned(self, tensors: ast.expr, structures: Structures, origin: Origin) -> tuple[str, str]:
+        """Return the structure of what is batched, and the expression that the mapped function returns."""
+        if isinstance(tensors, (ast.List, ast.Tuple)) and not any(isinstance(i, ast.Starred) for i in tensors.elts):
+            parts = [self._text(item) for item in tensors.elts]
+            if len(parts) == 1:
+                return "one-list", parts[0]
+            return "list", ", ".join(parts)
+        if isinstance(tensors, ast.Name) and tensors.id in origin.names:
+            if origin.starred:
+                return "list", tensors.id
+            return "one", tensors.id
+        structure = structures.of(tensors)
+        if structure is None:
+            raise Unclear(
+                "structure", f"whether {ast.unparse(tensors)} is a dictionary or a list cannot be told", tensors
+            )
+        if structure == "list":
+            return "list", f"tuple({self._text(tensors)})"
+        return ("list" if structure == "tuple" else structure), self._text(tensors)
+
+    def _delivered(self, batch: Batch, lines: list[str], structure: str, block: list[ast.stmt]) -> list[Edit]:
+        """Return the edits that hand the batches on: their tensors, or the dataset."""
+        statement = batch.statement
+        if self.target == "graph":
+            got = self._next()
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            if structure == "list" and not isinstance(target, ast.Tuple):
+                got = f"list({got})"
+            lines.append(f"return {got}" if target is None else f"{self.source.segment(target)} = {got}")
+            return [self._replace(statement, lines)]
+        if isinstance(statement, ast.Return):
+            return [self._replace(statement, [*lines, f"return {self.name}"])]
+        return self._finished(statement, lines, structure, block)
+
+    def _finished(self, statement: ast.Assign, lines: list[str], structure: str, block: list[ast.stmt]) -> list[Edit]:
+        """Return the edits that make the statements after the batch a second mapped function."""
+        after = block[block.index(statement) + 1 :]
+        if (
+            block is not self.scope.body
+            or not after
+            or not isinstance(after[-1], ast.Return)
+            or after[-1].value is None
+        ):
+            raise Unclear("returns", "the batch is not what the function returns in the end", statement)
+        target, returned = statement.targets[0], after[-1]
+        items = target.elts if isinstance(target, ast.Tuple) else [target]
+        names = [item.id for item in items if isinstance(item, ast.Name)]
+        if len(names) != len(items):
+            raise Unclear("targets", "the batch is not simply assigned to names", statement)
+        value = returned.value
+        if value is not None and ast.unparse(value) == ast.unparse(target):
+            if depending(after[:-1], set(names))[0]:
+                raise Unclear("returns", "the batch is used for more than being returned", after[0])
+            return [self._replace(statement, lines), self._replace(returned, [f"return {self.name}"])]
+        hanging, bound = depending(after, set(names))
+        parts = (
+            value.elts
+            if isinstance(value, (ast.Tuple, ast.List))
+            else value.values
+            if isinstance(value, ast.Dict)
+            else [value]
+        )
+        if returned not in hanging or any(part is None or not reads(part) & bound for part in parts):
+            raise Unclear("returns", "the function returns more than the batch", returned)
+        self._check_moved(hanging[:-1], set(), set())
+        unit, function = self.source.unit(), self._fresh("finish")
+        star = "*" if structure == "list" and not isinstance(target, ast.Tuple) else ""
+        finish = ["", f"def {function}({star}{', '.join(names)}):"]
+        edits = [self._replace(statement, lines)]
+        for inner in hanging[:-1]:
+            finish += self.source.moved(inner, unit, self._substitutions(inner))
+            edits.append(Edit(*self.source.span(inner), ()))
+        result = self._text(value) if value is not None else ""
+        result = f"({', '.join(self._text(part) for part in parts if part)})" if isinstance(value, ast.List) else result
+        finish += [f"{unit}return {result}", "", f"return {self.name}.map({function})"]
+        return [*edits, self._replace(returned, finish)]
+
+    # Text ---------------------------------------------------------------------------------------------------------
+
+    def _text(self, node: ast.AST, more: Sequence[tuple[ast.expr, str]] = ()) -> str:
+        """Return an expression's text on one line, with the names of the target."""
+        wanted = [*self._substitutions(node), *more]
+        text = self.source.segment(node)
+        if not wanted:
+            return " ".join(text.split("\n")) if "\n" in text else text
+        replaced = {id(inner): new for inner, new in wanted}
+        return ast.unparse(_Replacing(replaced).visit(_copied(node, replaced)))
+
+    def _replace(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
+        if not self.source.alone(statement):
+            raise Unclear("one-line", "several statements stand on one line", statement)
+        indent = self.source.indent(statement)
+        return Edit(statement.lineno, statement.end_lineno or statement.lineno, tuple(self._indented(lines, indent)))
+
+    def _indented(self, lines: Sequence[str], indent: str) -> list[str]:
+        return [indent + line if line.strip() else "" for part in lines for line in part.split("\n")]
+
+
+def _with_unit(line: str, unit: str) -> str:
+    return unit + line.removeprefix("    ") if line.startswith("    ") else line
+
+
+class _Replacing(ast.NodeTransformer):
+    def __init__(self, replaced: dict[int, str]) -> None:
+        self._replaced = replaced
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if id(node) in self._replaced:
+            return ast.parse(self._replaced[id(node)], mode="eval").body
+        return self.generic_visit(node)
+
+
+def _copied(node: ast.AST, replaced: dict[int, str]) -> ast.AST:
+    """Return a copy of an expression, whose replaced parts are known by their new ids."""
+    memo: dict[int, ast.AST] = {}
+
+    def copy(inner: ast.AST) -> ast.AST:
+        made = type(inner)(**{
+            name: copy(value) if isinstance(value, ast.AST)
+            else [copy(item) if isinstance(item, ast.AST) else item for item in value] if isinstance(value, list)
+            else value
+            for name, value in ast.iter_fields(inner)
+        })  # fmt: skip
+        memo[id(inner)] = made
+        return made
+
+    made = copy(node)
+    for old in [key for key in replaced if key in memo]:
+        replaced[id(memo[old])] = replaced[old]
+    return made
+
+
+def _holds_statements(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.If, ast.With, ast.For, ast.While, ast.Try))
+
+
+def _own_reads(statement: ast.stmt) -> set[str]:
+    """Return the names that a compound statement reads outside of the statements in it."""
+    return {name for part in ast.iter_child_nodes(statement) if not isinstance(part, ast.stmt) for name in reads(part)}
+
+
+def _repeats(statement: ast.stmt, call: ast.Call) -> bool:
+    kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+    return any(isinstance(node, kinds) and call in ast.walk(node) for node in ast.walk(statement))
+
+
+def block_is_inside(block: list[ast.stmt], node: ast.AST) -> bool:
+    """Whether a block is a part of a node."""
+    return any(inner is block[0] for inner in ast.walk(node))
