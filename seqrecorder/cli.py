@@ -5,6 +5,7 @@
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
     seqrecorder schema PATH     a class to paste, for a dataset or for files of unknown contents
+    seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
     seqrecorder convert FILES DIR   TFRecord files that others wrote, as a dataset
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
@@ -165,6 +166,16 @@ def _convert(options: argparse.Namespace) -> int:
     return OK
 
 
+def _migrate(options: argparse.Namespace) -> int:
+    from seqrecorder.migrate import project, summary
+
+    if options.target == "eager":
+        quieten_tensorflow()
+    done = project.migrate(options.path, target=options.target, write=options.write, verify=options.verify)
+    _print(options, summary.migration_summary(done), summary.migration_text(done, write=options.write))
+    return PROBLEM if any(report.outcome in ("flagged", "refused") for report in done) else OK
+
+
 def _by_split(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     paths: dict[str, list[str]] = {}
     for name, path in given:
@@ -278,6 +289,21 @@ def _parser() -> argparse.ArgumentParser:
         help="a feature that the dataset does without; may be repeated",
     )
     _add_inference(convert)
+
+    migrate = _command(commands, "migrate", _migrate, "rewrite the input queues of TensorFlow 1 scripts for tf.data")
+    migrate.add_argument("path", metavar="PATH", help="a script, or a directory of scripts")
+    migrate.add_argument("--write", action="store_true", help="change the files (default: show what would change)")
+    migrate.add_argument(
+        "--target",
+        choices=("graph", "eager"),
+        default="graph",
+        help="graph: functions return tensors, as before; eager: they return a tf.data.Dataset (default: graph)",
+    )
+    migrate.add_argument(
+        "--verify",
+        action="store_true",
+        help="run the old and the new functions on made-up records and compare (runs the scripts' code)",
+    )
     return parser
 
 

@@ -47,6 +47,7 @@ LAYERS = (
     ("checks", "testing", "inspection", "demo", "report"),
     ("migrate", "migrate.flow", "migrate.names", "migrate.source", "migrate.modern", "migrate.python2"),
     ("migrate.structure", "migrate.stages", "migrate.wording", "migrate.helpers", "migrate.pipeline", "migrate.script"),
+    ("migrate.synthesis", "migrate.trial", "migrate.verification", "migrate.project", "migrate.summary"),
     ("cli",),
     ("__main__",),
 )

@@ -85,7 +85,7 @@ def check_uses(helper: Helper, tree: ast.Module, accounted: set[int]) -> None:
         raise Unclear("queue-from-elsewhere", "the queue comes from another module", helper.function)
 
 
-def helper_edits(helper: Helper, source: Source, renames: list[tuple[ast.expr, str]]) -> list[Edit]:
+def helper_edits(helper: Helper, source: Source) -> list[Edit]:
     """Return the edits that make a helper a function of one serialized record."""
     gone = [helper.read.statement]
     if helper.read.reader.statement is not None:
@@ -95,18 +95,8 @@ def helper_edits(helper: Helper, source: Source, renames: list[tuple[ast.expr, s
         if not source.alone(statement):
             raise Unclear("one-line", "several statements stand on one line", statement)
         edits.append(Edit(statement.lineno, statement.end_lineno or statement.lineno, ()))
-    lines: dict[int, bytes] = {}
-    replaced = [(helper.parameter.lineno, helper.parameter.col_offset, helper.parameter.arg, helper.read.value)]
-    replaced += [
-        (node.lineno, node.col_offset, ast.get_source_segment(source.text, node) or "", text) for node, text in renames
-    ]
-    removed = {number for edit in edits for number in range(edit.first, edit.last + 1)}
-    for number, column, old, new in sorted(replaced, reverse=True):
-        if number in removed:
-            continue
-        line = lines.get(number, source.lines[number - 1].encode())
-        lines[number] = line[:column] + new.encode() + line[column + len(old.encode()) :]
-    return edits + [Edit(number, number, (line.decode(),)) for number, line in lines.items()]
+    number = helper.parameter.lineno
+    return [*edits, Edit(number, number, (source.substituted(number, [(helper.parameter, helper.read.value)]),))]
 
 
 def calls_of(stages: Stages, helpers: dict[str, Helper]) -> list[tuple[Helper, ast.Call]]:

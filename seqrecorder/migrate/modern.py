@@ -11,14 +11,23 @@ if TYPE_CHECKING:
 
     from seqrecorder.migrate.names import Names
 
-# The same for their first arguments, though the functions are not the same object.
-_ALIKE = {
-    "tf.decode_raw": "tf.io.decode_raw",
-    "tf.decode_csv": "tf.io.decode_csv",
-    "tf.parse_example": "tf.io.parse_example",
-    "tf.parse_single_example": "tf.io.parse_single_example",
+# Not the same object, but the same function for so many positional arguments and for these keywords.
+_PARSING = ("serialized", "features", "out_type", "input_bytes", "records", "record_defaults", "field_delim")
+_REDUCING = ("axis", "keepdims")
+_ALIKE: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    **{f"tf.{name}": (f"tf.io.{name}", 2, _PARSING) for name in ("decode_raw", "decode_csv")},
+    **{f"tf.{name}": (f"tf.io.{name}", 2, _PARSING) for name in ("parse_example", "parse_single_example")},
+    **{
+        f"tf.reduce_{name}": (f"tf.reduce_{name}", 2, _REDUCING) for name in ("all", "any", "max", "mean", "min", "sum")
+    },
+    "tf.shape": ("tf.shape", 1, ("out_type", "name")),
+    "tf.size": ("tf.size", 1, ("out_type", "name")),
+    "tf.expand_dims": ("tf.expand_dims", 2, ("axis", "name")),
+    "tf.constant": ("tf.constant", 3, ("dtype", "shape", "name")),
+    "tf.gfile.Glob": ("tf.io.gfile.glob", 1, ()),
+    "tf.strings.length": ("tf.strings.length", 1, ("unit", "name")),
+    "tf.squeeze": ("tf.squeeze", 2, ("axis", "name")),
 }
-_ALIKE_ARGUMENTS = ("serialized", "features", "out_type", "input_bytes", "records", "record_defaults", "field_delim")
 
 
 @functools.cache
@@ -52,12 +61,13 @@ def modernised(node: ast.AST, names: Names) -> Iterator[tuple[ast.expr, str | No
     waiting: list[ast.AST] = [node]
     while waiting:
         inner = waiting.pop()
-        if isinstance(inner, ast.Call) and (old := names.resolve(inner.func)) in _ALIKE and _is_alike(inner):
-            yield inner.func, f"{names.module}{_ALIKE[old][2:]}"
+        if isinstance(inner, ast.Call) and (old := names.resolve(inner.func)) in _ALIKE and _is_alike(inner, old):
+            if _ALIKE[old][0] != old:
+                yield inner.func, f"{names.module}{_ALIKE[old][0][2:]}"
             waiting += [*inner.args, *inner.keywords]
             continue
         old = names.resolve(inner) if isinstance(inner, (ast.Attribute, ast.Name)) else None
-        if old is None or old == "tf":
+        if old is None or old in ("tf", "tf.data") or old.startswith("tf.data."):  # those are written for TensorFlow 2
             waiting += ast.iter_child_nodes(inner)
             continue
         new = modern_name(old)
@@ -65,5 +75,6 @@ def modernised(node: ast.AST, names: Names) -> Iterator[tuple[ast.expr, str | No
             yield inner, None if new is None else f"{names.module}{new[2:]}"
 
 
-def _is_alike(call: ast.Call) -> bool:
-    return len(call.args) <= len(("input", "options")) and all(k.arg in _ALIKE_ARGUMENTS for k in call.keywords)
+def _is_alike(call: ast.Call, old: str) -> bool:
+    _, most, keywords = _ALIKE[old]
+    return len(call.args) <= most and all(keyword.arg in keywords for keyword in call.keywords)

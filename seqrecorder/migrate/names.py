@@ -7,6 +7,7 @@ The old names are those of TensorFlow 1: `tf.train.batch` stands for `tensorflow
 from __future__ import annotations
 
 import ast
+import collections
 from typing import TYPE_CHECKING
 
 import attrs
@@ -129,15 +130,14 @@ class Names:
 
     def _take_aliases(self, tree: ast.Module) -> None:
         """Take in names that are assigned once, and to one of TensorFlow's."""
-        assigned: dict[str, list[ast.expr | None]] = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                assigned.setdefault(node.id, []).append(None)
+        assigned = collections.Counter(
+            node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
                 found = self.resolve(node.value)
-                if found and len(assigned[name]) == 1:
+                if found and assigned[name] == 1:
                     self._known[name] = found
 
     def resolve(self, node: ast.AST) -> str | None:

@@ -7,17 +7,17 @@ over the records; all others stay where they are.
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from seqrecorder.migrate.flow import binds, block_of, depending, loads, own_nodes, reads, statements, writes
 from seqrecorder.migrate.helpers import Helper, calls_of
-from seqrecorder.migrate.modern import modernised
-from seqrecorder.migrate.source import Edit
+from seqrecorder.migrate.source import Edit, Verbatim
 from seqrecorder.migrate.stages import Unclear
 from seqrecorder.migrate.structure import Structures
-from seqrecorder.migrate.wording import batch_lines, producer_lines, read_line
+from seqrecorder.migrate.wording import batch_lines, producer_lines, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +34,9 @@ _OUTSIDE = (
     *("tf.summary", "tf.Variable", "tf.get_variable", "tf.variable_scope", "tf.global_variables", "tf.layers"),
     *("tf.placeholder", "tf.placeholder_with_default", "tf.Session", "tf.add_to_collection", "tf.get_collection"),
 )
+
+
+_CHANCE = re.compile(r"random|normal|multinomial|categorical|py_func|dropout")
 
 
 @attrs.frozen
@@ -86,9 +89,10 @@ class Rewriter:
         self.notes: list[str] = []
         self._taken = {node.id for node in ast.walk(self.scope) if isinstance(node, ast.Name)}
         self._taken |= {node.arg for node in ast.walk(self.scope) if isinstance(node, ast.arg)}
-        self.name = self._fresh("dataset")
+        self.name = self._fresh("dataset", "pipeline")
 
-    def _fresh(self, wanted: str) -> str:
+    def _fresh(self, wanted: str, other: str) -> str:
+        wanted = wanted if wanted not in self._taken else other
         while wanted in self._taken:
             wanted += "_"
         self._taken.add(wanted)
@@ -111,11 +115,15 @@ class Rewriter:
         self._check_place(block, producer)
         origin = self._origin(producer, block)
         text = self._text
-        head = [_with_unit(line, self.source.unit()) for line in producer_lines(producer, self.name, self.tf, text)]
-        reading = read_line(origin.read, self.name, self.tf, text) if origin.read else ""
+        unit = self.source.unit(self.source.indent(producer.statement))
+        head = [_with_unit(line, unit) for line in producer_lines(producer, self.name, self.tf, text)]
+        reading_lines: list[str] = []
+        if origin.read is not None:
+            keyed = self._fresh("records_of", "with_keys")
+            lines = read_lines(origin.read, self.name, keyed, self.tf, text)
+            reading_lines = [_with_unit(line, unit) for line in lines]
         if origin.read is not None and origin.read.reader.kind == "tf.FixedLengthRecordReader":
             self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
-        reading_lines = [reading] if reading else []
         apart = origin.statement is not None and origin.statement is not producer.statement
         edits = []
         if origin.read is not None and origin.read.reader.statement is not None and origin.call is None:
@@ -242,7 +250,9 @@ class Rewriter:
     def _anchor(self, block: list[ast.stmt], batches: Sequence[Batch]) -> ast.stmt:
         """Return the statement of the block that all batches stand in."""
         holding = [s for s in block if any(batch.statement in [s, *statements([s])] for batch in batches)]
-        if len(holding) != 1:
+        if len(holding) > 1:
+            raise Unclear("several-batches", "the records are batched twice", batches[1].statement)
+        if not holding:
             raise Unclear("branches", "the batches do not stand beside the producer", batches[0].statement)
         anchor = holding[0]
         if len(batches) > 1 and not isinstance(anchor, ast.If):
@@ -273,6 +283,7 @@ class Rewriter:
         while True:
             more: set[ast.stmt] = {s for s in own if s not in moved and isinstance(s, ast.Assign) and writes(s) & bound}
             more |= {s for s in between if s not in moved and self._is_spec(s, moved)}
+            more |= {s for s in own if s not in moved and self._draws(s) and self._is_needed(s, moved)}
             if not more:
                 break
             moved |= more
@@ -298,6 +309,19 @@ class Rewriter:
             if escaped:
                 said = f"{', '.join(sorted(escaped))}: of single records, but used beside the batch"
                 raise Unclear("escapes", said, node)
+
+    def _draws(self, statement: ast.stmt) -> bool:
+        """Whether a statement makes tensors of chance, which tf.data would draw once for all records."""
+        called = (self.names.called(node) for node in ast.walk(statement) if isinstance(node, ast.Call))
+        drawing = any(name is not None and _CHANCE.search(name) for name in called)
+        if drawing and not isinstance(statement, ast.Assign):
+            raise Unclear("chance", "random numbers are drawn under a condition, or in a loop", statement)
+        return drawing
+
+    def _is_needed(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
+        """Whether what is done to a record reads what a statement sets."""
+        tensors = [self._element(batch) for batch in self.stages.batches]
+        return any(binds(statement) & reads(node) for node in (*moved, *tensors))
 
     def _is_spec(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether a statement makes what only the mapped function needs, such as the features to parse."""
@@ -351,8 +375,8 @@ class Rewriter:
             return [], structure
         if not moved and origin.starred and returned in (f"tuple({origin.names[0]})", origin.names[0]):
             return [], structure
-        function = self._fresh("prepare" if origin.read is None else "parse")
-        unit = self.source.unit()
+        function = self._fresh("prepare" if origin.read is None else "parse", "parse_record")
+        unit = self.source.unit(self.source.indent(batch.statement))
         lines = [f"def {function}({parameters}):"]
         body = [self.source.moved(statement, unit, self._substitutions(statement, origin)) for statement in moved]
         if origin.call is not None and not moved:
@@ -393,13 +417,6 @@ class Rewriter:
             and origin.argument in ast.walk(node)
         ):
             found.append((origin.argument, origin.names[0]))
-        if self.target == "eager":
-            for inner, new in modernised(node, self.names):
-                if new is None:
-                    raise Unclear("contrib", f"{ast.unparse(inner)} is not in TensorFlow 2", inner)
-                if inner.lineno != inner.end_lineno:
-                    raise Unclear("one-line", "a name is broken over lines", inner)
-                found.append((inner, new))
         return found
 
     def _returned(self, tensors: ast.expr, structures: Structures, origin: Origin) -> tuple[str, str]:
@@ -439,45 +456,40 @@ class Rewriter:
     def _finished(self, statement: ast.Assign, lines: list[str], structure: str, block: list[ast.stmt]) -> list[Edit]:
         """Return the edits that make the statements after the batch a second mapped function."""
         after = block[block.index(statement) + 1 :]
-        if (
-            block is not self.scope.body
-            or not after
-            or not isinstance(after[-1], ast.Return)
-            or after[-1].value is None
-        ):
+        last = after[-1] if after and not self._is_conditional(block) else None
+        if not isinstance(last, ast.Return) or last.value is None:
             raise Unclear("returns", "the batch is not what the function returns in the end", statement)
-        target, returned = statement.targets[0], after[-1]
+        target, returned, value = statement.targets[0], last, last.value
         items = target.elts if isinstance(target, ast.Tuple) else [target]
         names = [item.id for item in items if isinstance(item, ast.Name)]
         if len(names) != len(items):
             raise Unclear("targets", "the batch is not simply assigned to names", statement)
-        value = returned.value
-        if value is not None and ast.unparse(value) == ast.unparse(target):
+        if ast.unparse(value) == ast.unparse(target):
             if depending(after[:-1], set(names))[0]:
                 raise Unclear("returns", "the batch is used for more than being returned", after[0])
             return [self._replace(statement, lines), self._replace(returned, [f"return {self.name}"])]
         hanging, bound = depending(after, set(names))
-        parts = (
-            value.elts
-            if isinstance(value, (ast.Tuple, ast.List))
-            else value.values
-            if isinstance(value, ast.Dict)
-            else [value]
-        )
+        parts = _parts(value)
         if returned not in hanging or any(part is None or not reads(part) & bound for part in parts):
             raise Unclear("returns", "the function returns more than the batch", returned)
         self._check_moved(hanging[:-1], set(), set())
-        unit, function = self.source.unit(), self._fresh("finish")
+        unit, function = self.source.unit(self.source.indent(statement)), self._fresh("finish", "finish_batch")
         star = "*" if structure == "list" and not isinstance(target, ast.Tuple) else ""
         finish = ["", f"def {function}({star}{', '.join(names)}):"]
         edits = [self._replace(statement, lines)]
         for inner in hanging[:-1]:
             finish += self.source.moved(inner, unit, self._substitutions(inner))
             edits.append(Edit(*self.source.span(inner), ()))
-        result = self._text(value) if value is not None else ""
-        result = f"({', '.join(self._text(part) for part in parts if part)})" if isinstance(value, ast.List) else result
+        result = (
+            ", ".join(self._text(part) for part in parts if part) if isinstance(value, ast.List) else self._text(value)
+        )
         finish += [f"{unit}return {result}", "", f"return {self.name}.map({function})"]
         return [*edits, self._replace(returned, finish)]
+
+    def _is_conditional(self, block: list[ast.stmt]) -> bool:
+        """Whether a block is a part of a function that may be passed by."""
+        passing = [node for node in own_nodes(self.scope) if isinstance(node, (ast.If, ast.For, ast.While, ast.Try))]
+        return isinstance(self.scope, ast.Module) or any(block_is_inside(block, node) for node in passing)
 
     # Text ---------------------------------------------------------------------------------------------------------
 
@@ -497,11 +509,17 @@ class Rewriter:
         return Edit(statement.lineno, statement.end_lineno or statement.lineno, tuple(self._indented(lines, indent)))
 
     def _indented(self, lines: Sequence[str], indent: str) -> list[str]:
-        return [indent + line if line.strip() else "" for part in lines for line in part.split("\n")]
+        return [line if isinstance(line, Verbatim) else indent + line if line.strip() else "" for line in lines]
 
 
 def _with_unit(line: str, unit: str) -> str:
     return unit + line.removeprefix("    ") if line.startswith("    ") else line
+
+
+def _parts(value: ast.expr) -> list[ast.expr | None]:
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return list(value.elts)
+    return list[ast.expr | None](value.values) if isinstance(value, ast.Dict) else [value]
 
 
 class _Replacing(ast.NodeTransformer):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.migrate.flow import scopes
+from seqrecorder.migrate.flow import reads, scopes
 from seqrecorder.migrate.helpers import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.modern import modernised
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
@@ -109,6 +109,8 @@ def rewrite(text: str, target: Target = "graph") -> Rewritten:
         flagged = source.edited(_comments(source, script.findings), text) if alike else text
         return Rewritten("flagged", flagged, tuple(script.findings))
     written = Source(source.edited(edits))
+    if target == "eager":
+        written = Source(written.edited(_renamed(written, {*script.functions, *script.helpers})))
     left = sorted(set(_left(written, target)), key=lambda finding: finding.line)
     new = written.edited(_comments(written, left))
     return Rewritten("converted", new, tuple(left), tuple(script.notes), tuple(script.functions))
@@ -124,6 +126,7 @@ class _Script:
         self.findings: list[Finding] = []
         self.notes: list[str] = []
         self.functions: list[str] = []
+        self.helpers: list[str] = []
         self.mentioned = {id(node): name for name, node in self.names.mentions(source.tree, PIPELINE)}
 
     def edits(self) -> list[Edit]:
@@ -137,6 +140,8 @@ class _Script:
         }
         used: set[int] = set()
         for each in stages:
+            if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
+                continue  # it stays, and why has been said
             with _Caught(self):
                 if not each.producers:
                     raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
@@ -151,7 +156,8 @@ class _Script:
         for helper in helpers.values() if clear else ():
             with _Caught(self):
                 check_uses(helper, tree, used)
-                edits += helper_edits(helper, self.source, self._renames(helper.function))
+                edits += helper_edits(helper, self.source)
+                self.helpers.append(helper.function.name)
                 self.notes.append(
                     f"{helper.function.name} takes one serialized record for its parameter "
                     f"{helper.parameter.arg!r}, which was a queue: callers in other files have to follow"
@@ -167,7 +173,7 @@ class _Script:
         for scope in scopes(self.source.tree):
             with _Caught(self):
                 stages = find_stages(scope, self.names)
-                if not stages.accounted:
+                if not (stages.producers or stages.readers or stages.reads or stages.batches):
                     continue
                 helper = as_helper(stages, self.source.tree, self.names)
                 if helper is not None:
@@ -185,18 +191,6 @@ class _Script:
                 "the graph has a seed too, from which the order of the files follows",
                 stages.producers[0].statement,
             )
-
-    def _renames(self, node: ast.AST) -> list[tuple[ast.expr, str]]:
-        if self.target == "graph":
-            return []
-        renames = []
-        for inner, new in modernised(node, self.names):
-            if new is None:
-                if self.names.resolve(inner) in PIPELINE:
-                    continue  # it goes
-                raise Unclear("contrib", f"{ast.unparse(inner)} is not in TensorFlow 2", inner)
-            renames.append((inner, new))
-        return renames
 
     def _imports(self) -> list[Edit]:
         """Return the edits that make the script one for `tensorflow.compat.v1`, where it goes on in a graph."""
@@ -224,6 +218,27 @@ class _Script:
         finding = Finding(line, unclear.code, unclear.reason)
         if finding not in self.findings:
             self.findings.append(finding)
+
+
+def _renamed(source: Source, functions: set[str]) -> list[Edit]:
+    """Return the edits that give names of TensorFlow 2 to what some functions use, and those that they call."""
+    names = Names(source.tree)
+    inner = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
+    waiting, found = inner, list[ast.FunctionDef]()
+    own = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
+    while waiting:
+        function = waiting.pop()
+        if function not in found:
+            found.append(function)
+            waiting += [own[name] for name in reads(function) & set(own)]
+    wanted = {
+        (node.lineno, node.col_offset): (node, new)
+        for function in found
+        for node, new in modernised(function, names)
+        if new is not None and node.lineno == node.end_lineno
+    }
+    lines = {line for line, _ in wanted}
+    return [Edit(line, line, (source.substituted(line, list(wanted.values())),)) for line in sorted(lines)]
 
 
 def _left(source: Source, target: Target) -> Iterator[Finding]:

@@ -29,6 +29,12 @@ class Edit:
     lines: tuple[str, ...]
 
 
+class Verbatim(str):
+    """A line that keeps its white space, wherever it is moved."""
+
+    __slots__ = ()
+
+
 class Source:
     """The text of one script.
 
@@ -64,8 +70,10 @@ class Source:
         """Return the white space before a statement."""
         return self.lines[node.lineno - 1][: node.col_offset]
 
-    def unit(self) -> str:
-        """Return the white space of one level."""
+    def unit(self, indent: str = "") -> str:
+        """Return the white space of one more level."""
+        if "\t" in indent:
+            return "\t"
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.If, ast.For, ast.With)):
                 inner = node.body[0]
@@ -94,16 +102,23 @@ class Source:
         first, last = self.span(statement)
         old = self.indent(statement)
         lines = {number: self.lines[number - 1] for number in range(first, last + 1)}
-        for node, text in sorted(substitutions, key=lambda item: -item[0].col_offset):
-            if node.lineno == node.end_lineno and first <= node.lineno <= last:
-                line = lines[node.lineno].encode()
-                lines[node.lineno] = (
-                    line[: node.col_offset] + text.encode() + line[node.end_col_offset or 0 :]
-                ).decode()
+        wanted = list(substitutions)
+        for number in {node.lineno for node, _ in wanted} & set(lines):
+            lines[number] = self.substituted(number, wanted)
         return [
-            line if number in self._inside or not line.strip() else indent + line.removeprefix(old)
+            Verbatim(line) if number in self._inside else "" if not line.strip() else indent + line.removeprefix(old)
             for number, line in lines.items()
         ]
+
+    def substituted(self, number: int, substitutions: Iterable[tuple[ast.expr | ast.arg, str]]) -> str:
+        """Return a line with those of some nodes replaced that stand on it whole; annotations of arguments stay."""
+        line = self.lines[number - 1].encode()
+        for node, text in sorted(substitutions, key=lambda item: -item[0].col_offset):
+            if node.lineno == number == node.end_lineno:
+                start = node.col_offset
+                end = start + len(node.arg.encode()) if isinstance(node, ast.arg) else node.end_col_offset or start
+                line = line[:start] + text.encode() + line[end:]
+        return line.decode()
 
     def edited(self, edits: Sequence[Edit], text: str | None = None) -> str:
         """Return the text with some lines replaced; the others keep every byte.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.migrate.flow import loads, own_nodes, reads
-from seqrecorder.migrate.names import BATCHERS, PIPELINE, PRODUCERS, QUEUES, READERS, arguments
+from seqrecorder.migrate.names import BATCHERS, PIPELINE, PRODUCERS, QUEUES, READERS, UNCONVERTED, arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +144,7 @@ def find_stages(scope: Scope, names: Names) -> Stages:
         for part in parts:
             stages.account(part)
     for name, node in names.mentions(ast.Module([n for n in scope.body if not _is_scope(n)], []), PIPELINE):
-        if id(node) not in stages.accounted and _stands_in(scope, node):
+        if id(node) not in stages.accounted and name not in UNCONVERTED and _stands_in(scope, node):
             raise Unclear(*_why(name), node)
     return stages
 
@@ -171,7 +171,9 @@ def _why(name: str) -> tuple[str, str]:
 def _take_assignment(stages: Stages, node: ast.Assign, names: Names) -> None:
     value, target = node.value, node.targets[0]
     kind = names.called(value)
-    if kind in PRODUCERS and isinstance(value, ast.Call):
+    if names.resolve(value) in PIPELINE and isinstance(target, ast.Name) and names.resolve(target) in PIPELINE:
+        stages.account(value)  # another name for it
+    elif kind in PRODUCERS and isinstance(value, ast.Call):
         stages.producers.append(Producer(node, kind, _bound(value, kind), target))
         stages.account(value.func)
     elif kind in READERS and isinstance(value, ast.Call):

@@ -82,24 +82,26 @@ _SEEDED = ("tf.train.string_input_producer", "tf.train.input_producer")
 _INPUTS = {"string_tensor", "input_tensor", "limit", "tensor_list"}
 
 
-def read_line(read: Read, name: str, tf: str, text: Text) -> str:
-    """Return the line that makes records of files."""
+def read_lines(read: Read, name: str, function: str, tf: str, text: Text) -> list[str]:
+    """Return the lines that make records of files; `function` is a name for what gives records with their keys."""
     kind, given = read.reader.kind, read.reader.arguments
     if kind == "tf.IdentityReader":
-        return f"{name} = {name}.map(lambda item: (item, item))" if read.key else ""
+        return [f"{name} = {name}.map(lambda item: (item, item))"] if read.key else []
     if kind == "tf.WholeFileReader":
-        function = f"lambda file: (file, {tf}.io.read_file(file))" if read.key else f"{tf}.io.read_file"
-        return f"{name} = {name}.map({function})"
+        mapped = f"lambda file: (file, {tf}.io.read_file(file))" if read.key else f"{tf}.io.read_file"
+        return [f"{name} = {name}.map({mapped})"]
     make, plain = _records(read, given, tf, text)
     if read.key:
         if read.up_to is not None:
             raise Unclear("keys", "keys of read_up_to are not kept", read.statement)
-        return f"{name} = {name}.flat_map(\n    {_keyed(read, make, given, tf, text)}\n)"
+        inside = _keyed(read, make, given, tf, text)
+        lines = ["", f"def {function}(file):", *(f"    {line}" for line in inside), ""]
+        return [*lines, f"{name} = {name}.flat_map({function})"]
     if kind == "tf.TextLineReader" and given["skip_header_lines"] is not None:
         make, plain = f"{make}.skip({text(_argument(given, 'skip_header_lines'))})", False
     if read.up_to is not None:
         make, plain = f"{make}.batch({text(read.up_to)})", False
-    return f"{name} = {name}.flat_map({make.partition('(')[0] if plain else f'lambda file: {make}'})"
+    return [f"{name} = {name}.flat_map({make.partition('(')[0] if plain else f'lambda file: {make}'})"]
 
 
 def _argument(given: Arguments, name: str) -> ast.expr:
@@ -139,18 +141,23 @@ def _compression(options: ast.expr) -> str | None:
     raise Unclear("reader-options", "the options of the reader are not written out where it is made", options)
 
 
-def _keyed(read: Read, make: str, given: Arguments, tf: str, text: Text) -> str:
-    """Return the function from a file to keys and records, the keys as the reader made them."""
-    join = f'{tf}.strings.join([file, ":", {tf}.strings.as_string(at)])'
+def _keyed(read: Read, make: str, given: Arguments, tf: str, text: Text) -> list[str]:
+    """Return the lines of a function from a file to keys and records, the keys as the reader made them."""
+    key = f'{tf}.strings.join([file, ":", {tf}.strings.as_string(at)])'
     if read.reader.kind == "tf.TFRecordReader":
-        end = f"at + 16 + {tf}.cast({tf}.strings.length(data), {tf}.int64)"
-        return f"lambda file: {make}.scan({tf}.constant(0, {tf}.int64), lambda at, data: ({end}, ({join}, data)))"
-    start, skip = "0", ""
+        return [
+            "# The key is the offset of the record, whose frame takes 16 bytes.",
+            "def keyed(at, data):",
+            f"    end = at + 16 + {tf}.cast({tf}.strings.length(data), {tf}.int64)",
+            f"    return end, ({key}, data)",
+            "",
+            f"return {make}.scan({tf}.constant(0, {tf}.int64), keyed)",
+        ]
+    numbered = f"{make}.enumerate()"
     if read.reader.kind == "tf.TextLineReader":
-        start = "1"
         header = given["skip_header_lines"]
-        skip = "" if header is None else f".skip({text(header)})"
-    return f"lambda file: {make}.enumerate({start}){skip}.map(lambda at, data: ({join}, data))"
+        numbered = f"{make}.enumerate(1)" + ("" if header is None else f".skip({text(header)})")
+    return [f"numbered = {numbered}", f"return numbered.map(lambda at, data: ({key}, data))"]
 
 
 def batch_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
