@@ -171,7 +171,13 @@ def _migrate(options: argparse.Namespace) -> int:
 
     if options.target == "eager":
         quieten_tensorflow()
-    done = project.migrate(options.path, target=options.target, write=options.write, verify=options.verify)
+    done = project.migrate(
+        options.path,
+        target=options.target,
+        records=options.records,
+        write=options.write,
+        verify=options.verify,
+    )
     _print(options, summary.migration_summary(done), summary.migration_text(done, write=options.write))
     return PROBLEM if any(report.outcome in ("flagged", "refused") for report in done) else OK
 
@@ -298,6 +304,11 @@ def _parser() -> argparse.ArgumentParser:
         choices=("graph", "eager"),
         default="graph",
         help="graph: functions return tensors, as before; eager: they return a tf.data.Dataset (default: graph)",
+    )
+    migrate.add_argument(
+        "--records",
+        action="store_true",
+        help="make an attrs class of the features of SequenceExamples, and read with it (needs --target=eager)",
     )
     migrate.add_argument(
         "--verify",

@@ -568,4 +568,4 @@ def _repeats(statement: ast.stmt, call: ast.Call) -> bool:
 
 def block_is_inside(block: list[ast.stmt], node: ast.AST) -> bool:
     """Whether a block is a part of a node."""
-    return any(inner is block[0] for inner in ast.walk(node))
+    return any(inner is block[0] for inner in ast.walk(node) if inner is not node)

@@ -55,7 +55,12 @@ class FileReport:
 
 
 def migrate(
-    path: str | os.PathLike[str], *, target: Target = "graph", write: bool = False, verify: bool = False
+    path: str | os.PathLike[str],
+    *,
+    target: Target = "graph",
+    records: bool = False,
+    write: bool = False,
+    verify: bool = False,
 ) -> list[FileReport]:
     """Rewrite the input queues of a script, or of every script in a directory, as tf.data.
 
@@ -69,6 +74,8 @@ def migrate(
         path: of a script, or of a directory.
         target: `graph`: input functions go on to return tensors, and scripts run under `tensorflow.compat.v1`; `eager`:
             they return a `tf.data.Dataset`.
+        records: whether the features of SequenceExamples become an attrs class, which `seqrecorder.read` reads where
+            the files come in their own order; for the eager target.
         write: whether files are changed. Otherwise the diffs say what would be.
         verify: whether the old and the new functions are run on records that are made up for them, and compared. This
             runs the scripts' functions, and what the scripts import.
@@ -78,11 +85,13 @@ def migrate(
 
     Raises:
         DatasetNotFoundError: there is no such file or directory.
-        OptionError: the target is unknown.
+        OptionError: the target is unknown, or is not one for records.
     """
     if target not in ("graph", "eager"):
         raise OptionError(f"target: expected 'graph' or 'eager', got {target!r}")
-    return [_migrated(script, target, write=write, verify=verify) for script in _scripts(Path(path))]
+    if records and target != "eager":
+        raise OptionError("records: seqrecorder.read gives a tf.data.Dataset, which is for target='eager'")
+    return [_migrated(script, target, records=records, write=write, verify=verify) for script in _scripts(Path(path))]
 
 
 def _scripts(path: Path) -> Iterator[Path]:
@@ -97,13 +106,13 @@ def _scripts(path: Path) -> Iterator[Path]:
         raise DatasetNotFoundError(f"there is no script or directory {path}", path=path)
 
 
-def _migrated(path: Path, target: Target, *, write: bool, verify: bool) -> FileReport:
+def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify: bool) -> FileReport:
     try:
         data = path.read_bytes()
         text, encoding = _decoded(data)
     except (OSError, SyntaxError, UnicodeError, LookupError) as error:
         return FileReport(path, "refused", (Finding(0, "unreadable", f"cannot be read: {error}"),))
-    done = rewrite(text, target)
+    done = rewrite(text, target, records=records)
     trials: tuple[Trial, ...] = ()
     if verify and done.status == "converted":
         trials = tried(text, done.text, done.functions, target, path.resolve().parent)

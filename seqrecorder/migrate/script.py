@@ -13,6 +13,7 @@ from seqrecorder.migrate.modern import modernised
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
 from seqrecorder.migrate.pipeline import Rewriter
 from seqrecorder.migrate.python2 import as_python3
+from seqrecorder.migrate.recordclass import with_record_class
 from seqrecorder.migrate.source import Edit, Source
 from seqrecorder.migrate.stages import Unclear, find_stages
 from seqrecorder.migrate.structure import of_returns
@@ -66,7 +67,7 @@ class Rewritten:
     functions: tuple[str, ...] = ()
 
 
-def rewrite(text: str, target: Target = "graph") -> Rewritten:
+def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Rewritten:
     r"""Rewrite the queue pipelines of a script.
 
     >>> old = '''import tensorflow as tf
@@ -90,6 +91,7 @@ def rewrite(text: str, target: Target = "graph") -> Rewritten:
         text: of the script.
         target: `graph`: functions go on to return tensors, and the script runs under `tensorflow.compat.v1`; `eager`:
             they return a `tf.data.Dataset`.
+        records: whether the features of SequenceExamples become an attrs class, for the eager target.
     """
     if not any(name.rpartition(".")[2] in text for name in PIPELINE):
         return Rewritten("nothing", text)
@@ -111,6 +113,13 @@ def rewrite(text: str, target: Target = "graph") -> Rewritten:
     written = Source(source.edited(edits))
     if target == "eager":
         written = Source(written.edited(_renamed(written, {*script.functions, *script.helpers})))
+    with_class = with_record_class(written.text) if records else None
+    if with_class is not None:
+        written = Source(with_class)
+    elif records:
+        script.notes.append(
+            "no attrs class: its features are not those of one SequenceExample, written out in one place"
+        )
     left = sorted(set(_left(written, target)), key=lambda finding: finding.line)
     new = written.edited(_comments(written, left))
     return Rewritten("converted", new, tuple(left), tuple(script.notes), tuple(script.functions))
@@ -245,6 +254,8 @@ def _left(source: Source, target: Target) -> Iterator[Finding]:
     """Yield what of a converted script a person has to look at."""
     names = Names(source.tree)
     for node in ast.walk(source.tree):
+        if target == "eager" and isinstance(node, ast.BinOp) and _unites_items(node):
+            yield Finding(node.lineno, "unhashable", "tensors of TensorFlow 2 have no hash: unite as {**one, **other}")
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         name, inner = names.resolve(node) or "", names.resolve(node.value)
@@ -252,6 +263,14 @@ def _left(source: Source, target: Target) -> Iterator[Finding]:
             yield Finding(node.lineno, "contrib", f"{name} is in no TensorFlow after 1.15")
         elif target == "eager" and name in _CONSUMERS:
             yield Finding(node.lineno, "consumer", "the input function returns a tf.data.Dataset now: iterate over it")
+
+
+def _unites_items(node: ast.BinOp) -> bool:
+    sides = (node.left, node.right)
+    return isinstance(node.op, ast.BitOr) and all(
+        isinstance(side, ast.Call) and isinstance(side.func, ast.Attribute) and side.func.attr == "items"
+        for side in sides
+    )
 
 
 def _elsewhere(stages: Stages) -> tuple[str, str]:

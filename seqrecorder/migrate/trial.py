@@ -127,7 +127,8 @@ def _write(paths: list[Path], asked: Asked, counts: tuple[int, ...]) -> None:
 
 def _brief(error: Exception) -> str:
     lines = str(getattr(error, "message", None) or error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+    # AutoGraph puts the place first, and the error last.
+    return f"{type(error).__name__}: {lines[-1 if lines[0].endswith(':') else 0].strip() if lines else ''}"
 
 
 class _Function:

@@ -140,6 +140,8 @@ def test_wrong_arguments(capsys, tmp_path):
         run(capsys, tmp_path, "--target", "keras")
     with pytest.raises(sr.OptionError, match="expected 'graph' or 'eager', got 'keras'"):
         migrate(tmp_path, target="keras")
+    with pytest.raises(sr.OptionError, match="which is for target='eager'"):
+        migrate(tmp_path, records=True)
     assert run(capsys, tmp_path)[:2] == (0, "no script\n")
 
 

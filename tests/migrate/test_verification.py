@@ -75,6 +75,15 @@ def test_eager_functions_give_the_same_batches(tmp_path):
     assert {trial.function for trial in trials} == {*classic.FUNCTIONS} - {"branches"}
 
 
+def test_record_classes_give_the_same_batches(tmp_path):
+    """What is read with the class is what the queues gave, in the same order."""
+    old = classic.HEAD + classic.SEQUENCES
+    found = rewrite(old, "eager", records=True)
+    assert "dataset = sr.read(filenames, schema=Record, epochs=num_epochs)" in found.text
+    [trial] = tried(old, found.text, found.functions, "eager", tmp_path)
+    assert (trial.outcome, trial.reason) == ("equal", "4 batches equal; 8 batches equal")
+
+
 def test_a_wrong_text_is_found_out(tmp_path):
     """Whatever is lost, added, moved or padded otherwise is said to differ."""
     old = classic.BATCHED
