@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.migrate.flow import binds, own_nodes, reads
+from seqrecorder.migrate.flow import binds, loads, own_nodes, reads
 from seqrecorder.migrate.source import Edit
 from seqrecorder.migrate.stages import Unclear
 from seqrecorder.migrate.structure import of_returns
@@ -38,12 +38,10 @@ class Helper:
     structure: Structure | None
 
     def argument(self, call: ast.Call) -> ast.expr | None:
-        """Return what a call gives for the queue, None where that cannot be told."""
-        if any(isinstance(item, ast.Starred) for item in call.args):
+        """Return what a call gives for the queue by its position, None for all else."""
+        if any(isinstance(item, ast.Starred) for item in call.args) or self.position >= len(call.args):
             return None
-        if self.position < len(call.args):
-            return call.args[self.position]
-        return next((keyword.value for keyword in call.keywords if keyword.arg == self.parameter.arg), None)
+        return call.args[self.position]
 
 
 def as_helper(stages: Stages, tree: ast.Module, names: Names) -> Helper | None:
@@ -70,10 +68,28 @@ def as_helper(stages: Stages, tree: ast.Module, names: Names) -> Helper | None:
     uses = sum(isinstance(n, ast.Name) and n.id == parameter.arg for n in ast.walk(function))
     if uses != 1:
         raise Unclear("queue-used", "the queue is used for more than reading", read.statement)
+    check_reader(read, tree)
     bound_before = [p for p in parameters if p.arg == read.value]
     if bound_before or read.statement not in function.body:
         raise Unclear("read-elsewhere", "the read stands under a condition, or rebinds a parameter", read.statement)
     return Helper(function, read, parameter, parameters.index(parameter), of_returns(function, names))
+
+
+def check_reader(read: Read, tree: ast.Module) -> None:
+    """Raise `Unclear` where a reader that is to go is used for more than its read."""
+    made = read.reader.statement
+    if made is None:
+        return
+    target = made.targets[0]
+    if isinstance(target, ast.Name):
+        scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and made in ast.walk(node)]
+        uses = len(loads(scopes[-1] if scopes else tree, target.id))
+    else:
+        text = ast.unparse(target)
+        loaded = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
+        uses = sum(ast.unparse(node) == text for node in loaded)
+    if uses != 1:
+        raise Unclear("reader-used", "the reader is used for more than one read", made)
 
 
 def check_uses(helper: Helper, tree: ast.Module, accounted: set[int]) -> None:

@@ -256,6 +256,9 @@ def _left(source: Source, target: Target) -> Iterator[Finding]:
     for node in ast.walk(source.tree):
         if target == "eager" and isinstance(node, ast.BinOp) and _unites_items(node):
             yield Finding(node.lineno, "unhashable", "tensors of TensorFlow 2 have no hash: unite as {**one, **other}")
+        modules = _imported(node)
+        if any(module.startswith("tensorflow.contrib") for module in modules) and isinstance(node, ast.stmt):
+            yield Finding(node.lineno, "contrib", f"{modules[0]} is in no TensorFlow after 1.15")
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         name, inner = names.resolve(node) or "", names.resolve(node.value)
@@ -263,6 +266,12 @@ def _left(source: Source, target: Target) -> Iterator[Finding]:
             yield Finding(node.lineno, "contrib", f"{name} is in no TensorFlow after 1.15")
         elif target == "eager" and name in _CONSUMERS:
             yield Finding(node.lineno, "consumer", "the input function returns a tf.data.Dataset now: iterate over it")
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
 
 
 def _unites_items(node: ast.BinOp) -> bool:

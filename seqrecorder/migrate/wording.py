@@ -212,7 +212,7 @@ def _bucket_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
         raise Unclear("padding", "buckets without dynamic_pad hold sequences of equal length only", batch.statement)
     lines, limits = [], text(boundaries)
     if not isinstance(boundaries, ast.Name):
-        limits = "bucket_boundaries"
+        limits = f"{name}_boundaries"
         lines.append(f"{limits} = {text(boundaries)}")
     return [
         *lines,

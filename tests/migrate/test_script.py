@@ -173,6 +173,10 @@ UNCLEAR = {
     "several-batches": script(READ + "    x = tf.train.batch([record], 3)\n    return tf.train.batch([x], 2)\n"),
     "explicit-queue": script(READ + "    q = tf.FIFOQueue(3, tf.string)\n    return q.enqueue([record])\n"),
     "flow": script(READ + "    if record is None:\n        return 1\n" + BATCH),
+    "order": script(
+        READ + "    scale = 1\n    y = tf.size(record) * scale\n    scale = 2\n    return tf.train.batch([y], scale)\n"
+    ),
+    "reader-used": script(READ + "    count = reader.num_records_produced()\n" + BATCH),
     "import": script(READ + BATCH).replace(HEAD, "import tensorflow as tf, os\n"),
 }
 
@@ -216,6 +220,9 @@ def test_helpers_are_rewritten_with_their_callers():
     assert [note for note in found.notes if "which was a queue: callers in other files have to follow" in note]
     found = rewrite(classic.HEAD + classic.IMAGES + "\n\nreaders = [read_and_decode]\n")
     assert [finding.code for finding in found.findings] == ["helper-used"]
+    called = "label = read_and_decode("
+    by_name = (classic.HEAD + classic.IMAGES).replace(called, called + "filename_queue=")
+    assert [finding.code for finding in rewrite(by_name).findings] == ["queue-used"]
 
 
 def test_aliases_are_seen_through():
@@ -238,6 +245,8 @@ def test_leftovers_are_marked():
         script(READ + BATCH) + "\n\ndef main():\n    tf.contrib.layers.x()\n    with tf.Session() as s:\n        pass\n"
     )
     assert [finding.code for finding in rewrite(body).findings] == ["contrib"]
+    imported = body.replace(HEAD, HEAD + "from tensorflow.contrib import rnn\n")
+    assert (3, "contrib") in {(finding.line, finding.code) for finding in rewrite(imported).findings}
     found = rewrite(body, target="eager")
     assert [finding.code for finding in found.findings] == ["contrib", "consumer"]
     assert (
