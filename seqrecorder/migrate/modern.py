@@ -61,6 +61,8 @@ def modernised(node: ast.AST, names: Names) -> Iterator[tuple[ast.expr, str | No
     waiting: list[ast.AST] = [node]
     while waiting:
         inner = waiting.pop()
+        if isinstance(inner, ast.JoinedStr):  # where names stand in it, Python does not tell before 3.12
+            continue
         if isinstance(inner, ast.Call) and (old := names.resolve(inner.func)) in _ALIKE and _is_alike(inner, old):
             if _ALIKE[old][0] != old:
                 yield inner.func, f"{names.module}{_ALIKE[old][0][2:]}"

@@ -151,7 +151,7 @@ class Rewriter:
                 if not inside or isinstance(inside[0], (ast.For, ast.While, ast.If)) or _repeats(inside[0], call):
                     raise Unclear("several-readers", "the function that reads is called several times", call)
                 self.used.add(id(call.func))
-                yield Origin((helper.read.value,), None, helper.read, call, argument)
+                yield Origin((self._fresh(helper.read.value, "record"),), None, helper.read, call, argument)
 
     def _dequeued(self, queue: str, block: list[ast.stmt]) -> Iterator[Origin]:
         for statement in block:
@@ -173,8 +173,6 @@ class Rewriter:
         """Return the line that gives one record at a time."""
         if self.target == "eager":
             raise Unclear("no-batch", "one record at a time, which --target=graph can keep", producer.statement)
-        if origin.call is not None:
-            self._check_free(origin.names[0], producer.statement)
         made = isinstance(producer.target, ast.Tuple)
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
         got = f"list({self._next()})" if origin.starred else self._next()
@@ -187,11 +185,6 @@ class Rewriter:
         [statement] = [s for s in block if origin.call in ast.walk(s)]
         changed = self.source.moved(statement, self.source.indent(statement), [(origin.argument, origin.names[0])])
         return [Edit(*self.source.span(statement), tuple(changed))]
-
-    def _check_free(self, name: str, node: ast.stmt) -> None:
-        """Raise where a name that the rewritten lines need is in use."""
-        if name in {n.id for n in ast.walk(self.scope) if isinstance(n, ast.Name)}:
-            raise Unclear("names", f"the name {name!r} is in use", node)
 
     def _next(self) -> str:
         return f"{self.tf}.data.make_one_shot_iterator({self.name}).get_next()"
@@ -278,6 +271,8 @@ class Rewriter:
     def _direct(self, last: ast.stmt, returned: str, structures: Structures) -> tuple[int, int] | None:
         """Return where the value stands that a function can return as it is, without naming it first."""
         if not isinstance(last, ast.Assign) or len(last.targets) != 1 or last.value.lineno != last.lineno:
+            return None
+        if not self.source.lines[last.lineno - 1].isascii():  # columns count bytes
             return None
         target = last.targets[0]
         same = ast.unparse(target).strip("()") == returned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tokenize
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -98,7 +99,7 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     try:
         current = as_python3(text)
         source = Source(current)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, tokenize.TokenError) as error:
         line = getattr(error, "lineno", None) or 0
         return Rewritten("refused", text, (Finding(line, "syntax", f"cannot be read: {error}"),))
     script = _Script(source, target)

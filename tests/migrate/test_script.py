@@ -225,6 +225,15 @@ def test_helpers_are_rewritten_with_their_callers():
     assert [finding.code for finding in rewrite(by_name).findings] == ["queue-used"]
 
 
+def test_names_in_use_are_left_alone():
+    """What is written takes names that the function does not use: no variable of the script is hidden."""
+    used = "    dataset, parse, serialized_example = 1, 2, 3\n"
+    old = classic.HEAD + classic.IMAGES.replace("    if not num_epochs:\n", used + "    if not num_epochs:\n")
+    text = rewrite(old).text
+    assert "        pipeline = tf.data.Dataset" in text
+    assert "        def parse_record(record):\n            return read_and_decode(record)\n" in text
+
+
 def test_aliases_are_seen_through():
     """TensorFlow's functions are known under every name that a script gives them."""
     old = (
