@@ -16,6 +16,7 @@ from seqrecorder.errors import DatasetError as DatasetError
 from seqrecorder.errors import DatasetExistsError as DatasetExistsError
 from seqrecorder.errors import DatasetNotFoundError as DatasetNotFoundError
 from seqrecorder.errors import DuplicateKeyError as DuplicateKeyError
+from seqrecorder.errors import LiftError as LiftError
 from seqrecorder.errors import LimitExceededError as LimitExceededError
 from seqrecorder.errors import ManifestError as ManifestError
 from seqrecorder.errors import OptionError as OptionError
@@ -32,6 +33,8 @@ from seqrecorder.schema import Schema as Schema
 from seqrecorder.values import SparseVector as SparseVector
 
 if TYPE_CHECKING:
+    from seqrecorder import keras as keras
+    from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
     from seqrecorder.batching.bucket import Bucket as Bucket
     from seqrecorder.batching.pack import Pack as Pack
@@ -41,9 +44,12 @@ if TYPE_CHECKING:
     from seqrecorder.batching.window import Window as Window
     from seqrecorder.checks import verify as verify
     from seqrecorder.manifest import Manifest as Manifest
+    from seqrecorder.mixing import mix as mix
+    from seqrecorder.planning import plan as plan
     from seqrecorder.reader import info as info
     from seqrecorder.reader import read as read
     from seqrecorder.reader import read_records as read_records
+    from seqrecorder.salvaging import salvage as salvage
     from seqrecorder.sources import from_csv as from_csv
     from seqrecorder.writer import Writer as Writer
     from seqrecorder.writer import write as write
@@ -61,21 +67,26 @@ _LAZY = {
     "Writer": "seqrecorder.writer",
     "from_csv": "seqrecorder.sources",
     "info": "seqrecorder.reader",
+    "mix": "seqrecorder.mixing",
+    "plan": "seqrecorder.planning",
     "read": "seqrecorder.reader",
     "read_records": "seqrecorder.reader",
-    "testing": "seqrecorder",
+    "salvage": "seqrecorder.salvaging",
     "verify": "seqrecorder.checks",
     "write": "seqrecorder.writer",
 }
 
 
+_MODULES = ("keras", "legacy", "testing")
+
+
 def __getattr__(name: str) -> Any:
-    if name == "testing":
-        return importlib.import_module("seqrecorder.testing")
+    if name in _MODULES:
+        return importlib.import_module(f"seqrecorder.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'seqrecorder' has no attribute {name!r}")
     return getattr(importlib.import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted([*globals(), *_LAZY, *_MODULES])

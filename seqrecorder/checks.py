@@ -9,18 +9,28 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.errors import ManifestError, OptionError, RecordError, SeqrecorderError, ShardReadError
+from seqrecorder.errors import (
+    ManifestError,
+    OptionError,
+    RecordError,
+    SchemaMismatchError,
+    SeqrecorderError,
+    ShardReadError,
+)
 from seqrecorder.files import sha256
 from seqrecorder.framing import detect_compression, walk_frames
-from seqrecorder.manifest import Manifest, ShardInfo, read_manifest
+from seqrecorder.manifest import Manifest, ShardInfo, is_as_written, read_manifest
 from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST
-from seqrecorder.origin import Origin, resolve
+from seqrecorder.origin import Origin, cached_walk, resolve
 from seqrecorder.parsing import Parser
 from seqrecorder.records import RecordCodec
+from seqrecorder.schema import Schema
 from seqrecorder.shards import RecordReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from seqrecorder.framing import Walk
 
 
 @attrs.frozen
@@ -45,7 +55,7 @@ class Report:
 
     Attributes:
         path: what was verified.
-        mode: `quick` or `full`.
+        level: `quick` or `full`.
         shards: how many shards were looked at.
         records: how many records they hold by the manifest, or by count for bare shards.
         bytes: their size.
@@ -53,7 +63,7 @@ class Report:
     """
 
     path: str
-    mode: str
+    level: str
     shards: int
     records: int
     bytes: int
@@ -68,7 +78,7 @@ class Report:
         return self.ok
 
 
-def verify(path: Any, *, mode: Literal["quick", "full"] = "full", schema: object = None) -> Report:
+def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None) -> Report:
     """Check a dataset against its manifest, or bare shards against a class, and report everything that is wrong.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -83,9 +93,9 @@ def verify(path: Any, *, mode: Literal["quick", "full"] = "full", schema: object
     Args:
         path: a dataset's directory; or bare shards (a path, a glob or a list), with `schema`; or one bare shard without
             one, of which the frames and (`full`) the CRC of every record are checked.
-        mode: `quick` looks at the manifest and the files' sizes; `full` reads everything: digests, every frame and
+        level: `quick` looks at the manifest and the files' sizes; `full` reads everything: digests, every frame and
             its CRC, every record against the schema, counts and lengths.
-        schema: class or schema of bare shards.
+        schema: class or schema of bare shards; of a dataset, the class that it shall be readable as.
 
     Returns:
         A report, true where nothing is wrong.
@@ -93,28 +103,44 @@ def verify(path: Any, *, mode: Literal["quick", "full"] = "full", schema: object
     Raises:
         DatasetNotFoundError: there is nothing there.
     """
-    if mode not in ("quick", "full"):
-        raise OptionError(f"mode: expected 'quick' or 'full', got {mode!r}")
+    if level not in ("quick", "full"):
+        raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
     single = isinstance(path, (str, os.PathLike))
     if schema is not None and not (single and Path(path, MANIFEST).is_file()):
-        return _verify_bare(path, mode, schema)
+        return _verify_bare(path, level, schema)
     if single and Path(path).is_file() and Path(path).name != MANIFEST:
-        return _verify_frames(Path(path), mode)
+        return _verify_frames(Path(path), level)
     directory = Path(path)
     try:
         manifest = read_manifest(directory)
     except ManifestError as error:
-        return Report(str(directory), mode, 0, 0, 0, (Problem(MANIFEST, str(error)),))
-    problems = [*_names(manifest), *_assets(manifest)]
+        return Report(str(directory), level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
+    problems = [*_manifest(manifest, schema), *_names(manifest), *_assets(manifest)]
     for split in manifest.splits.values():
         for shard in split.shards:
-            problems += _verify_shard(manifest, split.name, shard, mode)
+            problems += _verify_shard(manifest, split.name, shard, level)
     shards = sum(len(split.shards) for split in manifest.splits.values())
-    return Report(str(directory), mode, shards, manifest.records, manifest.bytes, tuple(problems))
+    return Report(str(directory), level, shards, manifest.records, manifest.bytes, tuple(problems))
+
+
+def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
+    """Check what the manifest says of itself, and whether its records can be read as a class."""
+    text = (manifest.path / MANIFEST).read_text(encoding="utf-8")
+    if not is_as_written(text):
+        yield Problem(MANIFEST, "its checksum is not that of its contents: it was changed after it was written")
+    if schema is not None:
+        try:
+            Schema.of(schema).require_readable(manifest.schema, str(manifest.path))
+        except SchemaMismatchError as error:
+            for difference in error.differences:
+                yield Problem(MANIFEST, f"cannot be read as {Schema.of(schema).name}: {difference}")
 
 
 def _names(manifest: Manifest) -> Iterator[Problem]:
     """Find files that the manifest does not know."""
+    for stray in sorted([*manifest.path.glob("*.tfrecord"), *manifest.path.glob("*/*.tfrecord")]):
+        if stray.parent.name not in manifest.splits or stray.parent == manifest.path:
+            yield Problem(str(stray.relative_to(manifest.path)), "a shard of no split that the manifest knows")
     for split in manifest.splits.values():
         known = {name for shard in split.shards for name in (shard.name, shard.lengths_name)}
         directory = manifest.path / split.name
@@ -135,7 +161,7 @@ def _assets(manifest: Manifest) -> Iterator[Problem]:
             yield Problem(where, str(error))
 
 
-def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, mode: str) -> Iterator[Problem]:
+def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) -> Iterator[Problem]:
     where = f"{split}/{shard.name}"
     path = manifest.shard_path(split, shard)
     try:
@@ -150,7 +176,7 @@ def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, mode: str) -
         lengths = manifest.lengths(split, shard)
     except ShardReadError as error:
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
-    if mode == "quick":
+    if level == "quick":
         return
     if sha256(path) != shard.sha256:
         yield Problem(where, "its SHA-256 is not the manifest's: the contents changed")
@@ -162,15 +188,16 @@ def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, mode: str) -
         return
     if walk.lengths.size != shard.records:
         yield Problem(where, f"expected {shard.records} records, got {walk.lengths.size}")
-    yield from _verify_records(Origin(where, manifest.schema, "steps", manifest.compression, ()), path, lengths)
+    origin = Origin(where, manifest.schema, "steps", manifest.compression, ())
+    yield from _verify_records(origin, path, walk, lengths)
 
 
-def _verify_records(origin: Origin, path: Path, lengths: Any) -> Iterator[Problem]:
+def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Iterator[Problem]:
     schema, where = origin.schema, origin.where
     codec, parser = RecordCodec(schema, origin.layout), Parser(schema, origin.layout)
     done = 0
     try:
-        for data in RecordReader(path, origin.compression, 256):
+        for data in RecordReader(path, origin.compression, walk.window):
             try:
                 codec.decode_batch(data)
                 parsed = [parser.lengths(data, group).numpy() for group in schema.groups]
@@ -191,21 +218,22 @@ def _verify_records(origin: Origin, path: Path, lengths: Any) -> Iterator[Proble
         yield Problem(where, error.message)
 
 
-def _verify_bare(path: Any, mode: str, schema: object) -> Report:
+def _verify_bare(path: Any, level: str, schema: object) -> Report:
     label = str(path) if isinstance(path, (str, os.PathLike)) else ", ".join(map(str, path))
     try:
         origin = resolve(path, None, schema=schema, check="full")
     except ShardReadError as error:
-        return Report(label, mode, 0, 0, 0, (Problem(Path(error.path or label).name, error.message),))
+        return Report(label, level, 0, 0, 0, (Problem(Path(error.path or label).name, error.message),))
     problems: list[Problem] = []
-    if mode == "full":
+    if level == "full":
         for file in origin.files:
-            problems += _verify_records(attrs.evolve(origin, where=file.path.name), file.path, None)
+            walk = cached_walk(file.path, origin.compression)
+            problems += _verify_records(attrs.evolve(origin, where=file.path.name), file.path, walk, None)
     size = sum(file.bytes for file in origin.files)
-    return Report(label, mode, len(origin.files), origin.records, size, tuple(problems))
+    return Report(label, level, len(origin.files), origin.records, size, tuple(problems))
 
 
-def _verify_frames(path: Path, mode: str) -> Report:
+def _verify_frames(path: Path, level: str) -> Report:
     """Check what can be checked of a bare shard without a schema."""
     compression = detect_compression(path)
     walk = walk_frames(path, compression)
@@ -214,10 +242,10 @@ def _verify_frames(path: Path, mode: str) -> Report:
         problems.append(
             Problem(path.name, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
         )
-    elif mode == "full":
+    elif level == "full":
         try:
-            for _ in RecordReader(path, compression, 256):
+            for _ in RecordReader(path, compression, walk.window):
                 pass
         except ShardReadError as error:
             problems.append(Problem(path.name, error.message))
-    return Report(str(path), mode, 1, walk.lengths.size, path.stat().st_size, tuple(problems))
+    return Report(str(path), level, 1, walk.lengths.size, path.stat().st_size, tuple(problems))

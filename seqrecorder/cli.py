@@ -7,6 +7,8 @@
     seqrecorder schema PATH     a class to paste, for a dataset or for files of unknown contents
     seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
     seqrecorder convert FILES DIR   TFRecord files that others wrote, as a dataset
+    seqrecorder salvage PATH TO what is whole, to a new place
+    seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
 """
@@ -117,7 +119,7 @@ def _verify(options: argparse.Namespace) -> int:
 
     if Path(options.path).exists() and not options.quick:
         quieten_tensorflow()
-    found = checks.verify(options.path, mode="quick" if options.quick else "full", schema=_load(options.schema))
+    found = checks.verify(options.path, level="quick" if options.quick else "full", schema=_load(options.schema))
     _print(options, report.verification_summary(found), report.verification_text(found))
     return OK if found.ok else PROBLEM
 
@@ -189,6 +191,25 @@ def _by_split(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     return paths
 
 
+def _legacy_run(options: argparse.Namespace) -> int:
+    quieten_tensorflow()
+    from seqrecorder.legacy.scripts import run
+
+    run(options.script, options.arguments)
+    return OK
+
+
+def _salvage(options: argparse.Namespace) -> int:
+    from seqrecorder import report
+    from seqrecorder.salvaging import salvage
+
+    if Path(options.path).exists():
+        quieten_tensorflow()
+    found = salvage(options.path, options.destination, schema=_load(options.schema), compression=options.compression)
+    _print(options, report.salvage_summary(found), report.salvage_text(found))
+    return OK
+
+
 def _print(options: argparse.Namespace, document: Any, text: str) -> None:
     from seqrecorder.report import to_json
 
@@ -249,6 +270,24 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--quick", action="store_true", help="look at the manifest and the files' sizes only")
     _add_schema(verify, "the class that a shard's records are checked against")
 
+    _add_old_data(commands)
+    salvage = _command(commands, "salvage", _salvage, "write every record that is whole to a new place")
+    salvage.add_argument("path", metavar="PATH", help="a damaged dataset's directory, or a shard; it is only read")
+    salvage.add_argument("destination", metavar="DESTINATION", help="the new dataset, or file")
+    salvage.add_argument("--compression", choices=["GZIP"], help="of a shard (default: by its first bytes)")
+    _add_schema(salvage, "the class of the records, where no manifest says it")
+    summary = "work with scripts of TensorFlow 1"
+    legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
+    actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)
+    run = actions.add_parser("run", help="run a script that uses tf.contrib and other names of TensorFlow 1")
+    run.set_defaults(run=_legacy_run, json=False)
+    run.add_argument("script", metavar="SCRIPT", help="a Python file")
+    run.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the script is given")
+    return parser
+
+
+def _add_old_data(commands: Any) -> None:
+    """Add the commands that bring over what other programs wrote: their files, and the scripts that read them."""
     schema = _command(commands, "schema", _schema, "a class to paste, for files of unknown contents")
     schema.add_argument("paths", metavar="FILES", nargs="+", help="TFRecord files, or globs of them")
     schema.add_argument(
@@ -315,7 +354,6 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="run the old and the new functions on made-up records and compare (runs the scripts' code)",
     )
-    return parser
 
 
 def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ import numpy as np
 from seqrecorder.dtypes import ElementType, element_type
 from seqrecorder.errors import SchemaError
 from seqrecorder.fields import DEFAULT_GROUP, Field, Kind, Storage, check_together
-from seqrecorder.values import Mismatch, same_bits
+from seqrecorder.values import Mismatch, require_utf8, same_bits
 
 if TYPE_CHECKING:
     import sys
@@ -42,7 +42,8 @@ class Declaration:
 
     def named(self, name: str, default: Any = attrs.NOTHING) -> Field:
         """Return the field that this declares for an attribute."""
-        return Field(name, self.feature or name, self.kind, self.element, self.shape, default=default, **self.options)
+        feature = name if self.feature is None else self.feature
+        return Field(name, feature, self.kind, self.element, self.shape, default=default, **self.options)
 
 
 def context(
@@ -58,6 +59,7 @@ def context(
     sparse: int | None = None,
     dense: bool = False,
     name: str | None = None,
+    renamed_from: str | Sequence[str] = (),
     deferred: bool = False,
     validator: Any = None,
     repr: bool = True,  # noqa: A002 - attrs' name
@@ -86,6 +88,8 @@ def context(
         sparse: size of the dense vector, of which only some elements are stored.
         dense: whether a sparse field is read back as a dense array or tensor.
         name: name of the feature in the file, if it is not the attribute's.
+        renamed_from: the name, or names, that the attribute had before: a dataset that has it under one of them is read
+            by this class.
         deferred: whether the value may be None until the class's `load` has run.
         validator: as `attrs.field` has it.
         repr: as `attrs.field` has it.
@@ -106,6 +110,7 @@ def context(
         "key": key,
         "chunk": chunk,
         "deferred": deferred,
+        "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
     }
     declaration = _declare("context", dtype, shape, name, options)
     return _attribute(declaration, default, kw_only, factory=factory, validator=validator, repr=repr, alias=alias)
@@ -123,6 +128,7 @@ def feature_list(
     sparse: int | None = None,
     dense: bool = False,
     name: str | None = None,
+    renamed_from: str | Sequence[str] = (),
     deferred: bool = False,
     validator: Any = None,
     repr: bool = True,  # noqa: A002 - attrs' name
@@ -151,6 +157,7 @@ def feature_list(
         sparse: as for `context`, per step.
         dense: as for `context`.
         name: as for `context`.
+        renamed_from: as for `context`.
         deferred: as for `context`.
         validator: as `attrs.field` has it.
         repr: as `attrs.field` has it.
@@ -170,6 +177,7 @@ def feature_list(
         "dense": dense,
         "align": align,
         "deferred": deferred,
+        "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
     }
     declaration = _declare("feature_list", dtype, shape, name, options)
     return _attribute(declaration, default, kw_only, factory=factory, validator=validator, repr=repr, alias=alias)
@@ -256,6 +264,8 @@ def record(
             if "mandatory" not in str(error):
                 raise
             raise SchemaError(_order_problem(cls, str(error))) from None
+        # attrs leaves a class that it made in place with the hash of its parent: by identity, against equality.
+        defined.__hash__ = None  # type: ignore[assignment]  # how Python says that a class has none
         stored_fields(defined)
         return defined
 
@@ -310,6 +320,8 @@ def _field_of(attribute: attrs.Attribute[Any]) -> Field:
     if default is not None:
         try:
             default = field.exact(default)
+            if field.element.name == "str":
+                require_utf8(default)
         except Mismatch as problem:
             raise SchemaError(f"default of field {attribute.name!r}: {problem}") from None
     return declaration.named(attribute.name, default)

@@ -95,6 +95,8 @@ def _declaration(field: Field) -> str:
         arguments.append("align=None" if field.align is None else f'align="{field.align}"')
     if field.feature != field.name:
         arguments.append(f"name={field.feature!a}")
+    if field.renamed_from:
+        arguments.append(f"renamed_from={field.renamed_from!r}")
     return f"sr.{field.kind}({', '.join(arguments)})"
 
 

@@ -7,6 +7,7 @@ a type that none holds exactly (float64, complex) is stored as one little-endian
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -135,6 +136,18 @@ def element_type(dtype: object) -> ElementType:
     raise SchemaError(f"dtype {name!r} cannot be stored: {why}")
 
 
+def canonical_type(name: object) -> ElementType:
+    """Return the row of the table of a canonical name, as files hold it, and no other spelling.
+
+    Raises:
+        SchemaError: it is not the name of a row.
+    """
+    times = isinstance(name, str) and re.fullmatch(r"(datetime64|timedelta64)\[[a-zA-Z]+\]", name)
+    if not isinstance(name, str) or not (name in _TABLE or name == "bfloat16" or times):
+        raise SchemaError(f"dtype {name!r} is not the name of an element type")
+    return element_type(name)
+
+
 def _time_type(name: str) -> ElementType:
     try:
         dtype = np.dtype(name).newbyteorder("<")
@@ -161,11 +174,11 @@ def _name_of(dtype: object) -> str:
     if hasattr(type(dtype), "as_numpy_dtype"):  # a tf.DType, without importing TensorFlow; resources have no numpy type
         return str(getattr(dtype, "name", dtype))
     try:
-        return _numpy_name(np.dtype(dtype))  # type: ignore[call-overload]  # anything, by design
+        if dtype is not None:  # float64 to numpy
+            return _numpy_name(np.dtype(dtype))  # type: ignore[call-overload]  # anything, by design
     except TypeError:
-        raise SchemaError(
-            f"dtype: expected a numpy dtype, a tf.DType, a Python type or a name, got {dtype!r}"
-        ) from None
+        pass
+    raise SchemaError(f"dtype: expected a numpy dtype, a tf.DType, a Python type or a name, got {dtype!r}")
 
 
 def _numpy_name(dtype: np.dtype[Any]) -> str:

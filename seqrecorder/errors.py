@@ -8,6 +8,7 @@
     |   +-- DuplicateKeyError                 two records with one key
     +-- OptionError(ValueError)               an argument that makes no sense
     +-- SourceError(ValueError)               a source of records, such as a CSV line, that failed
+    +-- LiftError(ValueError)                 a TensorFlow 1 input pipeline that cannot be translated
     +-- DatasetError(OSError)                 a directory or a file
         +-- DatasetExistsError(FileExistsError)
         +-- DatasetNotFoundError(FileNotFoundError)
@@ -140,6 +141,31 @@ class OptionError(SeqrecorderError, ValueError):
 
 class SourceError(SeqrecorderError, ValueError):
     """A source of records that failed, such as a line of a CSV file."""
+
+
+class LiftError(SeqrecorderError, ValueError):
+    """A TensorFlow 1 input pipeline that cannot be translated as it stands.
+
+    Attributes:
+        reason: what stands in the way.
+        advice: the way out.
+        op: name of the graph's operation that it is about, or None.
+    """
+
+    def __init__(self, reason: str, *, advice: str, op: str | None = None) -> None:
+        super().__init__(reason, advice, op)
+        self.reason, self.advice, self.op = reason, advice, op
+
+    def __str__(self) -> str:
+        where = "" if self.op is None else f"{self.op}: "
+        return f"{where}{self.reason}; {self.advice}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_lift_error, (self.reason, self.advice, self.op))
+
+
+def _rebuild_lift_error(reason: str, advice: str, op: str | None) -> LiftError:
+    return LiftError(reason, advice=advice, op=op)
 
 
 class DatasetError(SeqrecorderError, OSError):

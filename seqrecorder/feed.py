@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
+import numpy as np
 
 from seqrecorder.errors import OptionError
+from seqrecorder.parsing import Parser
 from seqrecorder.streams import StreamOptions, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from seqrecorder.origin import Origin
-    from seqrecorder.parsing import Parser
+    from seqrecorder.outputs import Carried
+    from seqrecorder.schema import Schema
 
 PARALLEL = 2
 """Parse calls at a time; measured on two cores, more gains nothing."""
@@ -44,11 +46,50 @@ class Feed:
     @property
     def records(self) -> int:
         """Number of records of an epoch, -1 where they were not counted."""
+        return self.kept()
+
+    def kept(self, *, group: str | None = None, drop_empty: bool = False) -> int:
+        """Return the number of records of an epoch, -1 where they were not counted.
+
+        Args:
+            group: as for `stream`.
+            drop_empty: as for `stream`.
+        """
+        options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
+        if options.measured():
+            masks = self._masks(options)
+            return -1 if masks is None else int(masks.sum())
         records, deal = self.origin.records, self.options.deal
         if deal is None or records < 0:
             return records
         index, count = deal
         return (records - index + count - 1) // count
+
+    def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
+        """Return the stored lengths of the records dealt to this reader, None where it takes parsing to know."""
+        if self.options.known is not None:
+            lengths = np.asarray(self.options.known[group])
+        elif not parse and not self._has_lengths(group):
+            return None
+        else:
+            lengths = self.origin.lengths(group)
+        return lengths if self.options.deal is None else lengths[self.options.deal[0] :: self.options.deal[1]]
+
+    def _has_lengths(self, group: str) -> bool:
+        manifest = self.origin.manifest
+        return (
+            manifest is not None and group in manifest.schema.groups and all(f.lengths_path for f in self.origin.files)
+        )
+
+    def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
+        """Return which of the records dealt to this reader are kept, None where it takes parsing to know."""
+        lengths = {}
+        for group in options.measured():
+            stored = self._stored_lengths(group, parse=parse)
+            if stored is None:
+                return None
+            lengths[group] = stored
+        return np.broadcast_to(options.kept(lengths, np), next(iter(lengths.values())).shape)
 
     def group(self, length_field: str | None) -> str:
         """Return the alignment group whose lengths count: that of a feature list, or the first for None.
@@ -66,29 +107,73 @@ class Feed:
             raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
         return schema.groups[0]
 
-    def lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
+    def lengths(self, group: str, *, parse: bool, drop_empty: bool = False) -> NDArray[np.int64] | None:
         """Return the length of every record of an epoch, in the order of the files.
 
         Args:
             group: the alignment group.
             parse: whether every record is parsed to know, where no file of lengths says; else None is returned.
+            drop_empty: as for `stream`.
         """
-        if not parse and not all(file.lengths_path for file in self.origin.files):
-            return None
-        lengths = self.origin.lengths(group)
-        return lengths if self.options.deal is None else lengths[self.options.deal[0] :: self.options.deal[1]]
+        options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
+        lengths, keep = self._stored_lengths(group, parse=parse), self._masks(options, parse=parse)
+        return None if lengths is None or keep is None else options.cropped(lengths[keep], np)
 
-    def stream(self, transform: Callable[[Any, Any], Any], *, window: int = WINDOW, group: str | None = None) -> Any:
+    def crop(self, group: str, steps: slice) -> Feed:
+        """Return a feed of which the sequences of a group are cropped further."""
+        crops = {**self.options.crops, group: (*self.options.crops.get(group, ()), steps)}
+        parser = Parser(self.parser.schema, self.parser.layout, crops)
+        return attrs.evolve(self, parser=parser, options=attrs.evolve(self.options, crops=crops))
+
+    def stream(
+        self,
+        transform: Callable[[Any, Any], Any],
+        *,
+        window: int = WINDOW,
+        group: str | None = None,
+        drop_empty: bool = False,
+    ) -> Any:
         """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows (see `seqrecorder.streams`).
 
         Args:
             transform: from the windows of an epoch, and the number that stands for its order, to a dataset.
             window: records to a window, at most: of large records fewer come.
             group: the alignment group whose lengths come with the records; None for none.
+            drop_empty: whether records without steps in the group are left out.
         """
-        return stream(
-            self.origin, attrs.evolve(self.options, window=self.origin.window(window), group=group), transform
-        )
+        size = self.origin.window(window)
+        options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
+        return stream(self.origin, options, transform)
+
+
+@attrs.frozen
+class Batches:
+    """What a strategy makes.
+
+    Attributes:
+        dataset: a `tf.data.Dataset` of shaped elements.
+        count: how many of them an epoch has, -1 where that is not known.
+        before: how many come before the first epoch, and are not counted.
+    """
+
+    dataset: Any
+    count: int
+    before: int = 0
+
+
+def shape_of(lengths: Any, width: Any) -> Any:
+    """Return the line of `Strategy.shapes` for a batch of records of some lengths, padded to a width."""
+    import tensorflow as tf
+
+    rows = tf.size(lengths, tf.int64)
+    return tf.stack([rows, rows * tf.cast(width, tf.int64), tf.reduce_sum(lengths)])[tf.newaxis]
+
+
+def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
+    """Return how many batches of some size records make, -1 where their number is not known."""
+    if records < 0:
+        return -1
+    return records // size if drop_remainder else -(-records // size)
 
 
 class Strategy(Protocol):
@@ -104,6 +189,19 @@ class Strategy(Protocol):
         """Name under which elements carry a mask, or None."""
         ...
 
-    def read(self, feed: Feed) -> tuple[Any, int]:
-        """Return a `tf.data.Dataset` of shaped elements, and how many an epoch has (-1 where that is not known)."""
+    def carried(self, schema: Schema) -> Carried | None:
+        """Return what batches carry beside the fields of a schema and their lengths; None for single records."""
+        ...
+
+    def read(self, feed: Feed) -> Batches:
+        """Return a `tf.data.Dataset` of shaped elements, and how many there are."""
+        ...
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return the shapes of what `read` gives, worked out from lengths.
+
+        Returns:
+            A `tf.data.Dataset` of int64 `(n, 3)`, an element that `read` gives to a line: its rows, its steps with and
+            without padding, counted for the alignment group whose lengths decide.
+        """
         ...

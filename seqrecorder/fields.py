@@ -46,6 +46,7 @@ class Field:
         key: whether the field identifies its record.
         chunk: whether the field numbers the chunks of one source.
         deferred: whether the value may be None until `load` has run.
+        renamed_from: names that the field had before, under which older data hold it.
     """
 
     name: str
@@ -55,15 +56,17 @@ class Field:
     shape: tuple[int | None, ...]
     storage: Storage = "auto"
     optional: bool = False
-    default: Any = attrs.field(factory=lambda: attrs.NOTHING, eq=attrs.cmp_using(eq=same_bits))
+    default: Any = attrs.field(factory=lambda: attrs.NOTHING, eq=attrs.cmp_using(eq=same_bits), hash=False)
     sparse: int | None = None
     dense: bool = False
     align: str | None = DEFAULT_GROUP
     key: bool = False
     chunk: bool = False
     deferred: bool = False
+    renamed_from: tuple[str, ...] = attrs.field(default=(), eq=False)
 
     def __attrs_post_init__(self) -> None:
+        _check_feature(self)
         _check_shape(self)
         _check_storage(self)
         _check_roles(self)
@@ -180,10 +183,22 @@ class Field:
     def _fit(self, array: np.ndarray[Any, Any], shape: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
         if len(shape) == array.ndim and all(s in (None, n) for s, n in zip(shape, array.shape, strict=True)):
             return array
-        if array.size == 0 and array.ndim <= len(shape) and shape[:1] == (None,):
+        if array.shape == (0,) and shape[:1] == (None,):
             return array.reshape((0, *shape[1:]))  # an empty list has no inner dimensions to show
         names = ", ".join(("T" if self.is_list else "n") if size is None else str(size) for size in shape)
         raise Mismatch(f"shape ({names}{',' if len(shape) == 1 else ''})", f"shape {array.shape}")
+
+
+def _check_feature(field: Field) -> None:
+    try:
+        if isinstance(field.feature, str) and field.feature.encode():
+            return
+    except UnicodeEncodeError:
+        pass
+    raise SchemaError(
+        f"field {field.name!r}: name is the feature's name in the file, some text that UTF-8 can hold, "
+        f"got {field.feature!r}"
+    )
 
 
 def _check_shape(field: Field) -> None:
@@ -251,6 +266,9 @@ def _check_roles(field: Field) -> None:
         raise SchemaError(f"{where}: chunk=True is for a scalar integer context field")
     if field.default is None and not (field.optional or field.deferred):
         raise SchemaError(f"{where}: default=None needs optional=True, or deferred=True if `load` fills it")
+    for old in field.renamed_from:
+        if not isinstance(old, str) or not old.isidentifier() or old == field.name:
+            raise SchemaError(f"{where}: renamed_from is an earlier name of the attribute, or several, got {old!r}")
     if field.align is not None and (not isinstance(field.align, str) or not field.align.isidentifier()):
         raise SchemaError(f"{where}: align names a group of feature lists by an identifier, got {field.align!r}")
 
@@ -261,6 +279,13 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
         named = [field.name for field in fields if getattr(field, role)]
         if len(named) > 1:
             raise SchemaError(f"{owner}: at most one field has {role}=True, got {', '.join(named)}")
+    aligned = {field.align for field in fields if field.is_list}
+    for field in fields:
+        if field.is_list and field.align is None and field.name in aligned:
+            raise SchemaError(
+                f"{owner}: field {field.name!r} is freed by align=None, and others are aligned as {field.name!r}; "
+                "call the group otherwise"
+            )
     taken: dict[tuple[str, str], str] = {}
     names = {field.name for field in fields}
     for field in fields:

@@ -1,9 +1,8 @@
 """The TFRecord frame: uint64 length, its CRC, the data, their CRC; all little-endian.
 
-Source: tensorflow/core/lib/io/record_writer.h. A CRC is CRC-32C (Castagnoli), masked as
-`((crc >> 15) | (crc << 17)) + 0xa282ead8`. TensorFlow writes and reads the frames and checks the data; this module
-looks at the frames' lengths first, because TensorFlow takes a cut inside a header for a normal end, and a forged length
-with a valid CRC can kill its process.
+Source: tensorflow/core/lib/io/record_writer.h; the CRCs are those of `seqrecorder.crc`. TensorFlow writes and reads the
+frames and checks the data; this module looks at the frames' lengths first, because TensorFlow takes a cut inside a
+header for a normal end, and a forged length with a valid CRC can kill its process.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 import attrs
 import numpy as np
 
+from seqrecorder.crc import masked_crc32c
 from seqrecorder.errors import OptionError, ShardReadError
 
 if TYPE_CHECKING:
@@ -29,35 +29,23 @@ HEADER = 12
 FOOTER = 4
 """Bytes after the data of a record: their CRC."""
 
-_GZIP_MAGIC = b"\x1f\x8b\x08"
-_MASK_DELTA = 0xA282EAD8
-_POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
+GZIP_MAGIC = b"\x1f\x8b\x08"
 _RECORD_LIMIT = 2**31 - 1
 
-
-def _crc_table() -> NDArray[np.uint32]:
-    table = np.arange(256).astype(np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1 == 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(np.uint32)
-    return table
+# GZIP packs zeros up to 1,032 to 1, at level 1, which is what seqrecorder writes, 230 to 1. So a large record that is
+# 256 times the whole file was made to fill memories.
+_BOMB_RATIO = 256
+_BOMB_BYTES = 16 << 20
 
 
-_TABLE = _crc_table()
+_WALKED = 1 << 14
+_WINDOW_RECORDS = 256
+_WINDOW_BYTES = 16 << 20
 
 
-def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return the masked CRC-32C of each row of a uint8 matrix (rows are short: the work is per column).
-
-    >>> rows = np.frombuffer((5).to_bytes(8, "little"), np.uint8)[None]
-    >>> hex(masked_crc32c(rows)[0])
-    '0x218d8ceb'
-    """
-    crc = np.full(rows.shape[0], 0xFFFFFFFF, np.uint32)
-    for column in rows.T:
-        crc = _TABLE[(crc ^ column) & 0xFF] ^ (crc >> 8)
-    crc ^= np.uint32(0xFFFFFFFF)
-    masked: NDArray[np.uint32] = np.asarray(((crc >> 15) | (crc << 17)) + np.uint32(_MASK_DELTA), np.uint32)
-    return masked
+def unpacked_limit(size: int) -> int:
+    """Return to how many bytes a GZIP shard of `size` bytes may unpack before it is taken for a bomb."""
+    return max(_BOMB_BYTES, _BOMB_RATIO * size)
 
 
 def check_compression(compression: str | None) -> Compression:
@@ -76,7 +64,7 @@ def detect_compression(path: Path) -> Compression:
     """
     with path.open("rb") as file:
         start = file.read(HEADER)
-    if not start.startswith(_GZIP_MAGIC):
+    if not start.startswith(GZIP_MAGIC):
         return None
     return None if len(start) == HEADER and _length_is_genuine(start) else "GZIP"
 
@@ -100,6 +88,12 @@ class Walk:
     problem: str
     offset: int
 
+    @property
+    def window(self) -> int:
+        """How many records to hold at once: no more than about 16 MiB of the largest."""
+        largest = int(self.lengths.max(initial=1))
+        return max(1, min(_WINDOW_RECORDS, _WINDOW_BYTES // max(1, largest)))
+
 
 def walk_frames(path: Path, compression: Compression) -> Walk:
     """Walk over the frames of a shard, reading headers only, and check the lengths against their CRCs and the size.
@@ -111,7 +105,7 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
         size = path.stat().st_size
         with path.open("rb") as file:
             if compression is None:
-                return _walk_plain(file, size)
+                return walk_plain(file, size)
             if size == 0:
                 return Walk(
                     np.empty(0, np.int64),
@@ -119,15 +113,29 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
                     0,
                 )
             with gzip.GzipFile(fileobj=file) as stream:
-                return _walk_stream(stream)
+                return _walk_stream(stream, min(_RECORD_LIMIT, unpacked_limit(size)))
     except OSError as error:
         raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
 
 
-def _walk_plain(file: BinaryIO, size: int) -> Walk:
-    offset, lengths, headers = 0, [], []
-    problem = ""
-    while offset < size:
+def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
+    """Walk over the frames of an open file without compression, from an offset on."""
+    parts: list[Walk] = []
+    file.seek(offset)
+    while True:
+        part = _walk_some(file, size, offset)
+        parts.append(part)
+        offset = part.offset
+        if part.problem or offset == size:
+            return Walk(np.concatenate([walk.lengths for walk in parts]), part.problem, offset)
+
+
+def _walk_some(file: BinaryIO, size: int, offset: int) -> Walk:
+    """Walk over so many frames that what is no TFRecord file is noticed soon."""
+    start, problem = offset, ""
+    lengths: list[int] = []
+    headers: list[bytes] = []
+    while offset < size and len(headers) < _WALKED:
         header = file.read(HEADER)
         if len(header) < HEADER:
             problem = f"ends inside a record's header, {len(header)} bytes of {HEADER}"
@@ -143,10 +151,10 @@ def _walk_plain(file: BinaryIO, size: int) -> Walk:
         lengths.append(length)
         offset += HEADER + length + FOOTER
         file.seek(offset)
-    return _checked(headers, lengths, problem, offset)
+    return _checked(headers, lengths, problem, offset, start)
 
 
-def _walk_stream(stream: gzip.GzipFile) -> Walk:
+def _walk_stream(stream: gzip.GzipFile, limit: int) -> Walk:
     offset, lengths, headers = 0, [], []
     problem = ""
     try:
@@ -158,8 +166,8 @@ def _walk_stream(stream: gzip.GzipFile) -> Walk:
                 problem = "holds no TFRecord header here (CRC differs)"
                 break
             length = int.from_bytes(header[:8], "little")
-            if length > _RECORD_LIMIT:  # unpacking it to its end could take hours: GZIP packs zeros 1,000 to 1
-                problem = f"holds a record of {length} bytes, over the {_RECORD_LIMIT} that protobuf reads"
+            if length > limit:
+                problem = f"holds a record of {length} bytes, over the {limit} that a GZIP file of its size is read to"
                 break
             end = _skip(stream, length + FOOTER)
             if end < length + FOOTER:
@@ -183,7 +191,7 @@ def _skip(stream: gzip.GzipFile, count: int) -> int:
     return done
 
 
-def _checked(headers: list[bytes], lengths: list[int], problem: str, offset: int) -> Walk:
+def _checked(headers: list[bytes], lengths: list[int], problem: str, offset: int, start: int = 0) -> Walk:
     sizes = np.array(lengths, np.int64)
     if headers:
         table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, HEADER)
@@ -191,6 +199,6 @@ def _checked(headers: list[bytes], lengths: list[int], problem: str, offset: int
         bad = np.flatnonzero(masked_crc32c(table[:, :8]) != stored)
         if bad.size:
             first = int(bad[0])
-            ends = np.concatenate([[0], np.cumsum(sizes + HEADER + FOOTER)])
+            ends = np.concatenate([[start], start + np.cumsum(sizes + HEADER + FOOTER)])
             return Walk(sizes[:first], "holds no TFRecord header here (CRC differs)", int(ends[first]))
     return Walk(sizes, problem, offset)

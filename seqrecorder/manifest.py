@@ -6,6 +6,7 @@ data give equal manifests. It is data of unknown origin when read: every name is
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
+_CHECKSUM = "checksum"
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -239,7 +241,25 @@ class Manifest:
                 name: {"shards": [attrs.asdict(shard) for shard in split.shards]} for name, split in self.splits.items()
             },
         }
-        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+        return _text({**data, _CHECKSUM: _digest_of(data)})
+
+
+def is_as_written(text: str) -> bool:
+    """Return whether the text of a manifest has the checksum that stands in it, so that nobody changed it since.
+
+    Reading does not ask for that: a manifest that somebody edited with care is still one.
+    """
+    data = json.loads(text)
+    stated = data.pop(_CHECKSUM, None)
+    return stated == _digest_of(data) and text == _text({**data, _CHECKSUM: stated})
+
+
+def _text(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _digest_of(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_text(data).encode()).hexdigest()
 
 
 def read_manifest(directory: Path | str) -> Manifest:

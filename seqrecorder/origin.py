@@ -23,6 +23,7 @@ from seqrecorder.naming import MANIFEST
 from seqrecorder.parsing import Parser
 from seqrecorder.schema import Schema
 from seqrecorder.shards import RecordReader, peek, read_lengths
+from seqrecorder.skipping import without_damage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from seqrecorder.specs import Layout
 
 Check = Literal["manifest", "full", "none"]
+OnCorrupt = Literal["error", "skip"]
 Paths = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 LAYOUTS = ("auto", "steps", "packed", "example")
 
@@ -147,6 +149,7 @@ def resolve(
     compression: str | None = None,
     layout: str = "auto",
     check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
 ) -> Origin:
     """Find what is to be read and check that it can be.
 
@@ -157,7 +160,8 @@ def resolve(
         compression: of bare shards; None looks at their first bytes.
         layout: of bare shards.
         check: `manifest` trusts shards whose size is as the manifest says, and walks over the frames of bare ones;
-            `full` walks over all; `none` over none.
+            `full` reads all; `none` looks at nothing.
+        on_corrupt: `error`, or `skip` to read all of every shard and to leave out what is damaged.
 
     Raises:
         DatasetNotFoundError: there is nothing there.
@@ -167,6 +171,8 @@ def resolve(
     """
     if check not in ("manifest", "full", "none"):
         raise OptionError(f"check: expected 'manifest', 'full' or 'none', got {check!r}")
+    if on_corrupt not in ("error", "skip"):
+        raise OptionError(f"on_corrupt: expected 'error' or 'skip', got {on_corrupt!r}")
     if layout not in LAYOUTS:
         raise OptionError(f"layout: expected one of {', '.join(LAYOUTS)}, got {layout!r}")
     wanted = check_compression(compression)
@@ -174,7 +180,7 @@ def resolve(
     if directory is None:
         if split is not None:
             raise OptionError(f"bare shards have no splits, got {split!r}; pass the paths alone")
-        return _resolve_bare(path, schema, wanted, layout, check)
+        return _resolve_bare(path, schema, wanted=wanted, layout=layout, check=check, on_corrupt=on_corrupt)
     manifest = read_manifest(directory)
     if compression is not None and wanted != manifest.compression:
         raise OptionError(
@@ -182,7 +188,7 @@ def resolve(
         )
     if layout not in ("auto", "steps"):
         raise OptionError(f"{directory}: layout is for bare shards; what seqrecorder wrote is 'steps'")
-    return _resolve_dataset(manifest, split, schema, check)
+    return _resolve_dataset(manifest, split, schema, check, on_corrupt)
 
 
 def _dataset_directory(path: Any) -> Path | None:
@@ -198,23 +204,42 @@ def _dataset_directory(path: Any) -> Path | None:
     return candidate  # reading its manifest says what is missing
 
 
-def _resolve_dataset(manifest: Manifest, split: str | None, schema: object, check: Check) -> Origin:
+def _resolve_dataset(
+    manifest: Manifest, split: str | None, schema: object, check: Check, on_corrupt: OnCorrupt
+) -> Origin:
     info = manifest.split(split)
     where = f"{manifest.path}, split {info.name!r}"
     wanted = manifest.schema
     if schema is not None:
         wanted = Schema.of(schema)
         wanted.require_readable(manifest.schema, where)
+        wanted = wanted.reading(manifest.schema)
     files = []
     for shard in info.shards:
         path = manifest.shard_path(info.name, shard)
         lengths_path = path.with_name(shard.lengths_name)
-        files.append(ShardFile(path, lengths_path, shard.records, shard.bytes, shard.start, shard.step))
+        file = ShardFile(path, lengths_path, shard.records, shard.bytes, shard.start, shard.step)
+        if on_corrupt == "skip":
+            files.append(_without_damage(file, manifest, shard.lengths_sha256))
+            continue
+        files.append(file)
         if check != "none":
             _check_size(path, shard.bytes, manifest.path)
         if check == "full":
             check_walk(path, manifest.compression, shard.records, manifest.path)
+            _check_data(path, manifest.compression)
     return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest)
+
+
+def _without_damage(file: ShardFile, manifest: Manifest, digest: str) -> ShardFile:
+    lengths = None if file.lengths_path is None else (file.lengths_path, digest)
+    copy = without_damage(
+        file.path, manifest.compression, schema=manifest.schema, records=file.records, lengths=lengths
+    )
+    if copy is None:
+        return file
+    size = copy.path.stat().st_size
+    return attrs.evolve(file, path=copy.path, lengths_path=copy.lengths_path, records=copy.records, bytes=size)
 
 
 def _advice(place: Path | str) -> str:
@@ -262,21 +287,40 @@ def cached_walk(path: Path, compression: Compression) -> Walk:
     return _walk(path, compression, stat.st_size, stat.st_mtime_ns)
 
 
+def _check_data(path: Path, compression: Compression) -> None:
+    """Raise `ShardReadError`, naming the record, unless every record has the CRC that follows it."""
+    walk, stat = cached_walk(path, compression), path.stat()
+    _read_all(path, compression, walk.window, stat.st_size, stat.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_all(path: Path, compression: Compression, window: int, size: int, time: int) -> None:
+    del size, time  # they are the cache's key
+    for _ in RecordReader(path, compression, window):
+        pass
+
+
 @functools.lru_cache(maxsize=4096)
 def _walk(path: Path, compression: Compression, size: int, time: int) -> Walk:
     del size, time  # they are the cache's key
     return walk_frames(path, compression)
 
 
-def _resolve_bare(path: Any, schema: object, wanted: Compression, layout: str, check: Check) -> Origin:
+def _resolve_bare(
+    path: Any, schema: object, *, wanted: Compression, layout: str, check: Check, on_corrupt: OnCorrupt
+) -> Origin:
     paths = shard_paths(path)
     if schema is None:
         raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class that says what is in it")
     compression = common_compression(paths, wanted)
     target = Schema.of(schema)
     start, files = 0, []
-    for shard in paths:
+    for given in paths:
+        copy = without_damage(given, compression) if on_corrupt == "skip" else None
+        shard = given if copy is None else copy.path
         records = -1 if check == "none" else check_walk(shard, compression, -1, shard)
+        if check == "full":
+            _check_data(shard, compression)
         files.append(ShardFile(shard, None, records, shard.stat().st_size, start))
         start += max(records, 0)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"

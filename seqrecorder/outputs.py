@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.errors import OptionError, did_you_mean
+from seqrecorder.numbering import to_numbers
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
 
 if TYPE_CHECKING:
@@ -17,6 +18,30 @@ if TYPE_CHECKING:
 
 Output = Literal["dict", "tuple", "record"]
 OUTPUTS = ("dict", "tuple", "record")
+
+
+@attrs.frozen
+class Carried:
+    """What the elements of a strategy carry beside the fields and their lengths.
+
+    Attributes:
+        names: of what is made, each with the field that it is made of, or None.
+        lengths: by name, the name of the lengths that say how many entries of its second dimension are real; for what
+            has a second dimension and is no feature list.
+        context: the name of such lengths for context fields, where a row has several of each.
+        vacant: whether a row may hold no record, and its length is 0 then.
+        left: the alignment groups whose padding comes first.
+        padded: whether there is padding that a loss must not count.
+        weighted: whether there are sample weights even where no target has padding.
+    """
+
+    names: Mapping[str, str | None] = attrs.field(factory=dict)
+    lengths: Mapping[str, str] = attrs.field(factory=dict)
+    context: str | None = None
+    vacant: bool = False
+    left: frozenset[str] = frozenset()
+    padded: bool = True
+    weighted: bool = False
 
 
 @attrs.frozen
@@ -30,7 +55,8 @@ class OutputOptions:
         weights: name of the sample weights; None makes them from the mask; False leaves them out.
         length_name: name of the lengths of the first alignment group in batches.
         mask_name: name of the mask in batches, or None.
-        batched: whether elements are batches.
+        index_name: name of the positions of records, or None.
+        carried: what elements carry besides; None for single records.
     """
 
     output: Output = "dict"
@@ -39,7 +65,8 @@ class OutputOptions:
     weights: Any = None
     length_name: str = SEQUENCE_LENGTH
     mask_name: str | None = None
-    batched: bool = False
+    index_name: str | None = None
+    carried: Carried | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.output not in OUTPUTS:
@@ -68,6 +95,8 @@ def needed_fields(schema: Schema, options: OutputOptions, fields: Sequence[str] 
     names = []
     for name in wanted:
         if name in made:
+            made_of = options.carried.names.get(name) if options.carried else None
+            names += [made_of] if made_of else []
             continue
         base = name[: -len("_present")] if name.endswith("_present") and name not in _field_names(schema) else name
         if base not in _field_names(schema):
@@ -76,22 +105,23 @@ def needed_fields(schema: Schema, options: OutputOptions, fields: Sequence[str] 
                 f"{schema.name} gives no {name!r}{did_you_mean(name, everything)}; it gives {', '.join(everything)}"
             )
         names.append(base)
-    lists = [f.name for f in schema.fields if f.is_list]
-    if any(name in made for name in wanted) and not any(name in lists for name in names):
+    lists = [f.name for f in chosen.fields if f.is_list]
+    if any(name in made and name != options.index_name for name in wanted) and not any(name in lists for name in names):
         names += lists[:1]  # lengths and masks come from a feature list
     return chosen.select(names)
 
 
 def _check_clashes(schema: Schema, options: OutputOptions) -> None:
-    if not options.batched:
-        return
     names = set(_field_names(schema))
-    for option, name in (("length_name", options.length_name), ("mask_name", options.mask_name)):
+    made = [("index_name", options.index_name)]
+    if options.carried is not None:
+        made += [("length_name", options.length_name), ("mask_name", options.mask_name)]
+    for option, name in made:
         if name in names:
             raise OptionError(
-                f"{schema.name} has a field {name!r}, as batches name what they carry: pass {option}= another name"
+                f"{schema.name} has a field {name!r}, as elements name what they carry: pass {option}= another name"
             )
-    for group in schema.groups[1:]:
+    for group in schema.groups[1:] if options.carried is not None else ():
         if length_name(group) in names:
             raise OptionError(
                 f"{schema.name} has a field {length_name(group)!r}, the lengths of group {group!r}: rename one"
@@ -103,10 +133,17 @@ def _field_names(schema: Schema) -> list[str]:
 
 
 def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
-    if not options.batched or not schema.groups:
-        return []
-    names = [options.length_name, *map(length_name, schema.groups[1:])]
-    return names + ([options.mask_name] if options.mask_name else [])
+    names = [options.index_name] if options.index_name else []
+    if options.carried is None or not schema.groups:
+        return names
+    names += [options.length_name, *map(length_name, schema.groups[1:])]
+    if options.mask_name:
+        names += [_mask_of(group, schema, options) for group in schema.groups]
+    return [*names, *options.carried.names]
+
+
+def _mask_of(group: str, schema: Schema, options: OutputOptions) -> str:
+    return str(options.mask_name) if group == schema.groups[0] else f"{group}_{options.mask_name}"
 
 
 def _names(part: Any) -> list[str]:
@@ -132,14 +169,13 @@ def shaper(schema: Schema, parsed: Schema, options: OutputOptions) -> Callable[[
     first = parsed.groups[0] if parsed.groups else None
 
     def shape(values: dict[str, Any]) -> Any:
-        import tensorflow as tf
-
-        if options.batched and first is not None:
-            lengths = values.pop(length_name(first))
-            longest = tf.reduce_max(tf.concat([lengths, [1]], 0))
-            values[options.length_name] = lengths
+        if options.index_name is not None:
+            values[options.index_name] = to_numbers(values[options.index_name])
+        if options.carried is not None and first is not None:
+            values[options.length_name] = values.pop(length_name(first))
             if options.mask_name:
-                values[options.mask_name] = tf.sequence_mask(lengths, longest)
+                masks = {_mask_of(g, parsed, options): _mask(values, g, None, parsed, options) for g in parsed.groups}
+                values |= masks
         if options.inputs is not None:
             return _for_fit(values, parsed, options)
         if options.output == "dict":
@@ -160,23 +196,48 @@ def _for_fit(values: dict[str, Any], parsed: Schema, options: OutputOptions) -> 
         return x, y
     if options.weights is not None:
         return x, y, _pick(values, options.weights)
-    lists = {field.name: field for field in parsed.fields if field.is_list}
-    if not options.batched or not any(name in lists for name in _names(options.targets)):
+    carried = options.carried
+    targets = _names(options.targets)
+    if carried is None or not carried.padded or not any(_has_padding(name, parsed, carried) for name in targets):
         return x, y
-    weights = {name: _weight(values, name, lists, parsed, options) for name in _names(options.targets)}
+    weights = {name: _weight(values, name, parsed, options, carried) for name in targets}
     return x, y, _pick(weights, options.targets)
 
 
-def _weight(values: dict[str, Any], name: str, lists: dict[str, Any], parsed: Schema, options: OutputOptions) -> Any:
-    """Return 1 for real steps and 0 for padding, or 1 for a target that has no steps."""
+def _has_padding(name: str, parsed: Schema, carried: Carried) -> bool:
+    if carried.vacant or carried.weighted or name in carried.lengths:
+        return True
+    return any(field.name == name and (field.is_list or carried.context is not None) for field in parsed.fields)
+
+
+def _weight(values: dict[str, Any], name: str, parsed: Schema, options: OutputOptions, carried: Carried) -> Any:
+    """Return 1 for what is real and 0 for padding, of the first dimension or the first two."""
     import tensorflow as tf
 
     target = values[name]
-    if name not in lists:
-        return tf.ones(tf.shape(target)[:1], tf.float32)
-    group = lists[name].group
+    field = next((field for field in parsed.fields if field.name == name), None)
+    if field is not None and field.is_list:
+        return tf.cast(_mask(values, field.group, target, parsed, options), tf.float32)
+    lengths = carried.lengths.get(name) or (carried.context if field is not None else None)
+    if lengths is not None:
+        return tf.sequence_mask(values[lengths], tf.shape(target)[1], tf.float32)
+    if carried.vacant:
+        return tf.cast(values[options.length_name] > 0, tf.float32)
+    return tf.ones(tf.shape(target)[:1], tf.float32)
+
+
+def _mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, options: OutputOptions) -> Any:
+    """Return which steps are real, bool `(B, T)`, T as that of `like` or of a feature list of the group."""
+    import tensorflow as tf
+
     lengths = values[options.length_name if group == parsed.groups[0] else length_name(group)]
-    return tf.sequence_mask(lengths, tf.shape(target)[1], tf.float32)
+    if like is None:
+        steps = [values[f.name] for f in parsed.fields if f.is_list and f.group == group]
+        like = next((value for value in steps if isinstance(value, tf.Tensor)), None)
+    width = tf.reduce_max(tf.concat([lengths, [1]], 0)) if like is None else tf.shape(like, tf.int64)[1]
+    mask = tf.sequence_mask(lengths, width)
+    left = options.carried is not None and group in options.carried.left
+    return tf.reverse(mask, [1]) if left else mask
 
 
 def _pick(values: Mapping[str, Any], part: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.columns import Column
+from seqrecorder.cropping import cropped_positions
 from seqrecorder.errors import SchemaError
 from seqrecorder.fields import DEFAULT_GROUP
 from seqrecorder.finishing import (
@@ -19,20 +20,21 @@ from seqrecorder.finishing import (
     decode_buffers,
     default_of,
     first_of_sparse,
-    longest_of,
     pad_steps,
-    sparse_to_dense,
     spread_rows,
     sums_of_rows,
     to_declared,
     whole_rows,
     with_shape,
-    zero,
 )
+from seqrecorder.padding import Padding, of_all_rows, padded
 from seqrecorder.specs import Specs, require_bounds
 from seqrecorder.tensors import decode_images, decode_tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from seqrecorder.cropping import Crop
     from seqrecorder.fields import Field
     from seqrecorder.schema import Schema
     from seqrecorder.specs import Layout
@@ -51,39 +53,51 @@ class Parser:
     Args:
         schema: the fields.
         layout: how sequences lie in the messages.
+        crops: by alignment group, the steps that are kept of its sequences, where not all are.
 
     Raises:
         OptionError: the layout cannot hold the bounds of ragged or sparse steps.
     """
 
-    def __init__(self, schema: Schema, layout: Layout = "steps") -> None:
+    def __init__(self, schema: Schema, layout: Layout = "steps", crops: Mapping[str, Crop] | None = None) -> None:
         require_bounds(schema.fields, layout)
         self.schema = schema
         self.layout: Layout = layout
-        self.specs = Specs(schema, layout)
+        self.crops: Mapping[str, Crop] = {group: crop for group, crop in (crops or {}).items() if crop}
+        self.specs = Specs(schema, layout, self.crops)
+
+    def of_fields(self, names: Iterable[str]) -> Parser:
+        """Return the parser of some of the fields."""
+        return Parser(self.schema.select(names), self.layout, self.crops)
+
+    def _filled(self, serialized: Any) -> Any:
+        """Return records with what older data lack: protobuf merges messages that stand one after the other."""
+        import tensorflow as tf
+
+        return tf.strings.join([serialized, self.schema.fill]) if self.schema.fill else serialized
 
     def parse_columns(self, serialized: Any) -> dict[str, Column]:
         """Return every field of a vector of serialized records flat."""
-        features = _parse(serialized, *self.specs.flat())[0]
+        features = _parse(self._filled(serialized), *self.specs.flat())[0]
         return {field.name: self._column(field, features) for field in self.schema.fields}
 
-    def parse_batch(self, serialized: Any, *, pad_ragged: bool = False) -> dict[str, Any]:
+    def parse_batch(self, serialized: Any, padding: Padding | None = None) -> dict[str, Any]:
         """Return the tensors of a padded batch.
 
         Args:
             serialized: string vector.
-            pad_ragged: whether ragged values are padded too, each to the longest of the batch.
+            padding: how; None pads sequences to the longest, at the end, and leaves ragged values ragged.
 
         Raises:
             SchemaError: a field has the name under which lengths are given.
         """
-        return self._batch(serialized, pad_ragged=pad_ragged)[0]
+        return self._batch(serialized, padding or Padding())[0]
 
     def parse(self, serialized: Any) -> dict[str, Any]:
         """Return the tensors of one record: the batch of one, without its leading dimension."""
         import tensorflow as tf
 
-        batch, lengths = self._batch(tf.reshape(serialized, [1]))
+        batch, lengths = self._batch(tf.reshape(serialized, [1]), Padding())
         out: dict[str, Any] = {}
         for field in self.schema.fields:
             value = batch[field.name]
@@ -105,39 +119,43 @@ class Parser:
 
         members = self._members(group)
         names = [field.name for field in _certain(members)[:1] or members]
-        columns = Parser(self.schema.select(names), self.layout).parse_columns(serialized)
-        return functools.reduce(tf.maximum, [_of_all_rows(column, column.steps) for column in columns.values()])
+        columns = self.of_fields(names).parse_columns(serialized)
+        return functools.reduce(tf.maximum, [of_all_rows(column, column.steps) for column in columns.values()])
 
     # Batches --------------------------------------------------------------------------------------------------------
 
-    def _batch(self, serialized: Any, *, pad_ragged: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _batch(self, serialized: Any, padding: Padding) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the tensors of a padded batch, and the lengths of each feature list."""
         import tensorflow as tf
 
         fields = self.schema.fields
-        features, steps = _parse(serialized, *self.specs.batch())
+        features, steps = _parse(self._filled(serialized), *self.specs.batch())
         columns = {
             field.name: self._column(field, features)
             for field in fields
             if not self.specs.padded_by_op(field) and not self.specs.whole_by_op(field)
         }
         lengths = {
-            field.name: _of_all_rows(columns[field.name], columns[field.name].steps)
+            field.name: of_all_rows(columns[field.name], columns[field.name].steps)
             if field.name in columns
             else self._op_lengths(field, steps, features)
             for field in fields
             if field.is_list
         }
         of_group = {group: self._group_lengths(group, lengths) for group in self.schema.groups}
+        widths = {group: padding.width(group, length) for group, length in of_group.items()}
         rows = tf.shape(serialized, tf.int64)[0]
         out: dict[str, Any] = {}
         for field in fields:
-            longest = longest_of(of_group[field.group]) if field.is_list else None
             if field.name in columns:
-                out[field.name] = _padded(field, columns[field.name], rows, longest, pad_ragged=pad_ragged)
+                value = padded(field, columns[field.name], rows, widths.get(field.group), padding)
             else:
                 value = to_declared(features[field.feature], field)
-                out[field.name] = pad_steps(value, longest) if field.is_list else value
+                if field.is_list:
+                    value = padding.fill(field, pad_steps(value, widths[field.group]), lengths[field.name])
+            if field.is_list and isinstance(value, tf.Tensor):
+                value = padding.place(field, value, of_group[field.group])
+            out[field.name] = value
             if field.optional:
                 known = columns.get(field.name)
                 out[f"{field.name}_present"] = known.present if known else self._op_presence(field, features, lengths)
@@ -191,15 +209,16 @@ class Parser:
 
     def _column(self, field: Field, features: dict[str, Any]) -> Column:
         """Return a field flat, with values of its declared dtype."""
+        crop = self.crops.get(field.group, ()) if field.is_list else ()
         if field.sparse is not None:
-            column = self._sparse_column(field, features)
+            column, whole = self._sparse_column(field, features, crop)
         elif not field.is_list:
-            column = self._context_column(field, features[field.feature])
+            column, whole = self._context_column(field, features[field.feature]), None
         elif self.specs.in_one_feature(field):
-            column = self._packed_column(field, features[field.feature])
+            column, whole = self._packed_column(field, features[field.feature], crop)
         else:
-            column = self._list_column(field, features[field.feature])
-        return self._with_absent(field, column, features)
+            column, whole = self._list_column(field, features[field.feature], crop)
+        return self._with_absent(field, column, features, whole)
 
     def _context_column(self, field: Field, ragged: Any) -> Column:
         items = ragged.row_lengths()
@@ -210,7 +229,8 @@ class Parser:
         values = check_items(with_shape(values, field), field, items, 1 if field.in_items else field.count)
         return Column(values, present=items > 0)
 
-    def _packed_column(self, field: Field, ragged: Any) -> Column:
+    def _packed_column(self, field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
+        """Return the column, and the steps of each record before they are cropped."""
         import tensorflow as tf
 
         if self.layout == "example":
@@ -223,32 +243,41 @@ class Parser:
             steps = sums_of_rows(sizes, splits)
         else:
             steps = items if field.in_items else whole_rows(field, items)
-        return Column(with_shape(values, field), steps=steps)
+        values = with_shape(values, field)
+        if not crop:
+            return Column(values, steps=steps), steps
+        kept, positions = cropped_positions(steps, crop)
+        return Column(tf.gather(values, positions), steps=kept), steps
 
     @staticmethod
-    def _list_column(field: Field, ragged: Any) -> Column:
-        steps, inner = ragged.row_lengths(), ragged.values  # one row per step
+    def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
+        """Return the column, and the steps of each record before they are cropped."""
+        whole = ragged.row_lengths()
+        steps, inner = _kept(whole, ragged.values, crop)  # one row per step
         items = inner.row_lengths()
         values, sizes = _elements(field, inner.values)
         if field.is_ragged:
             counts = whole_rows(field, items) if sizes is None else sums_of_rows(sizes, inner.row_splits)
-            return Column(with_shape(values, field), steps=steps, counts=counts)
+            return Column(with_shape(values, field), steps=steps, counts=counts), whole
         expected = 1 if field.in_items else field.count
-        return Column(check_items(with_shape(values, field), field, items, expected, required=True), steps=steps)
+        return Column(check_items(with_shape(values, field), field, items, expected, required=True), steps=steps), whole
 
-    def _sparse_column(self, field: Field, features: dict[str, Any]) -> Column:
+    @staticmethod
+    def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[Column, Any]:
+        """Return the column, and the steps of each record before they are cropped, None for context."""
         indices, values = (features[f"{field.feature}/{part}"] for part in ("indices", "values"))
-        steps = None
+        steps = whole = None
         expected = f"field {field.name!r}: as many indices as values are expected in {field.feature!r}, got"
         if field.is_list:
-            steps = checked(
+            whole = checked(
                 indices.row_lengths(),
                 indices.row_lengths() == values.row_lengths(),
                 expected,
                 indices.row_lengths(),
                 values.row_lengths(),
             )
-            indices, values = indices.values, values.values
+            steps, indices = _kept(whole, indices.values, crop)
+            values = _kept(whole, values.values, crop)[1]
         elements, sizes = _elements(field, values.values)
         have = values.row_lengths() if sizes is None else sums_of_rows(sizes, values.row_splits)
         counts = checked(indices.row_lengths(), indices.row_lengths() == have, expected, indices.row_lengths(), have)
@@ -258,14 +287,21 @@ class Parser:
             f"field {field.name!r}: indices in [0, {field.sparse}) are expected, got",
             indices.values,
         )
-        return Column(elements, steps=steps, counts=counts, indices=flat)
+        return Column(elements, steps=steps, counts=counts, indices=flat), whole
 
-    def _with_absent(self, field: Field, column: Column, features: dict[str, Any]) -> Column:
-        """Apply what is stored about presence, and the default of context fields of known shape."""
+    def _with_absent(self, field: Field, column: Column, features: dict[str, Any], whole: Any) -> Column:
+        """Apply what is stored about presence, and the default of context fields of known shape.
+
+        Args:
+            field: the field.
+            column: its values.
+            features: what the parser gave.
+            whole: the steps of each record before they were cropped; None for context.
+        """
         import tensorflow as tf
 
         sizes = column.steps if field.is_list else column.counts
-        have = column.present if sizes is None else sizes > 0
+        have = column.present if sizes is None else (sizes if whole is None else whole) > 0
         if not field.optional:
             if sizes is None and field.has_default:
                 return Column(spread_rows(column.values, have, default_of(field)))
@@ -289,6 +325,16 @@ def _parse(serialized: Any, context: dict[str, Any], lists: dict[str, Any]) -> t
 
     parsed, sequences, steps = tf.io.parse_sequence_example(serialized, context or None, lists or None)
     return {**parsed, **sequences}, steps
+
+
+def _kept(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
+    """Return the steps that are kept of each record, and those of `inner`, a row per step."""
+    import tensorflow as tf
+
+    if not crop:
+        return whole, inner
+    steps, positions = cropped_positions(whole, crop)
+    return steps, tf.gather(inner, positions)
 
 
 def _certain(members: list[Field]) -> list[Field]:
@@ -335,71 +381,3 @@ def _presence(stated: Any, have: Any, field: Field) -> Any:
     import tensorflow as tf
 
     return tf.where(stated < 0, tf.ones_like(have) if field.has_default else have, stated > 0)
-
-
-def _of_all_rows(column: Column, sizes: Any) -> Any:
-    """Return sizes of all records, 0 where there is no value."""
-    import tensorflow as tf
-
-    if column.present is None:
-        return sizes
-    return tf.scatter_nd(tf.where(column.present), sizes, tf.shape(column.present, tf.int64))
-
-
-# Flat to padded -----------------------------------------------------------------------------------------------------
-
-
-def _padded(field: Field, column: Column, rows: Any, longest: Any, *, pad_ragged: bool) -> Any:
-    """Return a flat field as a tensor of a batch."""
-    import tensorflow as tf
-
-    if field.sparse is not None:
-        sparse = _sparse_tensor(field, column, rows, longest)
-        return sparse_to_dense(sparse, field) if field.dense else sparse
-    if not field.is_list and not field.is_ragged:
-        return _fill(field, column)
-    values, inner = column.values, []
-    if field.is_ragged and field.is_list:
-        values = tf.RaggedTensor.from_row_lengths(values, column.counts, validate=False)
-        # At least one element wide, for the same reason as T >= 1.
-        inner = [longest_of(column.counts)]
-    sizes = _of_all_rows(column, column.steps if field.is_list else column.counts)
-    ragged = tf.RaggedTensor.from_row_lengths(values, sizes, validate=False)
-    if field.is_ragged and not pad_ragged:
-        return ragged
-    width = longest if field.is_list else longest_of(sizes)
-    # A vector, since lengths are tensors in a graph; -1 stands for the batch's size.
-    shape = tf.stack([tf.cast(n, tf.int64) for n in [-1, width, *inner, *field.rest]])
-    dense = ragged.to_tensor(shape=shape, default_value=zero(field))
-    return tf.ensure_shape(dense, [None, None, *([None] if inner else []), *field.rest])
-
-
-def _fill(field: Field, column: Column) -> Any:
-    """Return context values of known shape of all records: zeros or empty text for None."""
-    import tensorflow as tf
-
-    values = column.values
-    if column.present is not None and field.optional:
-        values = spread_rows(values, column.present, zero(field))
-    elif column.present is not None:
-        values = checked(
-            values,
-            column.present,
-            f"field {field.name!r}: the context feature {field.feature!r} is missing, and the class gives no default",
-        )
-    return tf.ensure_shape(values, [None, *field.rest])
-
-
-def _sparse_tensor(field: Field, column: Column, rows: Any, longest: Any) -> Any:
-    import tensorflow as tf
-
-    if field.is_list:
-        steps = _of_all_rows(column, column.steps)
-        record = tf.repeat(tf.range(rows), steps)
-        step = tf.range(tf.shape(record, tf.int64)[0]) - tf.gather(tf.cumsum(steps, exclusive=True), record)
-        positions = [tf.repeat(record, column.counts), tf.repeat(step, column.counts), column.indices]
-        shape = [rows, longest, field.sparse]
-    else:
-        positions = [tf.repeat(tf.range(rows), _of_all_rows(column, column.counts)), column.indices]
-        shape = [rows, field.sparse]
-    return tf.SparseTensor(tf.stack(positions, 1), column.values, tf.stack([tf.cast(n, tf.int64) for n in shape]))

@@ -12,21 +12,23 @@ from seqrecorder.batching.ragged import Ragged
 from seqrecorder.batching.single import Single
 from seqrecorder.batching.unroll import Unroll
 from seqrecorder.batching.window import Window
+from seqrecorder.cropping import check_steps
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.feed import WINDOW, Feed
 from seqrecorder.manifest import Manifest, read_manifest
+from seqrecorder.numbering import with_number
 from seqrecorder.origin import resolve
 from seqrecorder.outputs import OutputOptions, needed_fields, shaper
 from seqrecorder.parsing import Parser
 from seqrecorder.records import RecordCodec
 from seqrecorder.shards import RecordReader
-from seqrecorder.streams import StreamOptions
+from seqrecorder.streams import Limits, StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from seqrecorder.feed import Strategy
-    from seqrecorder.origin import Check, Origin, ShardFile
+    from seqrecorder.feed import Batches, Strategy
+    from seqrecorder.origin import Check, OnCorrupt, Origin, ShardFile
     from seqrecorder.outputs import Output
 
 
@@ -53,6 +55,10 @@ def read(
     seed: int | None = None,
     epochs: int | None = 1,
     fields: Sequence[str] | None = None,
+    steps: slice | None = None,
+    min_length: int = 0,
+    max_length: int | None = None,
+    index_name: str | None = None,
     inputs: Any = None,
     targets: Any = None,
     weights: Any = None,
@@ -62,6 +68,7 @@ def read(
     compression: str | None = None,
     layout: Literal["auto", "steps", "packed", "example"] = "auto",
     check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
 ) -> Any:
     """Return a split as a `tf.data.Dataset`, unbatched or in batches.
 
@@ -83,14 +90,25 @@ def read(
             records.
         shuffle: how many records are permuted at a time; 0 keeps the order of the files. Up to 16 files, in random
             order, are mixed; within a window of that many records every order is equally likely, between windows
-            nothing mixes.
+            nothing mixes. How far that goes: of 20,000 records with shuffle=1000, a record moves by 31 % of the split
+            on average where it lies in 18 shards that were filled one after the other (33 % is perfect), and by 1.7 %
+            where it lies in one, or in shards to which records were dealt in turn (`shards=16`), as each of these goes
+            through the whole split. Data whose order matters are best written with `shuffle`, too.
         seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
         epochs: how often all records come; None is for ever.
         fields: names of the fields to parse; all by default.
+        steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`: the others are
+            never decoded. Lengths count what is kept.
+        min_length: records with fewer steps (in the first alignment group, before `steps` applies) are left out, which
+            the lengths files tell without parsing.
+        max_length: likewise for more steps.
+        index_name: name under which elements carry the position of their record in written order, int64: that in which
+            `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
+            put back into the order of their inputs: `results[np.argsort(index)]`. A place that holds no record has -1.
         inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
             a name.
         targets: likewise; elements are then `(inputs, targets, sample_weight)`. Beside fields there are
-            `sequence_length` and, if asked for, the mask.
+            `sequence_length`, all that a strategy adds and, if asked for, mask and index.
         weights: name of the sample weights. By default batches get them from the lengths, 1.0 for real steps and 0.0
             for padding, where a target has steps; False leaves them out. Keras averages a loss over padding too unless
             the loss is given `reduction="mean_with_sample_weight"`.
@@ -102,11 +120,17 @@ def read(
         compression: of bare shards; found by itself.
         layout: of bare shards: one feature per step (`steps`), a sequence in one feature of its list (`packed`), a flat
             `tf.train.Example` (`example`), or `auto`.
-        check: what is looked at first: `manifest` (sizes; the frames of bare shards), `full` (all frames), or `none`.
+        check: what is looked at first: `manifest` (sizes; the frames of bare shards), `full` (every frame and the CRC
+            of every record, so that any damage is named before the first record), or `none`.
+        on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
+            the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
+            and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
 
     Returns:
-        A `tf.data.Dataset` with its cardinality set where it is known. It has no Python function inside, so it can be
-        saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`.
+        A `tf.data.Dataset` that tells its cardinality where it is known (what is made of it by `map` and the like does
+        not). It has no Python function inside, so it can be saved and resumed with
+        `tf.train.Checkpoint(iterator=iter(dataset))`. Under tf.data's service with `ShardingPolicy.DYNAMIC` every
+        record comes once, if it is not shuffled here: shuffle what the service gives.
 
     Raises:
         DatasetNotFoundError: there is no dataset, split or file of that name.
@@ -120,26 +144,66 @@ def read(
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs)
-    origin = resolve(path, split, schema=schema, compression=compression, layout=layout, check=check)
+    origin = resolve(
+        path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
+    )
     origin, deal = origin.take_shard(shard)
     options = OutputOptions(
-        output, inputs, targets, weights, strategy.length_name, strategy.mask_name, batched=batch is not None
+        output,
+        inputs,
+        targets,
+        weights,
+        strategy.length_name,
+        strategy.mask_name,
+        index_name,
+        strategy.carried(origin.schema),
     )
     parsed = needed_fields(origin.schema, options, fields)
+    crops = dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(
         origin,
-        Parser(parsed, origin.layout),
+        Parser(parsed if index_name is None else with_number(parsed, index_name), origin.layout, crops),
         shaper(origin.schema, parsed, options),
-        StreamOptions(WINDOW, shuffle, seed, epochs, None, deal),
+        StreamOptions(
+            WINDOW,
+            shuffle,
+            seed,
+            epochs,
+            None,
+            deal,
+            crops,
+            _limits(origin, min_length, max_length),
+            number=_numbered(origin, index_name),
+        ),
     )
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
-    dataset, count = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
+    made = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return _with_cardinality(dataset.prefetch(2).with_options(settings), count, epochs)
+    return _with_cardinality(made.dataset.prefetch(2).with_options(settings), made, epochs)
+
+
+def _numbered(origin: Origin, index_name: str | None) -> bool:
+    """Return whether records get numbers, which takes knowing how many there are."""
+    if index_name is not None and origin.records < 0:
+        raise OptionError("index_name: check='none' leaves the positions of records unknown; leave `check` out")
+    return index_name is not None
+
+
+def _limits(origin: Origin, least: Any, most: Any) -> Limits | None:
+    for name, value in (("min_length", least), ("max_length", most)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise OptionError(f"{name}: expected an int of 0 or more, got {value!r}")
+    if not least and most is None:
+        return None
+    if not origin.schema.groups:
+        raise OptionError(
+            f"{origin.schema.name} has no feature list, so no lengths that min_length and max_length limit"
+        )
+    return Limits(origin.schema.groups[0], least, most)
 
 
 def _check_counts(shuffle: Any, epochs: Any) -> None:
@@ -150,14 +214,18 @@ def _check_counts(shuffle: Any, epochs: Any) -> None:
             raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
 
 
-def _with_cardinality(dataset: Any, count: int, epochs: int | None) -> Any:
+def _with_cardinality(dataset: Any, made: Batches, epochs: int | None) -> Any:
     import tensorflow as tf
 
     if epochs is None:
         return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
-    if count < 0:
+    if made.count < 0:
         return dataset
-    return dataset.apply(tf.data.experimental.assert_cardinality(count * epochs))
+    count = tf.constant(made.before + made.count * epochs, tf.int64)
+    # `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them, and what it
+    # asserts the counts of the shards assert already. So the number is told, and stands in no graph.
+    dataset.cardinality = lambda: count
+    return dataset
 
 
 def read_records(
@@ -170,6 +238,7 @@ def read_records(
     compression: str | None = None,
     layout: Literal["auto", "steps", "packed", "example"] = "auto",
     check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
 ) -> Iterator[Any]:
     """Yield the records of a split as objects, in the order in which they were written.
 
@@ -193,6 +262,7 @@ def read_records(
         compression: see `read`.
         layout: see `read`.
         check: see `read`.
+        on_corrupt: see `read`.
 
     Returns:
         An iterator over records of `schema`, or of a class rebuilt from the manifest where none is given.
@@ -202,7 +272,9 @@ def read_records(
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
-    origin = resolve(path, split, schema=schema, compression=compression, layout=layout, check=check)
+    origin = resolve(
+        path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
+    )
     origin, deal = origin.take_shard(shard)
     if isinstance(fields, str):
         raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from seqrecorder.inspection import Head, ShardDescription
     from seqrecorder.manifest import Manifest
     from seqrecorder.profiles import Range
+    from seqrecorder.salvaging import Salvage
 
 WIDTH = 80
 """Columns that the text is meant for."""
@@ -120,6 +121,12 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
 def verification_summary(report: Report) -> dict[str, Any]:
     """Return what `verify --json` gives."""
     return {"ok": report.ok, **_plain(report)}
+
+
+def salvage_summary(salvage: Salvage) -> dict[str, Any]:
+    """Return what `salvage --json` gives; -1 is a number that is not known."""
+    totals = {name: getattr(salvage, name) for name in ("complete", "records", "lost", "lost_bytes")}
+    return {**totals, **_plain(salvage)}
 
 
 def _lengths(histograms: Sequence[Sequence[tuple[int, int]]]) -> dict[str, int] | None:
@@ -357,13 +364,25 @@ def verification_text(report: Report) -> str:
     """Return what `verify` prints."""
     about = f"{_number(report.shards, 'shard')}, {_number(report.records, 'record')}, {_bytes(report.bytes)}"
     if report.ok:
-        what = "sizes and manifest" if report.mode == "quick" else "every byte and every record"
+        what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
         return f"{printable(report.path)}: ok ({about}; checked {what})"
     lines = [printable(problem) for problem in report.problems[:_PROBLEMS]]
     if len(report.problems) > _PROBLEMS:
         lines.append(f"... and {len(report.problems) - _PROBLEMS:,} more; --json gives all")
     found = _number(len(report.problems), "problem")
     return f"{printable(report.path)}: {found} ({about})\n{_indented(lines)}"
+
+
+def salvage_text(salvage: Salvage) -> str:
+    """Return what `salvage` prints."""
+    lost = "an unknown number of records" if salvage.lost < 0 else _number(salvage.lost, "record")
+    about = f"{_number(salvage.records, 'record')} recovered, {lost} lost"
+    lines = [printable(f"{shard.path}: {loss}") for shard in salvage.shards for loss in shard.losses]
+    lines += map(printable, salvage.problems)
+    if len(lines) > _PROBLEMS:
+        lines[_PROBLEMS:] = [f"... and {len(lines) - _PROBLEMS:,} more; --json gives all"]
+    opening = f"{printable(salvage.destination)}: {about}"
+    return f"{opening}\n{_indented(lines)}" if lines else opening
 
 
 def demo_text(report: DemoReport) -> str:

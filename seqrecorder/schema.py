@@ -9,20 +9,25 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import weakref
+import keyword
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
-import numpy as np
 
 from seqrecorder.declarations import declare, stored_fields
-from seqrecorder.dtypes import element_type
 from seqrecorder.errors import ManifestError, SchemaError, SchemaMismatchError, did_you_mean
+from seqrecorder.evolution import changes, source_of
+from seqrecorder.field_json import brief, field_from_dict, field_to_dict, in_full
 from seqrecorder.fields import DEFAULT_GROUP, Field, check_together
-from seqrecorder.values import Mismatch, SparseVector
+from seqrecorder.values import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from seqrecorder.evolution import Change
+
+
+_SCHEMA = "__seqrecorder_schema__"
 
 
 class Codec(Protocol):
@@ -71,11 +76,13 @@ class Schema:
     Attributes:
         name: name of the class.
         fields: in declaration order, which is the order of tuples and of bytes.
+        fill: what each serialized record of older data lacks, itself serialized (see `reading`).
     """
 
     name: str
     fields: tuple[Field, ...]
     _record_class: type | None = attrs.field(default=None, eq=False, repr=False)
+    fill: bytes = attrs.field(default=b"", eq=False, repr=False)
 
     codec_factory: ClassVar[Callable[[Schema], Codec] | None] = None
 
@@ -89,7 +96,7 @@ class Schema:
         if isinstance(source, Schema):
             return source
         record_class = source if isinstance(source, type) else type(source)
-        known = _SCHEMAS.get(record_class)
+        known: Schema | None = vars(record_class).get(_SCHEMA)
         if known is None:
             fields = stored_fields(record_class)
             if not fields:
@@ -97,7 +104,9 @@ class Schema:
                     f"{record_class.__name__} stores nothing: declare fields with seqrecorder.context "
                     "or seqrecorder.feature_list"
                 )
-            known = _SCHEMAS[record_class] = Schema(record_class.__name__, fields, record_class)
+            known = Schema(record_class.__name__, fields, record_class)
+            # In the class, as attrs keeps its own: a table here would keep every class alive.
+            setattr(record_class, _SCHEMA, known)
         return known
 
     @functools.cached_property
@@ -118,6 +127,12 @@ class Schema:
         names = dict.fromkeys(field.group for field in self.fields if field.is_list)
         return tuple(sorted(names, key=lambda name: name != DEFAULT_GROUP))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in ("name", "fields", "_record_class", "fill")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
     def __getitem__(self, name: str) -> Field:
         """Return the field of that name."""
         for field in self.fields:
@@ -135,7 +150,7 @@ class Schema:
         wanted = {self[name].name for name in names}
         if len(wanted) == len(self.fields):
             return self
-        return Schema(self.name, tuple(field for field in self.fields if field.name in wanted))
+        return Schema(self.name, tuple(field for field in self.fields if field.name in wanted), fill=self.fill)
 
     # Description ----------------------------------------------------------------------------------------------------
 
@@ -145,7 +160,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain dictionaries and lists."""
-        return {"name": self.name, "fields": [_field_to_dict(field) for field in self.fields]}
+        return {"name": self.name, "fields": [field_to_dict(field) for field in self.fields]}
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
@@ -156,7 +171,7 @@ class Schema:
         """
         try:
             return cls.from_dict(json.loads(text))
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # an integer of too many digits is a plain ValueError
             raise ManifestError(f"schema: expected JSON, got {error}") from None
 
     @classmethod
@@ -167,9 +182,10 @@ class Schema:
             ManifestError: the data are not a schema.
         """
         try:
-            name, fields = data["name"], tuple(map(_field_from_dict, data["fields"]))
+            name, fields = data["name"], tuple(map(field_from_dict, data["fields"]))
             if not isinstance(name, str) or not name.isidentifier() or not fields:
                 raise SchemaError(f"expected a name and fields, got name {name!r} and {len(fields)} fields")
+            _check_arguments(fields)
             check_together(name, fields)
         except (SchemaError, Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ManifestError(f"schema: not one that this version of seqrecorder reads: {error!r}") from None
@@ -190,9 +206,9 @@ class Schema:
         >>> old.diff(new)
         ["x: dtype 'int64' -> 'int32'"]
         """
-        mine, theirs = ({field.name: _in_full(field) for field in s.fields} for s in (self, other))
+        mine, theirs = ({field.name: in_full(field) for field in s.fields} for s in (self, other))
         lines = [f"{name}: removed" for name in mine if name not in theirs]
-        lines += [f"{name}: added ({_brief(other[name])})" for name in theirs if name not in mine]
+        lines += [f"{name}: added ({brief(other[name])})" for name in theirs if name not in mine]
         for name in mine.keys() & theirs.keys():
             lines += [
                 f"{name}: {key} {was!r} -> {theirs[name][key]!r}"
@@ -204,36 +220,49 @@ class Schema:
             lines.append(f"order: {', '.join(mine)} -> {', '.join(theirs)}")
         return sorted(lines)
 
+    def changes_since(self, stored: Schema) -> list[Change]:
+        """Return every difference from the schema of a dataset, each with whether the data can be read in spite of it.
+
+        >>> import seqrecorder as sr
+        >>> old = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int32"), "__annotations__": {"x": int}})))
+        >>> new = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int64"), "__annotations__": {"x": int}})))
+        >>> [(str(change), change.compatible) for change in new.changes_since(old)]
+        [('x: dtype int32 in the data, int64 in the class', True)]
+        """
+        return changes(stored.fields, self.fields)
+
     def require_readable(self, stored: Schema, where: str) -> None:
         """Raise `SchemaMismatchError` unless data written under `stored` can be read as this schema.
 
-        Fields that the data have in addition are left unread. A field that the data lack needs a default, or to be
-        optional. What both have must agree in kind, dtype, shape and storage.
+        The rules are those of `seqrecorder.evolution`.
         """
-        have = {field.name: field for field in stored.fields}
-        problems = []
-        for field in self.fields:
-            other = have.get(field.name)
-            if other is None:
-                if not field.has_default and not field.optional:
-                    problems.append(f"{field.name}: not in the data, and has no default ({_brief(field)})")
-                continue
-            for attribute in ("kind", "feature", "shape", "storage", "sparse"):
-                was, now = getattr(other, attribute), getattr(field, attribute)
-                if was != now:
-                    problems.append(f"{field.name}: {attribute} {was!r} in the data, {now!r} in {self.name}")
-            if other.element.name != field.element.name:
-                problems.append(
-                    f"{field.name}: dtype {other.element.name} in the data, {field.element.name} in {self.name}"
-                )
-            if other.optional and not field.optional:
-                problems.append(f"{field.name}: may be None in the data, and not in {self.name}")
+        problems = [str(change) for change in self.changes_since(stored) if not change.compatible]
         if problems:
             raise SchemaMismatchError(
                 f"{where} was written as {stored.name} and cannot be read as {self.name}; change the class as "
                 "follows, or leave `schema` out to read it as it was written:",
                 problems,
             )
+
+    def reading(self, stored: Schema) -> Schema:
+        """Return this schema as it reads data written under `stored`: renamed fields, and defaults for those they lack.
+
+        The data must be readable (see `require_readable`).
+        """
+        sources = {field.name: source_of(field, stored.fields) for field in self.fields}
+        if all(source is not None and source.feature == self[name].feature for name, source in sources.items()):
+            return self
+        fields, fill = [], []
+        for field in self.fields:
+            source = sources[field.name]
+            if source is not None:
+                fields.append(attrs.evolve(field, feature=source.feature))
+                continue
+            fields.append(field)
+            if field.has_default:
+                alone = Schema(self.name, (field,))
+                fill.append(alone.encode(alone.record_class()))
+        return Schema(self.name, tuple(fields), self.record_class, b"".join(fill))
 
     # Bytes and tensors, through the codec ---------------------------------------------------------------------------
 
@@ -312,97 +341,11 @@ class Schema:
         return self._codec.parse_batch(serialized)
 
 
-_SCHEMAS: weakref.WeakKeyDictionary[type, Schema] = weakref.WeakKeyDictionary()
-
-
-def _brief(field: Field) -> str:
-    shape = f", shape {field.shape}" if field.shape else ""
-    return f"{field.kind} {field.element.name}{shape}"
-
-
-# Options that a field's JSON holds only where they are not the default.
-_PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred")
-
-
-def _field_to_dict(field: Field) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "name": field.name,
-        "kind": field.kind,
-        "dtype": field.element.name,
-        "shape": list(field.shape),
-    }
-    if field.feature != field.name:
-        data["feature"] = field.feature
-    plain = attrs.fields_dict(Field)
-    for option in _PLAIN_OPTIONS:
-        if getattr(field, option) != plain[option].default:
-            data[option] = getattr(field, option)
-    if field.default is not attrs.NOTHING:
-        data["default"] = _default_to_json(field.default, field)
-    return data
-
-
-def _in_full(field: Field) -> dict[str, Any]:
-    """Return `_field_to_dict` with what it leaves out: None is a value of its own for some options."""
-    plain = attrs.fields_dict(Field)
-    options = {option: plain[option].default for option in _PLAIN_OPTIONS}
-    return {"feature": field.name, "default": attrs.NOTHING, **options, **_field_to_dict(field)}
-
-
-def _field_from_dict(data: dict[str, Any]) -> Field:
-    known = {"name", "kind", "dtype", "shape", "feature", "default", *_PLAIN_OPTIONS}
-    unknown = set(data) - known
-    if unknown:
-        raise SchemaError(f"field {data.get('name')!r} has unknown options {sorted(unknown)}")
-    name, kind = data["name"], data["kind"]
-    if not isinstance(name, str) or not name.isidentifier() or kind not in ("context", "feature_list"):
-        raise SchemaError(f"expected an identifier and a kind, got {name!r} and {kind!r}")
-    options = {option: data[option] for option in _PLAIN_OPTIONS if option in data}
-    for option in ("optional", "dense", "key", "chunk", "deferred"):
-        if not isinstance(options.get(option, False), bool):
-            raise SchemaError(f"field {name!r}: {option} is true or false, got {options[option]!r}")
-    feature = data.get("feature", name)
-    if not isinstance(feature, str):
-        raise SchemaError(f"field {name!r}: feature is a name, got {feature!r}")
-    field = Field(name, feature, kind, element_type(str(data["dtype"])), tuple(data["shape"]), **options)
-    if "default" not in data:
-        return field
-    return attrs.evolve(field, default=_default_from_json(data["default"], field))
-
-
-def _default_to_json(value: Any, field: Field) -> Any:
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, SparseVector):
-        return {"indices": value.indices.tolist(), "values": _default_to_json(value.values, field)}
-    if isinstance(value, list):
-        return {"steps": [_default_to_json(step, field) for step in value]}
-    array = np.asarray(value, field.element.numpy)
-    if field.element.name == "bytes":
-        items: list[Any] = [item.hex() for item in array.ravel().tolist()]
-    elif array.dtype == object or array.dtype.kind in "biu":
-        items = array.ravel().tolist()
-    else:  # floats and times by their bytes: JSON has neither NaN payloads nor units
-        items = [item.tobytes().hex() for item in array.ravel()]
-    return items[0] if array.ndim == 0 and isinstance(items[0], int) else {"shape": list(array.shape), "items": items}
-
-
-def _default_from_json(data: Any, field: Field) -> Any:
-    if data is None:
-        return None
-    if isinstance(data, (str, bool, int)):
-        return field.exact(data)
-    if "steps" in data:
-        return [_default_from_json(step, field) for step in data["steps"]]
-    if "indices" in data:
-        values = _default_from_json(data["values"], field)
-        return SparseVector(data["indices"], values, field.sparse or 0)
-    items, element = data["items"], field.element
-    if element.name == "bytes":
-        items = [bytes.fromhex(item) for item in items]
-    elif not element.is_text and element.numpy.kind not in "biu":
-        items = [np.frombuffer(bytes.fromhex(item), element.numpy)[0] for item in items]
-    array = np.empty(len(items), element.numpy)
-    array[:] = items
-    array = array.reshape(data["shape"])
-    return array[()] if array.ndim == 0 else array
+def _check_arguments(fields: Sequence[Field]) -> None:
+    """Raise `SchemaError` for stored names of which no class with such arguments can be made."""
+    arguments = [field.name.lstrip("_") for field in fields]
+    for field, argument in zip(fields, arguments, strict=True):
+        if not argument.isidentifier() or keyword.iskeyword(field.name) or argument == "self" or "__" in field.name[:2]:
+            raise SchemaError(f"{field.name!r} cannot be the name of a field")
+    if len(set(arguments)) < len(arguments):
+        raise SchemaError(f"two fields have one name as arguments: {', '.join(arguments)}")

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.damage import find_records, opened
 from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
 from seqrecorder.files import faults_around
+from seqrecorder.framing import walk_frames
+from seqrecorder.naming import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 # GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
 _GZIP_LEVEL = 1
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.EIO, errno.EACCES, errno.ENOENT)
+_BUFFER_BYTES = 256 << 10
 _ROWS_WAITING = 8192  # rows of lengths that are kept in memory
 _EXACT_BINS = 512
 _BITS_KEPT = 5
@@ -192,7 +196,11 @@ class RecordReader:
         import tensorflow as tf
 
         done = 0
-        dataset = tf.data.TFRecordDataset(str(self.path), self.compression or "").batch(self.window)
+        # `tf.data.TFRecordDataset` traces a function for its list of files, which takes longer than a small file.
+        records = tf.raw_ops.TFRecordDataset(
+            filenames=[str(self.path)], compression_type=self.compression or "", buffer_size=_BUFFER_BYTES
+        )
+        dataset = tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string)).batch(self.window)
         options = tf.data.Options()
         options.autotune.enabled = False  # its teardown blocks for up to seconds
         try:
@@ -202,10 +210,24 @@ class RecordReader:
                 done += len(data)
         except tf.errors.OpError as error:
             raise ShardReadError(
-                f"{self.path}: damaged after {done} or more records ({first_line(error)}); "
-                "`seqrecorder verify` says more",
+                f"{self.path}: damaged after {done} or more records: {self._first_loss() or first_line(error)}; "
+                f"`seqrecorder verify {_place(self.path)}` lists all damage, `seqrecorder salvage` saves what is whole",
                 path=self.path,
             ) from error
+
+    def _first_loss(self) -> str:
+        """Return where the damage is, which TensorFlow does not say; nothing where none is found."""
+        walk = walk_frames(self.path, self.compression)
+        if walk.problem:
+            return f"record {walk.lengths.size} at byte {walk.offset}: the file {walk.problem}"
+        with opened(self.path, self.compression) as (file, size, problem):
+            return next(map(str, find_records(file, size, problem).losses), "")
+
+
+def _place(path: Path) -> Path:
+    """Return what to verify: the dataset of a shard, or the shard alone."""
+    dataset = path.parent.parent
+    return dataset if (dataset / MANIFEST).exists() else path
 
 
 def peek(path: Path, compression: Compression, count: int) -> list[bytes]:

@@ -13,7 +13,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.finishing import wire_filler, wire_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from seqrecorder.fields import Field
     from seqrecorder.schema import Schema
@@ -39,14 +39,16 @@ class Specs:
     Args:
         schema: the fields.
         layout: how sequences lie in the messages.
+        cropped: the alignment groups of whose sequences not all steps are wanted.
     """
 
-    def __init__(self, schema: Schema, layout: Layout) -> None:
-        self.schema, self.layout = schema, layout
+    def __init__(self, schema: Schema, layout: Layout, cropped: Container[str] = ()) -> None:
+        self.schema, self.layout, self.cropped = schema, layout, cropped
 
     def padded_by_op(self, field: Field) -> bool:
         """Whether the op pads a feature list by itself."""
-        return field.is_list and self.layout == "steps" and not field.packed and _in_shape(field)
+        by_step = field.is_list and self.layout == "steps" and not field.packed
+        return by_step and _in_shape(field) and field.group not in self.cropped
 
     def whole_by_op(self, field: Field) -> bool:
         """Whether the op gives a context field by itself, fillers included."""

@@ -12,15 +12,41 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.cropping import cropped_lengths
+from seqrecorder.numbering import numbered
 from seqrecorder.parsing import Parser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+
+    from seqrecorder.cropping import Crop
     from seqrecorder.origin import Origin
+
+_WRITTEN = ("start", "step")
 
 _CYCLE = 16
 """Files that a shuffled stream mixes at a time."""
+
+
+@attrs.frozen
+class Limits:
+    """Which lengths records may have.
+
+    Attributes:
+        group: the alignment group whose length counts.
+        least: the least steps.
+        most: the most steps; None for any.
+    """
+
+    group: str
+    least: int = 0
+    most: int | None = None
+
+    def admits(self, lengths: Any) -> Any:
+        """Return whether records of these lengths are read."""
+        return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)
 
 
 @attrs.frozen
@@ -34,6 +60,12 @@ class StreamOptions:
         epochs: how often all records come; None is for ever.
         group: the alignment group whose lengths come with the records; None for none.
         deal: `(index, count)`: only every count-th record, from index on.
+        crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
+        limits: which records are left out for their length.
+        drop_empty: whether records without steps in the group are left out.
+        number: whether each record holds its position in written order (see `seqrecorder.numbering`).
+        known: by alignment group, the lengths of all records in the order of the files: then no file is read, and empty
+            strings stand for the records, so that batches can be planned.
     """
 
     window: int
@@ -42,6 +74,34 @@ class StreamOptions:
     epochs: int | None = 1
     group: str | None = None
     deal: tuple[int, int] | None = None
+    crops: Mapping[str, Crop] = attrs.field(factory=dict)
+    limits: Limits | None = None
+    drop_empty: bool = False
+    number: bool = False
+    known: Mapping[str, NDArray[np.int64]] | None = None
+
+    def measured(self) -> list[str]:
+        """Return the alignment groups whose lengths must be known."""
+        groups = [self.group, self.limits.group if self.limits else None]
+        return [group for group in dict.fromkeys(groups) if group is not None]
+
+    def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
+        """Return which records are kept, True for all.
+
+        Args:
+            lengths: by alignment group, int64 `(n,)`, as the records are stored.
+            xp: numpy or TensorFlow, whichever the lengths are of.
+        """
+        keep: Any = True
+        if self.limits is not None:
+            keep = self.limits.admits(lengths[self.limits.group])
+        if self.drop_empty and self.group is not None:
+            keep &= self.cropped(lengths[self.group], xp) > 0
+        return keep
+
+    def cropped(self, lengths: Any, xp: Any) -> Any:
+        """Return the lengths of the group after cropping."""
+        return cropped_lengths(lengths, self.crops.get(self.group or "", ()), xp)
 
 
 def stream(origin: Origin, options: StreamOptions, transform: Callable[[Any, Any], Any]) -> Any:
@@ -76,7 +136,7 @@ class _Files:
     def __init__(self, origin: Origin, options: StreamOptions) -> None:
         self.origin, self.options = origin, options
         self.count = len(origin.files)
-        self.stored_groups = origin.manifest.schema.groups if origin.manifest is not None else ()
+        self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
     def nothing(self) -> tuple[Any, ...]:
         """Return a window without records."""
@@ -113,9 +173,7 @@ class _Files:
         files = self.origin.files
         path = tf.gather(tf.constant([str(f.path) for f in files]), file)
         expected = tf.gather(tf.constant([f.records for f in files], tf.int64), file)
-        offset = tf.gather(tf.constant(np.cumsum([0] + [f.records for f in files[:-1]]), tf.int64), file)
-        table = self._lengths(file)
-        records = tf.data.TFRecordDataset(path, self.origin.compression or "").batch(window)
+        tables = {group: self._table(group, file, expected) for group in self.options.measured()}
         # The end of every file is an element too, so that a file that ended early is noticed.
         ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
 
@@ -135,36 +193,79 @@ class _Files:
                 ],
             )
             with tf.control_dependencies([check] if check is not None else []):
-                return total + size, self._dealt(serialized, total, offset, table)
+                lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
+                return total + size, self._wanted(file, serialized, total, lengths)
 
         return (
-            records.concatenate(ended)
+            self._records(path, expected, window)
+            .concatenate(ended)
             .scan(tf.constant(0, tf.int64), count)
             .filter(lambda serialized, *_: tf.shape(serialized)[0] > 0)
         )
 
-    def _dealt(self, serialized: Any, total: Any, offset: Any, table: Any) -> tuple[Any, ...]:
-        """Return the window's records that are this reader's, and their lengths."""
+    def _records(self, path: Any, expected: Any, window: int) -> Any:
+        """Return the serialized records of a file, or as many empty strings where only lengths count."""
         import tensorflow as tf
 
-        lengths = () if table is None else (table[total : total + tf.shape(serialized, tf.int64)[0]],)
-        if self.options.group is not None and table is None:
-            lengths = (Parser(self.origin.schema, self.origin.layout).lengths(serialized, self.options.group),)
-        if self.options.deal is None:
-            return (serialized, *lengths)
-        index, count = self.options.deal
-        first = tf.math.floormod(index - (offset + total), count)
-        return tuple(part[first::count] for part in (serialized, *lengths))
+        if self.options.known is None:
+            return tf.data.TFRecordDataset(path, self.origin.compression or "").batch(window)
+        starts = tf.data.Dataset.range(0, expected, window)
+        return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
 
-    def _lengths(self, file: Any) -> Any:
-        """Return the lengths of a file's records, from the file of lengths beside it."""
+    def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the window's records that are this reader's, and their lengths.
+
+        Args:
+            file: which file they are of.
+            serialized: string, `(w,)`.
+            total: how many records of the file came before.
+            lengths: by alignment group, int64 `(w,)`.
+        """
         import tensorflow as tf
 
-        if self.options.group not in self.stored_groups:
+        options, files = self.options, self.origin.files
+        if options.number:
+            start, step = (tf.gather(tf.constant([getattr(f, n) for f in files], tf.int64), file) for n in _WRITTEN)
+            serialized = numbered(serialized, start + step * (total + tf.range(tf.size(serialized, tf.int64))))
+        parts = [serialized, *lengths.values()]
+        if options.deal is not None:
+            index, count = options.deal
+            first = tf.math.floormod(index - (self._offset(file) + total), count)
+            parts = [part[first::count] for part in parts]
+        keep = options.kept(dict(zip(lengths, parts[1:], strict=True)), tf)
+        if keep is not True:
+            parts = [tf.boolean_mask(part, keep) for part in parts]
+        if options.group is None:
+            return (parts[0],)
+        return parts[0], options.cropped(parts[1 + list(lengths).index(options.group)], tf)
+
+    def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
+        """Return the lengths of a window's records, from the table or, where there is none, from the records."""
+        import tensorflow as tf
+
+        if table is None:
+            return Parser(self.origin.schema, self.origin.layout).lengths(serialized, group)
+        return table[total : total + tf.shape(serialized, tf.int64)[0]]
+
+    def _offset(self, file: Any) -> Any:
+        """Return how many records the files before one hold."""
+        import tensorflow as tf
+
+        return tf.gather(tf.constant(np.cumsum([0] + [f.records for f in self.origin.files[:-1]]), tf.int64), file)
+
+    def _table(self, group: str, file: Any, expected: Any) -> Any:
+        """Return the lengths of a file's records, from the file of lengths beside it, or None."""
+        import tensorflow as tf
+
+        files = self.origin.files
+        if self.options.known is not None:
+            offset = self._offset(file)
+            return tf.constant(self.options.known[group], tf.int64)[offset : offset + expected]
+        if group not in self.stored_groups:
             return None
-        path = tf.gather(tf.constant([str(f.lengths_path) for f in self.origin.files]), file)
+        path = tf.gather(tf.constant([str(f.lengths_path) for f in files]), file)
         table = tf.reshape(tf.io.decode_raw(tf.io.read_file(path), tf.int64), [-1, len(self.stored_groups)])
-        return table[:, self.stored_groups.index(self.options.group)]
+        return table[:, self.stored_groups.index(group)]
 
 
 def _permute(number: Any, index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -84,7 +84,7 @@ def serialize(leaves: Sequence[Leaf], size: int) -> list[bytes]:
     >>> lengths = np.array([2, 1])
     >>> leaf = Leaf("ids", "int64", "steps", np.array([7, 8, 9]), steps=lengths)
     >>> [len(data) for data in serialize([leaf], 2)]
-    [31, 24]
+    [25, 18]
 
     Args:
         leaves: the features, in the order in which they are written.

@@ -34,9 +34,9 @@ def lines(pristine: Path, tmp_path: Path) -> Path:
 
 
 def test_a_good_dataset_is_good(lines: Path) -> None:
-    """A dataset as it was written has no problems, in both modes, and the report counts what there is."""
-    for mode in ("quick", "full"):
-        report = sr.verify(lines, mode=mode)
+    """A dataset as it was written has no problems, in both levels, and the report counts what there is."""
+    for level in ("quick", "full"):
+        report = sr.verify(lines, level=level)
         assert report
         assert (report.records, report.shards, report.problems) == (40, 2, ())
         assert report.bytes == sum(path.stat().st_size for path in lines.rglob("*.tfrecord"))
@@ -111,7 +111,7 @@ def test_damage_is_found(lines: Path, damage: Callable[[Path], None]) -> None:
     assert not report
     assert all(str(problem) for problem in report.problems)
     if damage in QUICK:
-        assert not sr.verify(lines, mode="quick")
+        assert not sr.verify(lines, level="quick")
 
 
 def test_consistent_forgery_is_found_by_parsing(lines: Path) -> None:
@@ -127,7 +127,7 @@ def test_consistent_forgery_is_found_by_parsing(lines: Path) -> None:
 
     manifest["splits"]["train"]["shards"][0].update(bytes=path.stat().st_size, sha256=sha256(path))
     manifest_path.write_text(json.dumps(manifest))
-    [problem] = sr.verify(lines).problems
+    problem = sr.verify(lines).problems[-1]
     assert "record 0" in problem.message
     assert "the message is empty" in problem.message
 
@@ -151,15 +151,64 @@ def test_bare_shards_without_a_class_are_walked(lines: Path) -> None:
     assert report
     assert report.records == sum(1 for _ in tf.data.TFRecordDataset(str(shard)))
     flip(lines)
-    assert sr.verify(shard, mode="quick")
+    assert sr.verify(shard, level="quick")
     assert not sr.verify(shard)
     cut(lines)
-    assert not sr.verify(shard, mode="quick")
+    assert not sr.verify(shard, level="quick")
 
 
 def test_arguments_of_verify(lines: Path, tmp_path: Path) -> None:
-    """An unknown mode and a place where nothing is are errors, not reports."""
+    """An unknown level and a place where nothing is are errors, not reports."""
     with pytest.raises(sr.OptionError, match="'quick' or 'full'"):
-        sr.verify(lines, mode="slow")
+        sr.verify(lines, level="slow")
     with pytest.raises(sr.DatasetNotFoundError):
         sr.verify(tmp_path / "nowhere")
+
+
+def edit_manifest(lines: Path) -> None:
+    path = lines / "manifest.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+
+
+def foreign_directory(lines: Path) -> None:
+    shutil.copytree(lines / "train", lines / "other")
+
+
+def foreign_file(lines: Path) -> None:
+    shutil.copy(shard_of(lines), lines / "train.tfrecord")
+
+
+def double(lines: Path) -> None:
+    data = shard_of(lines).read_bytes()
+    shard_of(lines).write_bytes(data + data)
+
+
+@pytest.mark.parametrize("damage", [edit_manifest, foreign_directory, foreign_file, double], ids=lambda d: d.__name__)
+def test_strangers_are_found(lines: Path, damage: Callable[[Path], None]) -> None:
+    """A changed manifest, shards that belong to no split, and doubled contents are found quickly too."""
+    damage(lines)
+    assert not sr.verify(lines, level="quick")
+    assert not sr.verify(lines)
+
+
+def test_a_class_that_disagrees_is_found(lines: Path) -> None:
+    """A dataset is verified against a class too, which names each field that disagrees."""
+
+    @sr.record
+    class Other:
+        key: int = sr.context("int64", key=True)
+        ids: np.ndarray = sr.feature_list("int64")
+
+    assert sr.verify(lines, schema=Line)
+    [problem] = sr.verify(lines, schema=Other, level="quick").problems
+    assert "cannot be read as Other: key: dtype str" in problem.message
+
+
+def test_every_change_of_the_manifest_is_found(lines: Path) -> None:
+    """No byte of the manifest can change without being found, or refused when it is read."""
+    path = lines / "manifest.json"
+    data = path.read_bytes()
+    for place in range(0, len(data), 3):
+        for mask in (0x01, 0x80, 0xFF):
+            path.write_bytes(data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :])
+            assert not sr.verify(lines, level="quick"), (place, mask)

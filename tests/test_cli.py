@@ -344,7 +344,7 @@ def test_head_and_verify_take_a_class_for_a_shard(capsys, tmp_path, monkeypatch,
         {
             "ok": True,
             "path": "a.tfrecord",
-            "mode": "full",
+            "level": "full",
             "shards": 1,
             "records": 1,
             "bytes": Path("a.tfrecord").stat().st_size,
@@ -386,7 +386,7 @@ def test_verify_lists_what_is_wrong(capsys, tmp_path):
     assert out.startswith(f"{path}: ")
     assert f"  train/{shard.name}: " in out
     code, report, _ = run_json(capsys, "verify", path)
-    assert (code, report["ok"], report["mode"]) == (1, False, "full")
+    assert (code, report["ok"], report["level"]) == (1, False, "full")
     assert report["problems"][0]["path"] == f"train/{shard.name}"
 
 

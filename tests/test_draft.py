@@ -42,7 +42,7 @@ def test_every_option_is_written():
     class Everything:
         key: str = sr.context(str, key=True, name="the key")
         speaker: str | None = sr.context(str, optional=True, default=None)
-        part: int = sr.context("int16", chunk=True)
+        part: int = sr.context("int16", chunk=True, renamed_from=("piece", "chunk"))
         bag: sr.SparseVector = sr.context("float32", sparse=9, factory=lambda: sr.SparseVector([1], [2.0], 9))
         dense: np.ndarray = sr.feature_list("int8", sparse=4, dense=True)
         free: np.ndarray = sr.feature_list("int64", align=None)
@@ -54,7 +54,9 @@ def test_every_option_is_written():
     text = draft(schema)
     assert text.startswith("@sr.record(kw_only=True)\nclass Everything:\n")
     assert "speaker: str | None = " in text
-    assert sr.Schema.of(pasted(text)) == schema
+    again = sr.Schema.of(pasted(text))
+    assert again == schema
+    assert again["part"].renamed_from == ("piece", "chunk")
 
 
 def test_comments_and_notes_stand_where_they_belong():

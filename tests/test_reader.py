@@ -313,8 +313,8 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
     with pytest.raises(sr.SchemaMismatchError) as error:
         sr.read(corpus, "train", schema=Demanding)
     assert error.value.differences == (
-        "ids: dtype int64 in the data, int32 in Demanding",
-        "mood: not in the data, and has no default (context str)",
+        "ids: dtype int64 in the data, int32 in the class",
+        "mood: not in the data (context str), and has no default; if it was renamed, declare renamed_from='key'",
     )
 
 
@@ -412,3 +412,72 @@ def test_context_only_records(tmp_path: Path) -> None:
     assert list(batch) == ["x"]
     with pytest.raises(sr.OptionError, match="use Pad"):
         sr.read(tmp_path / "points", batch=sr.Bucket(2))
+
+
+STEPS = [slice(3), slice(-2, None), slice(1, None, 2), slice(None, None, 3), slice(5, 2)]
+
+
+@pytest.mark.parametrize("steps", STEPS, ids=str)
+@pytest.mark.parametrize("batch", [None, sr.Pad(8), sr.Bucket(8, boundaries=[2, 5]), sr.Ragged(8)])
+def test_steps_are_those_of_a_slice(corpus: Path, steps: slice, batch: sr.Pad | sr.Bucket | sr.Ragged | None) -> None:
+    """`steps` gives what slicing each sequence gives, and lengths count it."""
+    got: dict[bytes, list[np.ndarray]] = {}
+    names = ["ids", "vectors", "words", "exact"]
+    for element in sr.read(corpus, "train", batch=batch, steps=steps):
+        if batch is None:
+            got[element["key"].numpy()] = [element[name].numpy() for name in names]
+            continue
+        rows = zip(element["key"].numpy(), element["sequence_length"].numpy(), strict=True)
+        for row, (key, length) in enumerate(rows):
+            got[key] = [element[name][row].numpy()[:length] for name in names]
+    assert len(got) == len(RECORDS)
+    for record in RECORDS:
+        for name, values in zip(names, got[record.key.encode()], strict=True):
+            want = getattr(record, name)[steps]
+            if name == "words":
+                want = np.array([word.encode() for word in want], object)
+            np.testing.assert_array_equal(values, want)
+
+
+def test_frames_that_are_left_out_are_not_decoded(tmp_path: Path) -> None:
+    """Of image steps only those that are wanted are decoded, so that a broken one beside them does not matter."""
+    frames = attrs.make_class("Frames", {"frame": sr.feature_list("uint8", shape=(2, 2, 3), storage="png")})
+    record = frames(np.arange(3 * 12, dtype="u1").reshape(3, 2, 2, 3))
+    message = tf.train.SequenceExample.FromString(sr.Schema.of(frames).encode(record))
+    message.feature_lists.feature_list["frame"].feature[1].bytes_list.value[0] = b"no image"
+    path = tmp_path / "frames.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as file:
+        file.write(message.SerializeToString())
+    [element] = sr.read(str(path), schema=frames, steps=slice(None, None, 2))
+    np.testing.assert_array_equal(element["frame"].numpy(), record.frame[::2])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        list(sr.read(str(path), schema=frames))
+
+
+@pytest.mark.parametrize("batch", [None, sr.Pad(8), sr.Bucket(8)])
+@pytest.mark.parametrize("bare", [False, True])
+def test_lengths_are_limited(corpus: Path, batch: sr.Pad | sr.Bucket | None, *, bare: bool) -> None:
+    """Only records of wanted lengths are read, of datasets and of bare shards, and their number is known."""
+    want = {record.key.encode() for record in RECORDS if 4 <= record.ids.size <= 9}
+    path = sorted(map(str, (corpus / "train").glob("*.tfrecord"))) if bare else corpus
+    options = {"schema": Sentence} if bare else {"split": "train"}
+    dataset = sr.read(path, batch=batch, min_length=4, max_length=9, shuffle=50, seed=1, **options)
+    elements = list(dataset)
+    keys = set(np.concatenate([np.ravel(element["key"].numpy()) for element in elements]).tolist())
+    assert keys == want
+    if not bare:
+        assert int(dataset.cardinality()) == len(elements)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_length": -1}, "min_length: expected an int of 0 or more"),
+        ({"max_length": 2.5}, "max_length: expected an int of 0 or more"),
+        ({"steps": 5}, "steps: expected a slice"),
+    ],
+)
+def test_parts_that_make_no_sense(corpus: Path, options: dict[str, object], message: str) -> None:
+    """Limits and slices that make no sense are refused by name."""
+    with pytest.raises(sr.OptionError, match=message):
+        sr.read(corpus, "train", **options)

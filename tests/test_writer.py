@@ -734,7 +734,7 @@ def test_failure_beside_an_old_dataset(
         assert manifest.assets["v"].read_text() == ("new" if manifest.generation else "old")
         assert names(directory) == ["d"]
         # An old file that could not be removed harms nobody.
-        left = [str(problem) for problem in sr.verify(directory / "d", mode="quick").problems]
+        left = [str(problem) for problem in sr.verify(directory / "d", level="quick").problems]
         assert len(left) <= (1 if mode == "overwrite in place" else 0)
         assert all("does not know" in problem for problem in left)
     assert failures > 20

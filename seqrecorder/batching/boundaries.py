@@ -68,6 +68,32 @@ def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> l
     return boundaries[::-1]
 
 
+def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> list[int]:
+    """Return the boundaries of at most `buckets` length classes that hold about as many records each.
+
+    >>> quantile_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=2)
+    [4]
+
+    Args:
+        lengths: as for `optimal_boundaries`, like all that follows.
+        counts: see there.
+        buckets: see there.
+
+    Raises:
+        OptionError: lengths, counts or buckets make no sense.
+    """
+    if buckets < 1:
+        raise OptionError(f"buckets: expected 1 or more, got {buckets}")
+    distinct, weights = _histogram(lengths, counts)
+    if not len(distinct):
+        return []
+    upto = np.cumsum(weights)
+    wanted = [upto[-1] * share // buckets for share in range(1, buckets)]
+    ends = np.searchsorted(upto, wanted)
+    # A class ends with the length at its quantile; the last length always ends the last class.
+    return sorted({int(distinct[end]) + 1 for end in ends.tolist() if end < len(distinct) - 1})
+
+
 def padding_efficiency(lengths: ArrayLike, counts: ArrayLike, boundaries: Sequence[int]) -> float:
     """Return the share of real steps when each record is padded to its bucket's largest length.
 

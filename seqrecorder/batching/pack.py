@@ -8,15 +8,17 @@ import attrs
 import numpy as np
 
 from seqrecorder.batching.best_fit import best_fit_rows
-from seqrecorder.batching.pad import check_batch_size
-from seqrecorder.batching.stretches import check_count, check_names, group_of_steps, parse_records
+from seqrecorder.batching.options import check_batch_size, check_count
+from seqrecorder.batching.stretches import check_names, group_of_steps, parse_records
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import PARALLEL
+from seqrecorder.feed import PARALLEL, Batches
+from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
 
 if TYPE_CHECKING:
     from seqrecorder.batching.stretches import Parsed
     from seqrecorder.feed import Feed
+    from seqrecorder.schema import Schema
 
 TooLong = Literal["error", "drop", "split"]
 
@@ -84,6 +86,7 @@ class Pack:
             context. A record is parsed once for each of its segments.
         drop_remainder: whether the last batch of an epoch is dropped, with all its sequences, where it has fewer rows.
         length_name: name under which batches carry the used steps of each row.
+        mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
 
     length: int = attrs.field(converter=_length)
@@ -92,22 +95,24 @@ class Pack:
     too_long: TooLong = attrs.field(default="error", kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
+    mask_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.too_long not in ("error", "drop", "split"):
             raise OptionError(f"too_long: expected 'error', 'drop' or 'split', got {self.too_long!r}")
 
-    @property
-    def mask_name(self) -> None:
-        """None: `segment_ids > 0` says which steps are real."""
-        return
+    def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
+        """Return what batches carry beside the fields of a schema and their lengths."""
+        lengths = {"segment_ids": self.length_name, "positions": self.length_name}
+        if self.too_long == "split":
+            lengths["segment_start"] = "segment_count"
+        return Carried(dict.fromkeys(self._made), lengths, context="segment_count")
 
     @property
-    def carries(self) -> tuple[str, ...]:
-        """Names of what batches carry, beside the fields and the lengths."""
+    def _made(self) -> tuple[str, ...]:
         return _CARRIES if self.too_long == "split" else _CARRIES[:-1]
 
-    def read(self, feed: Feed) -> tuple[Any, int]:
+    def read(self, feed: Feed) -> Batches:
         """Return batches of packed rows; their number depends on the order of the records.
 
         Raises:
@@ -115,19 +120,8 @@ class Pack:
                 longer than a row.
         """
         group = group_of_steps(self, feed.parser.schema)
-        check_names(self, feed.parser.schema, self.carries)
-        if self.too_long == "error":
-            self._check_lengths(feed, group)
-
-        def plan(windows: Any, number: Any) -> Any:
-            return pack_batches(
-                windows.rebatch(self.buffer),  # windows end at every file, and may be as small as `shuffle`
-                self.length,
-                self.batch_size,
-                split=self.too_long == "split",
-                drop_remainder=self.drop_remainder,
-                seed=number,
-            )
+        check_names(self, feed.parser.schema, self._made)
+        self._check_lengths(feed, group)
 
         def assemble(serialized: Any, table: Any) -> Any:
             start, size, total, row = (table[:, column] for column in range(4))
@@ -136,9 +130,35 @@ class Pack:
             values[length_name(group)] = values.pop(SEQUENCE_LENGTH)
             return feed.shape(values)
 
-        return feed.stream(plan, window=self.buffer, group=group).map(assemble, num_parallel_calls=PARALLEL), -1
+        packed = feed.stream(self._plan, window=self.buffer, group=group)
+        return Batches(packed.map(assemble, num_parallel_calls=PARALLEL), -1)
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        import tensorflow as tf
+
+        group = group_of_steps(self, feed.parser.schema)
+        self._check_lengths(feed, group)
+
+        def shape(_: Any, table: Any) -> Any:
+            rows = tf.constant(self.batch_size, tf.int64) if self.drop_remainder else table[-1, 3] + 1
+            return tf.stack([rows, rows * self.length, tf.reduce_sum(table[:, 1])])[tf.newaxis]
+
+        return feed.stream(self._plan, window=self.buffer, group=group).map(shape)
+
+    def _plan(self, windows: Any, number: Any) -> Any:
+        return pack_batches(
+            windows.rebatch(self.buffer),  # windows end at every file, and may be as small as `shuffle`
+            self.length,
+            self.batch_size,
+            split=self.too_long == "split",
+            drop_remainder=self.drop_remainder,
+            seed=number,
+        )
 
     def _check_lengths(self, feed: Feed, group: str) -> None:
+        if self.too_long != "error":
+            return
         lengths = feed.lengths(group, parse=True)
         over = np.empty(0, np.int64) if lengths is None else lengths[lengths > self.length]
         if over.size:
@@ -193,7 +213,7 @@ class Pack:
         made = [of_steps(tf.gather(number, segment)), of_steps(inside), counts]
         if self.too_long == "split":
             made.append(tf.gather(tf.concat([start, [0]], 0), slots))
-        return out | dict(zip(self.carries, made, strict=True))
+        return out | dict(zip(self._made, made, strict=True))
 
 
 def pack_batches(

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.batching.pad import check_batch_size
+from seqrecorder.batching.options import check_batch_size
 from seqrecorder.batching.stretches import check_names
-from seqrecorder.feed import PARALLEL, WINDOW
+from seqrecorder.feed import PARALLEL, WINDOW, Batches, batch_count
 from seqrecorder.fields import DEFAULT_GROUP
+from seqrecorder.outputs import Carried
+from seqrecorder.padding import of_all_rows
 from seqrecorder.parsing import SEQUENCE_LENGTH, Parser, length_name
 
 if TYPE_CHECKING:
@@ -72,26 +74,42 @@ class Ragged:
         """None: there is no padding to mask."""
         return
 
-    def read(self, feed: Feed) -> tuple[Any, int]:
-        """Return ragged batches and their number.
+    def carried(self, schema: Schema) -> Carried:
+        """Return what batches carry beside the fields of a schema and their lengths."""
+        names = dict.fromkeys(map(splits_name, schema.groups)) if self.flat else {}
+        return Carried(names, padded=False)
+
+    def read(self, feed: Feed) -> Batches:
+        """Return ragged batches.
 
         Raises:
             OptionError: with `flat`: a field has the name of something that batches carry.
         """
         if self.flat:
             check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
-        batches = feed.stream(
-            lambda windows, _: windows.rebatch(self.batch_size, drop_remainder=self.drop_remainder),
-            window=max(WINDOW, self.batch_size),
-        )
-        parsed = batches.map(
+        parsed = self._batches(feed).map(
             lambda serialized: feed.shape(parse_ragged(feed.parser, serialized, flat=self.flat)),
             num_parallel_calls=PARALLEL,
         )
-        if feed.records < 0:
-            return parsed, -1
-        count = feed.records // self.batch_size if self.drop_remainder else -(-feed.records // self.batch_size)
-        return parsed, count
+        return Batches(parsed, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        import tensorflow as tf
+
+        def shape(_: Any, lengths: Any) -> Any:
+            steps = tf.reduce_sum(lengths)
+            return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
+
+        return self._batches(feed, feed.group(None)).map(shape)
+
+    def _batches(self, feed: Feed, group: str | None = None) -> Any:
+        """Return batches of serialized records, with their lengths where a group is named."""
+        return feed.stream(
+            lambda windows, _: windows.rebatch(self.batch_size, drop_remainder=self.drop_remainder),
+            window=max(WINDOW, self.batch_size),
+            group=group,
+        )
 
 
 def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:
@@ -107,9 +125,9 @@ def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict
     schema = parser.schema
     lists = [field.name for field in schema.fields if field.is_list and field.sparse is None]
     others = [field.name for field in schema.fields if field.name not in lists]
-    values = Parser(schema.select(others), parser.layout).parse_batch(serialized) if others else {}
-    columns = Parser(schema.select(lists), parser.layout).parse_columns(serialized) if lists else {}
-    steps = {name: _of_all(column, tf.size(serialized, tf.int64)) for name, column in columns.items()}
+    values = parser.of_fields(others).parse_batch(serialized) if others else {}
+    columns = parser.of_fields(lists).parse_columns(serialized) if lists else {}
+    steps = {name: of_all_rows(column, column.steps) for name, column in columns.items()}
     for field in schema.fields:
         if field.is_list and field.sparse is not None:
             steps[field.name] = values[length_name(field.group)]
@@ -137,15 +155,6 @@ def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict
 def _certain(field: Field) -> bool:
     """Whether every record has the feature list."""
     return not field.optional and field.default is attrs.NOTHING
-
-
-def _of_all(column: Column, size: Any) -> Any:
-    """Return the steps of all records, 0 where there is no value."""
-    import tensorflow as tf
-
-    if column.present is None:
-        return column.steps
-    return tf.scatter_nd(tf.where(column.present), column.steps, size[tf.newaxis])
 
 
 def _present(column: Column) -> Any:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.feed import PARALLEL
+from seqrecorder.feed import PARALLEL, Batches
 from seqrecorder.parsing import SEQUENCE_LENGTH
 
 if TYPE_CHECKING:
     from seqrecorder.feed import Feed
+    from seqrecorder.outputs import Carried
+    from seqrecorder.schema import Schema
 
 
 @attrs.frozen
@@ -25,8 +27,21 @@ class Single:
     length_name: str = SEQUENCE_LENGTH
     mask_name: str | None = None
 
-    def read(self, feed: Feed) -> tuple[Any, int]:
-        """Return single records and their number."""
+    def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - as every strategy has it
+        """Return None: single records carry their fields alone."""
+        return None
+
+    def read(self, feed: Feed) -> Batches:
+        """Return single records."""
         singles = feed.stream(lambda windows, _: windows.unbatch())
         parsed = singles.map(lambda serialized: feed.shape(feed.parser.parse(serialized)), num_parallel_calls=PARALLEL)
-        return parsed, feed.records
+        return Batches(parsed, feed.records)
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of single records (see `Strategy`)."""
+        import tensorflow as tf
+
+        group = feed.group(None)
+        return feed.stream(lambda windows, _: windows, group=group).map(
+            lambda _, lengths: tf.stack([tf.ones_like(lengths), lengths, lengths], 1)
+        )

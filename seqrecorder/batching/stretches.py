@@ -13,12 +13,13 @@ import attrs
 
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import PARALLEL
-from seqrecorder.parsing import Parser
+from seqrecorder.padding import of_all_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from seqrecorder.feed import Feed
+    from seqrecorder.parsing import Parser
     from seqrecorder.schema import Schema
 
 _STEPS = 8192
@@ -61,13 +62,6 @@ def check_names(strategy: object, schema: Schema, made: Iterable[str]) -> None:
                 f"{schema.name} has a field {name!r}, as {type(strategy).__name__} names what batches carry: "
                 "rename the field, or leave it out by fields="
             )
-
-
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return an option that counts something, or raise `OptionError`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
-    return value
 
 
 @attrs.frozen(eq=False)
@@ -139,14 +133,12 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str) -> 
     schema = parser.schema
     of_records = [field.name for field in schema.fields if not field.is_list]
     of_steps = [field for field in schema.fields if field.is_list]
-    context = Parser(schema.select(of_records), parser.layout).parse_batch(serialized) if of_records else {}
-    columns = Parser(schema.select([f.name for f in of_steps]), parser.layout).parse_columns(serialized)
+    context = parser.of_fields(of_records).parse_batch(serialized) if of_records else {}
+    columns = parser.of_fields([f.name for f in of_steps]).parse_columns(serialized)
     lists = {}
     for field in of_steps:
         column = columns[field.name]
-        steps = column.steps
-        if column.present is not None:
-            steps = tf.scatter_nd(tf.where(column.present), steps, tf.shape(lengths, tf.int64))
+        steps = of_all_rows(column, column.steps)
         if field.optional:
             context[f"{field.name}_present"] = steps > 0 if column.present is None else column.present
         certain = not field.optional and field.default is attrs.NOTHING

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.batching.pad import check_batch_size
-from seqrecorder.batching.stretches import check_count, check_names, cut_batches, group_of_steps, only_needed
+from seqrecorder.batching.options import check_batch_size, check_count
+from seqrecorder.batching.stretches import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import WINDOW
+from seqrecorder.feed import WINDOW, Batches
+from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
 
 if TYPE_CHECKING:
     from seqrecorder.batching.stretches import Parsed
     from seqrecorder.feed import Feed
+    from seqrecorder.schema import Schema
 
 _CARRIES = ("reset", "segment_index", "segment_count", "total_length")
 
@@ -52,48 +54,83 @@ class Unroll:
 
     Records are planned and parsed up to 1,024 (or 16 MiB) at a time, and one that goes on past the end of such a window
     is parsed again in the next. A checkpoint holds one window of records at most, and those in the slots, as they are
-    stored. How many batches an epoch has depends on the order of the records, so there is no cardinality.
+    stored. How many batches an epoch has depends on the order of the records, so there is no cardinality: for
+    `model.fit`, read with `epochs=None`, and take `steps_per_epoch` from `seqrecorder.plan`.
+    `seqrecorder.keras.Unrolled` is the layer that goes with it.
 
     Attributes:
         batch_size: slots.
         num_unroll: steps of a segment.
         tail: at the end of an epoch, when no record is left for a free slot: `"drain"` goes on until all records are
             finished, with free slots empty; `"drop"` ends the epoch before the first batch with an empty slot.
+        bucket: whether the records of a window (1,024 of them, or 16 MiB) take slots by their number of segments, the
+            longest first, instead of in the order of the stream: those that are dealt together are finished together,
+            and at the end no slot waits for a long record that came last. Measured on 300 log-normal lengths (mean 89)
+            in 16 slots of 20 steps: 0.3 % of the segments are empty instead of 19 %.
         length_name: name under which batches carry the true steps of each segment.
+        mask_name: name under which batches carry a mask, bool `(B, num_unroll)`, true for real steps; None for no mask.
     """
 
     batch_size: int = attrs.field(converter=check_batch_size)
     num_unroll: int = attrs.field(converter=_num_unroll)
     tail: Literal["drain", "drop"] = attrs.field(default="drain", kw_only=True)
+    bucket: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
+    mask_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.tail not in ("drain", "drop"):
             raise OptionError(f"tail: expected 'drain' or 'drop', got {self.tail!r}")
 
-    @property
-    def mask_name(self) -> None:
-        """None: `sequence_length` says which steps are real."""
-        return
+    def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
+        """Return what batches carry beside the fields of a schema and their lengths."""
+        return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
-    def read(self, feed: Feed) -> tuple[Any, int]:
+    def read(self, feed: Feed) -> Batches:
         """Return batches of segments; their number depends on the order of the records.
+
+        A target of context weighs 0 in a slot without a record.
 
         Raises:
             OptionError: a field cannot be cut, or has the name of something that batches carry.
         """
         group = group_of_steps(self, feed.parser.schema)
-        check_names(self, feed.parser.schema, _CARRIES)
-        # A window of no more records than slots would parse most of them twice.
-        window = max(feed.origin.window(WINDOW), 2 * self.batch_size)
+        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
 
         def segments(windows: Any, _: Any) -> Any:
-            plans = plan_segments(windows.rebatch(window), self.batch_size, self.num_unroll, drain=self.tail == "drain")
+            plans = self._plans(feed, windows)
             return cut_batches(
                 feed, plans, self.batch_size, self.num_unroll, lambda *part: self._assemble(group, *part), whole=True
             )
 
-        return feed.stream(segments, group=group), -1
+        return Batches(feed.stream(segments, group=group), -1)
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        import tensorflow as tf
+
+        def shape(_: Any, lengths: Any, rows: Any, indices: Any) -> Any:
+            total = tf.gather(tf.concat([lengths, [0]], 0), rows)
+            real = tf.clip_by_value(total - indices * self.num_unroll, 0, self.num_unroll)
+            real = tf.reduce_sum(tf.reshape(real, [-1, self.batch_size]), 1)
+            size = tf.fill(tf.shape(real), tf.constant(self.batch_size, tf.int64))
+            return tf.stack([size, size * self.num_unroll, real], 1)
+
+        group = group_of_steps(self, feed.parser.schema)
+        return feed.stream(lambda windows, _: self._plans(feed, windows), group=group).map(shape)
+
+    def _plans(self, feed: Feed, windows: Any) -> Any:
+        # A window of no more records than slots would parse most of them twice.
+        windows = windows.rebatch(max(feed.origin.window(WINDOW), 2 * self.batch_size))
+        if self.bucket:
+            windows = windows.map(self._longest_first)
+        return plan_segments(windows, self.batch_size, self.num_unroll, drain=self.tail == "drain")
+
+    def _longest_first(self, serialized: Any, lengths: Any) -> tuple[Any, Any]:
+        import tensorflow as tf
+
+        order = tf.argsort(segment_counts(lengths, self.num_unroll), direction="DESCENDING", stable=True)
+        return tf.gather(serialized, order), tf.gather(lengths, order)
 
     def _assemble(self, group: str, records: Parsed, rows: Any, indices: Any) -> dict[str, Any]:
         import tensorflow as tf

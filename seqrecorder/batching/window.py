@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.batching.pad import check_batch_size
+from seqrecorder.batching.options import check_batch_size, check_count
 from seqrecorder.batching.plan import rows_of
-from seqrecorder.batching.stretches import check_count, check_names, cut_batches, group_of_steps, only_needed
+from seqrecorder.batching.stretches import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.errors import OptionError
+from seqrecorder.feed import Batches
+from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.batching.stretches import Parsed
     from seqrecorder.feed import Feed
+    from seqrecorder.schema import Schema
 
 Tail = Literal["keep", "pad", "drop"]
 TAILS = ("keep", "pad", "drop")
@@ -66,6 +69,7 @@ class Window:
             full, or whose horizon is not.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
         length_name: name under which batches carry the true steps of each window.
+        mask_name: name under which batches carry a mask, bool `(B, size)`, true for real steps; None for no mask.
     """
 
     size: int
@@ -76,6 +80,7 @@ class Window:
     tail: Tail = attrs.field(default="keep", kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
+    mask_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for name in ("size", "stride"):
@@ -87,14 +92,16 @@ class Window:
             raise OptionError(f"tail: expected one of {', '.join(TAILS)}, got {self.tail!r}")
 
     @property
-    def mask_name(self) -> None:
-        """None: `sequence_length` says which steps are real."""
-        return
-
-    @property
     def distance(self) -> int:
         """Steps from the start of a window to that of the next."""
         return self.size if self.shift is None else self.shift
+
+    def carried(self, schema: Schema) -> Carried:
+        """Return what batches carry beside the fields of a schema and their lengths."""
+        lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
+        after = {f"{name}_horizon": name for name in lists}
+        more = {"horizon_length": None} if lists else {}
+        return Carried({**after, **more, "window_index": None}, dict.fromkeys(after, "horizon_length"))
 
     def counts(self, lengths: Any, xp: Any) -> Any:
         """Return how many windows records of these lengths have.
@@ -113,32 +120,19 @@ class Window:
             return xp.maximum(room // shift + 1, 0)
         return xp.minimum(starts, xp.maximum(-(-room // shift), 0) + 1)
 
-    def read(self, feed: Feed) -> tuple[Any, int]:
-        """Return batches of windows, and their number where the lengths of records are known.
+    def read(self, feed: Feed) -> Batches:
+        """Return batches of windows.
 
         Raises:
             OptionError: a field cannot be cut, or has the name of something that batches carry.
         """
-        import tensorflow as tf
-
-        schema = feed.parser.schema
-        group = group_of_steps(self, schema)
-        lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
-        made = [f"{name}_horizon" for name in lists] + ["horizon_length"] * bool(lists)
-        check_names(self, schema, [*made, "window_index"])
-        records = feed.origin.window(_RECORDS)
+        group = group_of_steps(self, feed.parser.schema)
+        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
 
         def windows(stream: Any, number: Any) -> Any:
-            plans = plan_windows(
-                stream.rebatch(records),
-                lambda lengths: self.counts(lengths, tf),
-                self.batch_size,
-                seed=number,
-                drop_remainder=self.drop_remainder,
-            )
             return cut_batches(
                 feed,
-                plans,
+                self._plans(feed, stream, number),
                 self.batch_size,
                 self.size + self.horizon,
                 lambda *part: self._assemble(group, *part),
@@ -146,7 +140,34 @@ class Window:
             )
 
         lengths = feed.lengths(group, parse=False)
-        return feed.stream(windows, group=group), -1 if lengths is None else self._batches(lengths)
+        return Batches(feed.stream(windows, group=group), -1 if lengths is None else self._batches(lengths))
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        import tensorflow as tf
+
+        def shape(_: Any, lengths: Any, rows: Any, indices: Any) -> Any:
+            number = tf.range(tf.size(rows, tf.int64)) // self.batch_size
+            inside = (indices * self.distance)[:, tf.newaxis] + tf.range(self.size, dtype=tf.int64) * self.stride
+            real = tf.math.count_nonzero(inside < tf.gather(lengths, rows)[:, tf.newaxis], 1)
+            # One row, its steps and its real steps, summed up by batch.
+            lines = tf.stack([tf.ones_like(real), tf.fill(tf.shape(real), tf.constant(self.size, tf.int64)), real], 1)
+            return tf.math.segment_sum(lines, number)
+
+        group = group_of_steps(self, feed.parser.schema)
+        plans = feed.stream(lambda stream, number: self._plans(feed, stream, number), group=group)
+        return plans.map(shape)
+
+    def _plans(self, feed: Feed, stream: Any, number: Any) -> Any:
+        import tensorflow as tf
+
+        return plan_windows(
+            stream.rebatch(feed.origin.window(_RECORDS)),
+            lambda lengths: self.counts(lengths, tf),
+            self.batch_size,
+            seed=number,
+            drop_remainder=self.drop_remainder,
+        )
 
     def _batches(self, lengths: NDArray[np.int64]) -> int:
         total = int(self.counts(lengths, np).sum())

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from vector_windows import assert_resumes_before_every_batch, in_epochs, rows, streams_of, windows_of
 
-from seqrecorder.batching.bucket import bucket_batches
+from seqrecorder.batching.bucket_batches import bucket_batches
 from seqrecorder.errors import OptionError
 
 

@@ -41,7 +41,7 @@ def keys(batches: list[dict[str, tf.Tensor]]) -> list[bytes]:
         (lambda: sr.Pad(True), "batch_size"),
         (sr.Bucket, "give batch_size or max_steps"),
         (lambda: sr.Bucket(4, max_steps=100), "give batch_size or max_steps"),
-        (lambda: sr.Bucket(4, boundaries="best"), "'auto', 'sorted'"),
+        (lambda: sr.Bucket(4, boundaries="best"), "'auto', 'quantile', 'sorted'"),
         (lambda: sr.Bucket(4, boundaries=[5, 5]), "ascending"),
         (lambda: sr.Bucket(4, boundaries=[0, 5]), "more than 0"),
         (lambda: sr.Bucket(4, boundaries=[1.5]), "ascending ints"),

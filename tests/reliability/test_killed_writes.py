@@ -172,3 +172,114 @@ def test_killed_at_every_fault_point(tmp_path, mode, step):
         points = process.stdout.read()
     assert process.returncode == 0
     assert int(points) > 30
+
+
+RANDOM_KILLS = """
+import os, random, shutil, signal, sys, time
+from pathlib import Path
+import tensorflow  # imported once for all children; this process starts none of its threads
+import numpy as np
+import seqrecorder as sr
+
+@sr.record
+class Word:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+def words(generation):
+    return [Word(f"{generation}-{n}", np.full(n % 9, generation)) for n in range(100)]
+
+parent, trials, chance = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
+options = {"csv": True, "shards": 2, "overwrite": True}
+destination = parent / "c"
+
+def forked(generation):
+    child = os.fork()
+    if not child:
+        try:
+            sr.write(words(generation), destination, **options)
+        finally:
+            os._exit(0)
+    return child
+
+def check(generations):
+    manifest = sr.info(destination)
+    for name, split in manifest.splits.items():
+        for shard in split.shards:
+            assert manifest.shard_path(name, shard).stat().st_size == shard.bytes
+    assert manifest.generation in generations, (manifest.generation, generations)
+    return manifest.generation
+
+start = time.perf_counter()
+for _ in range(5):
+    os.waitpid(forked(0), 0)
+took = (time.perf_counter() - start) / 5
+generation, killed = check([4]), 0
+for trial in range(trials):
+    child = forked(trial)
+    time.sleep(chance.uniform(0, took))
+    os.kill(child, signal.SIGKILL)
+    killed += os.waitpid(child, 0)[1] == signal.SIGKILL
+    generation = check([generation, generation + 1])
+os.waitpid(forked(0), 0)
+assert [path.name for path in parent.iterdir()] == ["c"], list(parent.iterdir())
+print(killed)
+"""
+
+
+@pytest.mark.parametrize("moments", [200, pytest.param(2000, marks=pytest.mark.nightly)])
+def test_killed_at_random(tmp_path, moments, seed, figure):
+    """Killed at any moment, an overwrite leaves the old dataset or the new one, whole, and no rubbish for long."""
+    command = [sys.executable, "-c", RANDOM_KILLS, str(tmp_path), str(moments), str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > moments / 3
+    figure(1, f"SIGKILL at random moments of an overwrite ({done.stdout.strip()} hit it)", moments, "partial datasets")
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+import numpy as np
+import seqrecorder as sr
+
+@sr.record
+class Word:
+    ids: np.ndarray = sr.feature_list("int64")
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for number, limit in enumerate((1 << 12, 1 << 16, 1 << 20)):
+    for compression in (None, "GZIP"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        random = np.random.default_rng(0)
+        try:
+            words = (Word(random.integers(0, 1 << 60, 9999)) for _ in range(20))
+            sr.write(words, sys.argv[1] + "/c", compression=compression)
+        except sr.ShardWriteError as error:
+            assert "bytes" in str(error) and "train" in str(error), error
+            assert list(Path(sys.argv[1]).iterdir()) == []
+        else:
+            raise AssertionError(limit)
+"""
+
+
+def test_limits_of_file_sizes(tmp_path, figure):
+    """A file that may not grow is a ShardWriteError that names shard and bytes, with nothing left."""
+    done = subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    figure(3, "writes over a limit of file sizes", 6, "published or left over")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_write_cleans_up_soon(tmp_path, number, figure):
+    """An interrupted write is gone within two seconds, with all that it wrote."""
+    destination = tmp_path / "c"
+    command = [sys.executable, "-c", SLOW_WRITER, str(destination)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout.readline() == b"writing\n"
+        process.send_signal(number)
+        start = time.monotonic()
+        process.wait(30)
+        assert time.monotonic() - start < 2
+    assert names(tmp_path) == []
+    figure(4, f"{number.name} in the middle of a write", 1, "left over after 2 s")

@@ -1,4 +1,4 @@
-"""What the tests of `Unroll` and `Window` share: records made from their numbers, and the check of exact resumption."""
+"""What the tests of strategies share: records made from their numbers, and the check of exact resumption."""
 
 import numpy as np
 import tensorflow as tf

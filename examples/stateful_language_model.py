@@ -1,0 +1,63 @@
+"""Truncated backpropagation through time: a character model of Python's own source, its state going on for a module.
+
+A module has thousands of characters, far more than backpropagation can go through. `sr.Unroll` deals modules to slots,
+50 characters a batch; `sr.keras.Unrolled` keeps the state of each slot, and forgets it where a new module begins.
+
+    python examples/stateful_language_model.py [output_dir]
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+
+import seqrecorder as sr
+
+MODULES = ("bisect", "colorsys", "fnmatch", "heapq", "keyword", "opcode", "quopri", "reprlib", "sched", "shlex", "this")
+SLOTS, STEPS, SYMBOLS = 8, 50, 128
+
+
+@sr.record
+class Module:
+    name: str = sr.context(str, key=True)
+    characters: np.ndarray = sr.feature_list("uint8", storage="packed")
+
+
+def modules():
+    for name in MODULES:
+        source = Path(sys.modules["os"].__file__).with_name(f"{name}.py").read_text(encoding="utf-8")[:6000]
+        yield Module(name, np.frombuffer(source.encode("ascii", "replace"), np.uint8))
+
+
+directory = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()) / "modules"
+sr.write(modules(), directory, overwrite=True)
+
+unroll = sr.Unroll(SLOTS, STEPS, bucket=True)  # by number of segments: slots are busy until the end
+plan = sr.plan(directory, "train", unroll)
+print(plan)
+
+
+def shifted(inputs, targets, weights):
+    """Let each character be followed by the next one; the last of a segment has none."""
+    return inputs, targets[:, 1:], weights[:, 1:]
+
+
+names = {"inputs": ("characters", "reset"), "targets": "characters"}
+train = sr.read(directory, "train", batch=unroll, epochs=None, **names).map(shifted)
+
+keras.utils.set_random_seed(0)
+characters = keras.Input(batch_shape=(SLOTS, STEPS), dtype="uint8")
+reset = keras.Input(batch_shape=(SLOTS,), dtype="bool")
+embedded = keras.layers.Embedding(SYMBOLS, 32)(characters)
+states = sr.keras.Unrolled(keras.layers.GRU(128, return_sequences=True))(embedded, reset=reset)
+model = keras.Model([characters, reset], keras.layers.Dense(SYMBOLS)(states[:, :-1]))
+# Without this reduction the loss would be an average over the padding too.
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
+model.compile(keras.optimizers.Adam(0.005), loss=loss)
+# How many batches an epoch has depends on the order of the records, so Keras is told by the plan.
+history = model.fit(train, epochs=6, steps_per_epoch=plan.batches, shuffle=False, verbose=0)
+losses = history.history["loss"]
+print(f"nats per character: {losses[0]:.2f} at first, {losses[-1]:.2f} at last, {np.log(SYMBOLS):.2f} by guessing")
+assert losses[-1] < 2.6

@@ -1,0 +1,168 @@
+"""For Keras: a recurrent layer whose state goes on from batch to batch, and predictions in the order of the records.
+
+This is the one module that imports Keras; `seqrecorder` itself does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+
+from seqrecorder.errors import OptionError
+from seqrecorder.numbering import NOTHING
+from seqrecorder.reader import read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@keras.saving.register_keras_serializable(package="seqrecorder")
+class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
+    """A recurrent layer for the segments of `seqrecorder.Unroll`: its state goes on, and starts anew where told.
+
+    Keras' own `stateful=True` starts all rows of a batch anew, or none. Here each row (slot) has its own `reset`, as
+    each is at another place of another record. Gradients stop at the start of a segment, as truncated backpropagation
+    has it.
+
+    >>> import keras, numpy as np
+    >>> layer = Unrolled(keras.layers.GRU(4, return_sequences=True))
+    >>> x = np.random.default_rng(0).normal(size=(2, 6, 3)).astype("float32")
+    >>> whole = layer.layer(x)
+    >>> first = layer(x[:, :3], reset=np.array([True, True]))
+    >>> second = layer(x[:, 3:], reset=np.array([False, False]))
+    >>> bool(np.allclose(np.concatenate([first, second], 1), whole, atol=1e-6))
+    True
+
+    Args:
+        layer: a `GRU`, `LSTM`, `SimpleRNN` or `RNN` that goes forwards, is not stateful and does not return its state.
+
+    Call arguments:
+        x: float `(B, T, features)`; B is that of the first batch for good.
+        reset: bool `(B,)`: rows that start anew.
+        mask: bool `(B, T)`: steps that count, or None for all.
+
+    Raises:
+        OptionError: the layer cannot go on from a state.
+    """
+
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
+        if not isinstance(layer, keras.layers.RNN):
+            raise OptionError(f"Unrolled: expected a recurrent layer, such as keras.layers.GRU, got {layer!r}")
+        for option in ("stateful", "return_state", "go_backwards"):
+            if getattr(layer, option, False):
+                raise OptionError(f"Unrolled: leave {option}=True out of {layer.name}; the state is kept here")
+        super().__init__(**kwargs)
+        self.layer = layer
+        self.supports_masking = True
+        self._states: list[Any] = []
+
+    def build(self, shape: Any) -> None:
+        """Make the state: zeros for each row."""
+        if shape[0] is None:
+            raise OptionError(
+                "Unrolled: expected batches of one known size, got None; give it to the model: keras.Input(batch_shape="
+                "(slots, num_unroll, features))"
+            )
+        self.layer.build(shape)
+        sizes = self.layer.state_size
+        for size in sizes if isinstance(sizes, (list, tuple)) else [sizes]:
+            state = self.add_weight(shape=(shape[0], size), initializer="zeros", trainable=False, name="state")
+            self._states.append(state)
+        super().build(shape)
+
+    def call(self, x: Any, reset: Any, mask: Any = None) -> Any:
+        """Return what the layer gives, going on from where the last call ended."""
+        keep = keras.ops.logical_not(keras.ops.cast(reset, "bool"))[:, None]
+        before = [keras.ops.where(keep, state, 0.0) for state in self._states]
+        self.layer.return_state = True  # for this call: the layer stays what its owner made it
+        try:
+            output, *after = self.layer(x, initial_state=before, mask=mask)
+        finally:
+            self.layer.return_state = False
+        for state, value in zip(self._states, after, strict=True):
+            state.assign(keras.ops.stop_gradient(keras.ops.cast(value, state.dtype)))
+        return output
+
+    def compute_output_shape(self, shape: Any, *_: Any) -> Any:
+        """Return the shape of the output."""
+        return self.layer.compute_output_shape(shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the layer."""
+        return {**super().get_config(), "layer": keras.saving.serialize_keras_object(self.layer)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Unrolled:
+        """Rebuild the layer."""
+        return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
+
+
+def predict(
+    model: Any,
+    path: Any,
+    split: str | None = None,
+    *,
+    batch: Any,
+    inputs: Any,
+    **options: Any,
+) -> list[Any]:
+    """Return a model's predictions for the records of a split, in the order of the records.
+
+    Batches come in the order that is fastest, such as by length; predictions are put back, and those of steps are cut
+    to the length of their record.
+
+    >>> import tempfile, keras, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Series:
+    ...     x: np.ndarray = sr.feature_list("float32", shape=(1,))
+    >>> data = tempfile.mkdtemp()
+    >>> _ = sr.write([Series(np.full((n, 1), n, "float32")) for n in (3, 1, 2)], data)
+    >>> model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
+    >>> results = sr.keras.predict(model, data, batch=sr.Bucket(2, boundaries="sorted"), inputs="x")
+    >>> [result.ravel().tolist() for result in results]
+    [[6.0, 6.0, 6.0], [2.0], [4.0, 4.0]]
+
+    Args:
+        model: a Keras model of one output, with the records in its first dimension.
+        path: as for `seqrecorder.read`.
+        split: as for `seqrecorder.read`.
+        batch: `Pad` or `Bucket`, which give each record once, with its padding on the right.
+        inputs: as for `seqrecorder.read`.
+        options: further options of `seqrecorder.read`.
+
+    Returns:
+        One array for each record, in the order in which `read_records` gives them: `(steps, ...)` where the model's
+        output has the steps of its input, else `(...)`.
+
+    Raises:
+        OptionError: the strategy does not give each record once.
+    """
+    from seqrecorder.batching.bucket import Bucket
+    from seqrecorder.batching.pad import Pad
+
+    if not isinstance(batch, (Pad, Bucket)) or batch.padding_side != "right":
+        raise OptionError(f"predict: expected Pad(...) or Bucket(...) with padding on the right, got {batch!r}")
+    names = (batch.length_name, _INDEX)
+    batches = read(path, split, batch=batch, inputs=inputs, targets=names, weights=False, index_name=_INDEX, **options)
+    found: list[tuple[int, Any]] = []
+    for features, (lengths, index) in batches:
+        outputs = np.asarray(model(features, training=False))
+        width = _width(features)
+        for row, (position, length) in enumerate(zip(index.numpy().tolist(), lengths.numpy().tolist(), strict=True)):
+            if position == NOTHING:
+                continue
+            of_steps = outputs.ndim > 1 and outputs.shape[1] == width
+            found.append((position, outputs[row, :length] if of_steps else outputs[row]))
+    found.sort(key=lambda pair: pair[0])
+    return [output for _, output in found]
+
+
+_INDEX = "predict/index"
+
+
+def _width(features: Any) -> int | None:
+    """Return the steps of a batch: the second dimension of its first input that has one."""
+    parts: Sequence[Any] = keras.tree.flatten(features)
+    return next((int(part.shape[1]) for part in parts if len(part.shape) > 1), None)

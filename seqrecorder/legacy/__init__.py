@@ -1,0 +1,20 @@
+"""TensorFlow 1's queue-based readers: run them today, and write the same in tf.data.
+
+`lift` turns an unchanged input function into a `tf.data.Dataset`, `get_next` gives a dataset's elements to an old
+training loop, and `compat` lets old scripts find `tf.contrib` and the other names of TensorFlow 1. `text_lines`,
+`tf_records`, `fixed_length_records`, `whole_files` and `producer` are for new code that must give what the old gave,
+keys included.
+"""
+
+from seqrecorder.legacy import contrib as contrib
+from seqrecorder.legacy.compatibility import compat as compat
+from seqrecorder.legacy.lifting import lift as lift
+from seqrecorder.legacy.lifting import trace as trace
+from seqrecorder.legacy.pipeline import Lifted as Lifted
+from seqrecorder.legacy.pipeline import Stage as Stage
+from seqrecorder.legacy.readers import fixed_length_records as fixed_length_records
+from seqrecorder.legacy.readers import producer as producer
+from seqrecorder.legacy.readers import text_lines as text_lines
+from seqrecorder.legacy.readers import tf_records as tf_records
+from seqrecorder.legacy.readers import whole_files as whole_files
+from seqrecorder.legacy.session import get_next as get_next

@@ -1,0 +1,78 @@
+"""Lists and dicts of tensors on their way through a stage, sparse ones as strings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seqrecorder.legacy.graph import SparseSlot
+
+
+class Components:
+    """The tensors that an old batching function was given.
+
+    Args:
+        tensors: a list, a tuple or a dict of tensors; dicts are ordered by their keys.
+        shapes: their shapes, or None for what the graph knows.
+        many: whether the tensors have rows that are examples of their own.
+
+    Attributes:
+        targets: what a dataset is to hold for them.
+    """
+
+    def __init__(self, tensors: Any, shapes: Any = None) -> None:
+        import tensorflow as tf
+
+        self._names = sorted(tensors, key=str) if isinstance(tensors, dict) else None
+        values = [tensors[name] for name in self._names] if self._names is not None else list(tensors)
+        if not values:
+            raise ValueError("tensors: expected at least one, got none")
+        self._values = [v if isinstance(v, tf.SparseTensor) else tf.convert_to_tensor(v) for v in values]
+        if shapes is not None:
+            for value, shape in zip(self._values, shapes, strict=True):
+                if not isinstance(value, tf.SparseTensor):
+                    value.set_shape(shape)
+        self.targets = [_target(value) for value in self._values]
+
+    def shapes(self) -> list[Any]:
+        """Return the shape of each component in the dataset."""
+        import tensorflow as tf
+
+        return [tf.TensorShape([3]) if isinstance(v, tf.SparseTensor) else v.shape for v in self._values]
+
+    def check_shapes(self, *, dynamic_pad: bool) -> None:
+        """Raise `ValueError` where shapes do not suffice to batch the tensors, as the old functions did."""
+        for shape, value in zip(self.shapes(), self._values, strict=True):
+            if shape.rank is None:
+                raise ValueError(f"Cannot infer Tensor's rank: {value}; give it a shape with set_shape, or by shapes=")
+            if not dynamic_pad and not shape.is_fully_defined():
+                raise ValueError(f"All shapes must be fully defined: {value} has {shape}; or ask for dynamic_pad=True")
+
+    def restore(self, batched: Any) -> list[Any]:
+        """Return the tensors of a batch, sparse ones as such."""
+        import tensorflow as tf
+
+        return [
+            tf.io.deserialize_many_sparse(new, old.dtype, rank=None if old.shape.rank is None else old.shape.rank + 1)
+            if isinstance(old, tf.SparseTensor)
+            else new
+            for old, new in zip(self._values, batched, strict=True)
+        ]
+
+    def structure(self, tensors: Any) -> Any:
+        """Return tensors in the list or dict that was given.
+
+        A dict of one gets its tensor in a list: so it was in TensorFlow 1, and old code knows.
+        """
+        if self._names is None:
+            return list(tensors)
+        if len(self._names) == 1:
+            return {self._names[0]: list(tensors)}
+        return dict(zip(self._names, tensors, strict=True))
+
+
+def _target(value: Any) -> Any:
+    import tensorflow as tf
+
+    if isinstance(value, tf.SparseTensor):
+        return SparseSlot((value.indices, value.values, value.dense_shape), many=False)
+    return value

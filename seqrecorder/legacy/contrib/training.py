@@ -1,0 +1,166 @@
+"""`tf.contrib.training`: batches of examples of one bucket, and of segments of long sequences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.legacy.contrib.components import Components
+from seqrecorder.legacy.contrib.segments import NextQueuedSequenceBatch, batch_sequences_with_states
+from seqrecorder.legacy.pipeline import Stage
+from seqrecorder.legacy.session import replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["NextQueuedSequenceBatch", "batch_sequences_with_states", "bucket", "bucket_by_sequence_length"]
+
+
+def bucket(
+    tensors: Any,
+    which_bucket: Any,
+    batch_size: int | Sequence[int],
+    num_buckets: int,
+    num_threads: int = 1,
+    capacity: int = 32,
+    bucket_capacities: Any = None,
+    shapes: Any = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    keep_input: Any = True,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """Return `tf.contrib.training.bucket`: batches of examples that share a number.
+
+    Args:
+        tensors: a list or dict of the tensors of one example.
+        which_bucket: int32 scalar, in `[0, num_buckets)`.
+        batch_size: examples to a batch, or a list with the number for each bucket.
+        num_buckets: how many there are.
+        num_threads: not needed any more.
+        capacity: not needed any more.
+        bucket_capacities: not needed any more.
+        shapes: of the tensors, where the graph does not know them.
+        dynamic_pad: whether unknown dimensions are padded to the longest of the batch.
+        allow_smaller_final_batch: whether what is left in each bucket at the end comes at all.
+        keep_input: bool scalar: whether the example is used.
+        shared_name: not needed any more.
+        name: of the operation.
+
+    Returns:
+        `(bucket, outputs)`: the number, an int32 scalar, and the batched tensors.
+
+    Raises:
+        ValueError: the number of sizes is not that of buckets, or shapes are not known well enough.
+        LiftError: what the tensors come from cannot be translated.
+    """
+    del num_threads, capacity, bucket_capacities, shared_name
+    import tensorflow as tf
+
+    components = Components(tensors, shapes)
+    components.check_shapes(dynamic_pad=dynamic_pad)
+    sizes = list(batch_size) if isinstance(batch_size, (list, tuple)) else [batch_size] * num_buckets
+    if len(sizes) != num_buckets:
+        raise ValueError(f"batch_size: expected {num_buckets} sizes, one for each bucket, got {len(sizes)}")
+    which = tf.convert_to_tensor(which_bucket)
+    keep = tf.convert_to_tensor(keep_input)
+    where = tuple(components.shapes())
+    rest = allow_smaller_final_batch
+
+    def transform(examples: Any) -> Any:
+        def batch(number: Any, members: Any) -> Any:
+            size = tf.gather(tf.constant(sizes, tf.int64), number)
+            members = members.map(lambda _, __, *parts: parts)
+            if dynamic_pad:
+                members = members.padded_batch(size, where, drop_remainder=not rest)
+            else:
+                members = members.batch(size, drop_remainder=not rest)
+            return members.map(lambda *parts: (tf.cast(number, tf.int32), parts))
+
+        def size_of(number: Any) -> Any:
+            return tf.gather(tf.constant(sizes, tf.int64), number)
+
+        kept = examples.filter(lambda _, keep, *__: keep)
+        grouped = kept.group_by_window(lambda which, *_: tf.cast(which, tf.int64), batch, window_size_func=size_of)
+        return grouped.map(lambda number, parts: (number, tuple(components.restore(parts))))
+
+    found = f"{num_buckets} buckets of {batch_size} examples"
+    unfixed = "which bucket was full first depended on threads"
+    stage = Stage(name or "bucket", found, "group_by_window", unfixed)
+    number, outputs = replaced([which, keep, *components.targets], transform, stage)
+    for tensor in outputs:
+        if not rest and len(set(sizes)) == 1 and not isinstance(tensor, tf.SparseTensor):
+            tensor.set_shape([sizes[0], *tensor.shape[1:]])
+    return number, components.structure(outputs)
+
+
+def bucket_by_sequence_length(
+    input_length: Any,
+    tensors: Any,
+    batch_size: int | Sequence[int],
+    bucket_boundaries: list[int],
+    num_threads: int = 1,
+    capacity: int = 32,
+    bucket_capacities: Any = None,
+    shapes: Any = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    keep_input: Any = True,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """Return `tf.contrib.training.bucket_by_sequence_length`: batches of examples of about the same length.
+
+    A length belongs to bucket i if `boundaries[i - 1] <= length < boundaries[i]`. What is left in the buckets at the
+    end is dropped, unless `allow_smaller_final_batch` is true.
+
+    Args:
+        input_length: int32 scalar.
+        tensors: see `bucket`, as for the other arguments.
+        batch_size: examples to a batch, or a list of one more sizes than there are boundaries.
+        bucket_boundaries: increasing integers.
+        num_threads: not needed any more.
+        capacity: not needed any more.
+        bucket_capacities: not needed any more.
+        shapes: see `bucket`.
+        dynamic_pad: see `bucket`.
+        allow_smaller_final_batch: see `bucket`.
+        keep_input: see `bucket`.
+        shared_name: not needed any more.
+        name: of the operation.
+
+    Returns:
+        `(lengths, outputs)`: int32 `(B,)`, and the batched tensors.
+
+    Raises:
+        TypeError: the boundaries are no list of integers.
+        ValueError: the boundaries do not increase, the length is no int32, or see `bucket`.
+        LiftError: what the tensors come from cannot be translated.
+    """
+    import tensorflow as tf
+
+    if not isinstance(bucket_boundaries, (list, tuple)):
+        raise TypeError(f"bucket_boundaries must be a list or tuple, got {bucket_boundaries!r}")
+    if not all(isinstance(boundary, int) for boundary in bucket_boundaries):
+        raise TypeError(f"bucket_boundaries must be integers, got {bucket_boundaries!r}")
+    if not bucket_boundaries or list(bucket_boundaries) != sorted(set(bucket_boundaries)):
+        raise ValueError(f"bucket_boundaries must not be empty and must increase, got {bucket_boundaries!r}")
+    length = tf.convert_to_tensor(input_length)
+    if length.dtype != tf.int32:
+        raise ValueError(f"input_length: expected int32, got {length.dtype.name}; cast it")
+    names = sorted(tensors, key=str) if isinstance(tensors, dict) else None
+    values = list(tensors) if names is None else [tensors[key] for key in names]
+    which = tf.searchsorted(tf.constant(bucket_boundaries), length[tf.newaxis], side="right")[0]
+    _, (lengths, *outputs) = bucket(
+        [length, *values],
+        which,
+        batch_size,
+        len(bucket_boundaries) + 1,
+        shapes=None if shapes is None else [[], *shapes],
+        dynamic_pad=dynamic_pad,
+        allow_smaller_final_batch=allow_smaller_final_batch,
+        keep_input=keep_input,
+        name=name or "bucket_by_sequence_length",
+    )
+    del num_threads, capacity, bucket_capacities, shared_name
+    return lengths, Components(tensors).structure(outputs)

@@ -1,0 +1,258 @@
+"""What stands in a TensorFlow 1 graph: queues, what fills them, readers, and what takes from either.
+
+The vocabulary here: a **source** is a queue or a reader; a **pull** is an operation that takes from a source each time
+it runs; a **feed** is what a queue runner's thread puts into a queue each time it runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.errors import LiftError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+QUEUES = {
+    "FIFOQueueV2": "FIFOQueue",
+    "PaddingFIFOQueueV2": "PaddingFIFOQueue",
+    "RandomShuffleQueueV2": "RandomShuffleQueue",
+    "PriorityQueueV2": "PriorityQueue",
+}
+READERS = {
+    "TFRecordReaderV2": "TFRecordReader",
+    "TextLineReaderV2": "TextLineReader",
+    "FixedLengthRecordReaderV2": "FixedLengthRecordReader",
+    "WholeFileReaderV2": "WholeFileReader",
+    "IdentityReaderV2": "IdentityReader",
+}
+DEQUEUES = {
+    "QueueDequeueV2": "dequeue",
+    "QueueDequeueManyV2": "dequeue_many",
+    "QueueDequeueUpToV2": "dequeue_up_to",
+}
+READS = {"ReaderReadV2": "read", "ReaderReadUpToV2": "read_up_to"}
+ENQUEUES = {"QueueEnqueueV2": False, "QueueEnqueueManyV2": True}
+CONDITIONALS = ("If", "StatelessIf")
+QUEUE_RUNNERS = "queue_runners"
+
+
+@attrs.frozen(eq=False)
+class Feed:
+    """What a thread of a queue runner puts into a queue.
+
+    Attributes:
+        op: the operation that the thread runs.
+        after: operations that run with it, for their effect.
+        components: the tensors that are enqueued.
+        many: whether they are enqueued row by row.
+        keep: None, or a bool tensor and the value it must have for anything to be enqueued.
+        threads: how many threads run the operation.
+    """
+
+    op: Any
+    after: tuple[Any, ...]
+    components: tuple[Any, ...]
+    many: bool
+    keep: tuple[Any, bool] | None
+    threads: int
+
+
+@attrs.frozen(eq=False)
+class SparseSlot:
+    """A sparse tensor on its way into a queue.
+
+    Attributes:
+        parts: the tensors `indices`, `values` and `dense_shape`.
+        many: whether its rows are enqueued one by one.
+    """
+
+    parts: tuple[Any, Any, Any]
+    many: bool
+
+
+def through_identities(tensor: Any) -> Any:
+    """Return the tensor that a chain of `Identity` operations repeats."""
+    while tensor.op.type in ("Identity", "RefIdentity"):
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def source_of(tensor: Any) -> Any:
+    """Return the operation that makes a queue's or reader's handle, or raise `LiftError`."""
+    op = through_identities(tensor).op
+    if op.type in QUEUES or op.type in READERS:
+        name = op.get_attr("shared_name")
+        if name:  # operations that share a name share the queue
+            return next(o for o in op.graph.get_operations() if o.type == op.type and o.get_attr("shared_name") == name)
+        return op
+    raise LiftError(
+        f"an operation of type {op.type} stands where a queue or a reader is expected",
+        advice="choose the queue in Python, before the graph is built, and lift once for each choice",
+        op=op.name,
+    )
+
+
+def describe(op: Any) -> str:
+    """Return what a person calls a source or a pull.
+
+    >>> import tensorflow as tf
+    >>> with tf.Graph().as_default():
+    ...     describe(tf.queue.FIFOQueue(3, [tf.int32], name="examples").queue_ref.op)
+    "FIFOQueue 'examples'"
+    """
+    name = QUEUES.get(op.type) or READERS.get(op.type) or DEQUEUES.get(op.type) or READS.get(op.type) or op.type
+    return f"{name} {op.name!r}"
+
+
+def sparse_slot(component: Any) -> SparseSlot | None:
+    """Return the sparse tensor that `tf.train.batch` and its like put aside, where a component stands for one."""
+    tensor = through_identities(component)
+    if tensor.op.type == "ExpandDims":
+        tensor = through_identities(tensor.op.inputs[0])
+    if tensor.op.type in ("AddSparseToTensorsMap", "AddManySparseToTensorsMap"):
+        indices, values, shape = tensor.op.inputs
+        return SparseSlot((indices, values, shape), tensor.op.type.startswith("AddMany"))
+    return None
+
+
+class Runners:
+    """The queue runners of a graph, by queue.
+
+    Args:
+        graph: a `tf.Graph`.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self._feeds: dict[str, list[Feed]] = {}
+        self._python: dict[str, str] = {}
+        for runner in graph.get_collection(QUEUE_RUNNERS):
+            self._add(runner)
+
+    def feeds(self, queue: Any) -> list[Feed]:
+        """Return what fills a queue, at least one feed.
+
+        Raises:
+            LiftError: nothing does that the graph knows of.
+        """
+        if queue.name in self._python:
+            raise LiftError(
+                f"the queue is filled by {self._python[queue.name]}, which runs Python",
+                advice=_FROM_PYTHON,
+                op=queue.name,
+            )
+        found = self._feeds.get(queue.name)
+        if found:
+            return found
+        fillers = [op for op in consumers(queue) if op.type in ENQUEUES or op.type in CONDITIONALS]
+        if not fillers:
+            raise LiftError("nothing fills the queue", advice="enqueue into it and add a QueueRunner", op=queue.name)
+        raise LiftError(
+            f"no QueueRunner fills the queue; {fillers[0].name!r} does, whenever the script runs it",
+            advice="add a QueueRunner for that operation in the input function, or, where it is fed from Python, "
+            + _FROM_PYTHON,
+            op=queue.name,
+        )
+
+    def running(self) -> Iterator[Any]:
+        """Yield each operation that a thread runs, once."""
+        seen = set()
+        for feeds in self._feeds.values():
+            for feed in feeds:
+                if feed.op not in seen:
+                    seen.add(feed.op)
+                    yield feed.op
+
+    def _add(self, runner: Any) -> None:
+        import tensorflow as tf
+
+        queue = source_of(runner.queue.queue_ref)
+        if type(runner)._run is not tf.compat.v1.train.QueueRunner._run:  # noqa: SLF001 - what a subclass runs in place of it is Python
+            self._python[queue.name] = f"a {type(runner).__name__}"
+            return
+        ops = [getattr(op, "op", op) for op in runner.enqueue_ops]
+        for op in dict.fromkeys(ops):
+            enqueues, after = _run_by(op, queue)
+            if len(enqueues) != 1:
+                raise LiftError(
+                    f"a thread runs {op.name!r}, which fills the queue {len(enqueues)} times at once",
+                    advice="give the QueueRunner one enqueue operation for each thread",
+                    op=queue.name,
+                )
+            feed = Feed(op, tuple(after), *enqueues[0], ops.count(op))
+            self._feeds.setdefault(queue.name, []).append(feed)
+
+
+_FROM_PYTHON = (
+    "give tf.data the Python function or the arrays instead (tf.data.Dataset.from_generator, from_tensor_slices), and "
+    "what follows the queue as a map"
+)
+
+
+def consumers(source: Any) -> list[Any]:
+    """Return the operations that take a source's handle."""
+    found = []
+    for op in source.outputs[0].consumers():
+        found += consumers(op) if op.type == "Identity" else [op]
+    return found
+
+
+_Enqueue = tuple[tuple[Any, ...], bool, "tuple[Any, bool] | None"]
+
+
+def _run_by(op: Any, queue: Any) -> tuple[list[_Enqueue], list[Any]]:
+    """Return what running an operation puts into a queue, `(components, many, keep)`, and what else it runs."""
+    found: list[_Enqueue] = []
+    after: list[Any] = []
+    seen, stack = {op}, [op]
+    while stack:
+        here = stack.pop()
+        before = list(here.control_inputs)
+        if here.type in ENQUEUES and _leads_to(here.inputs[0], queue):
+            found.append((tuple(here.inputs[1:]), ENQUEUES[here.type], None))
+        elif here.type in CONDITIONALS and (enqueues := list(_conditional_enqueues(here, queue))):
+            found += enqueues
+        elif here.type in ("NoOp", "Identity", "IdentityN"):  # what tf.group, tf.tuple and tf.cond put around it
+            before += [tensor.op for tensor in here.inputs]
+        else:
+            after.append(here)
+            continue
+        stack += [other for other in before if other not in seen]
+        seen.update(before)
+    return found, after
+
+
+def _conditional_enqueues(op: Any, queue: Any) -> Iterator[_Enqueue]:
+    """Yield what `keep_input` of `tf.train.maybe_batch` and its like makes of an enqueue: a branch of an `If`."""
+    arguments = op.inputs[1:]
+    if not any(_leads_to(tensor, queue) for tensor in arguments):
+        return
+    for branch, value in (("then_branch", True), ("else_branch", False)):
+        definition = _function(op.graph, op.get_attr(branch).name)
+        names = [argument.name for argument in definition.signature.input_arg]
+        for node in definition.node_def:
+            if node.op not in ENQUEUES:
+                continue
+            wanted = [name for name in node.input if not name.startswith("^")]
+            if not set(wanted) <= set(names):
+                raise LiftError(
+                    "tensors are computed inside the tf.cond that fills the queue",
+                    advice="compute them before it, so that the branch holds the enqueue alone",
+                    op=op.name,
+                )
+            tensors = [arguments[names.index(name)] for name in wanted]
+            if _leads_to(tensors[0], queue):
+                yield tuple(tensors[1:]), ENQUEUES[node.op], (op.inputs[0], value)
+
+
+def _leads_to(tensor: Any, queue: Any) -> bool:
+    return through_identities(tensor).op.type in QUEUES and source_of(tensor) is queue
+
+
+def _function(graph: Any, name: str) -> Any:
+    """Return the definition of a function of a graph."""
+    [definition] = [f for f in graph.as_graph_def().library.function if f.signature.name == name]
+    return definition

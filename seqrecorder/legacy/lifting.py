@@ -1,0 +1,135 @@
+"""`lift`: a TensorFlow 1 input function, unchanged, as a `tf.data.Dataset`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.errors import OptionError
+from seqrecorder.legacy.modes import eagerly, first_behaviour, quiet
+from seqrecorder.legacy.pipeline import Lifted
+from seqrecorder.legacy.queues import check_shuffle_buffer
+from seqrecorder.legacy.registry import datasets_of
+from seqrecorder.legacy.state import State
+from seqrecorder.legacy.structure import Returned
+from seqrecorder.legacy.translation import Translation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from seqrecorder.legacy.queues import ShuffleBuffer
+
+
+def lift(
+    input_fn: Callable[[], Any],
+    *,
+    feed: Mapping[str, Any] | None = None,
+    graph_seed: int | None = None,
+    shuffle_buffer: ShuffleBuffer = "capacity",
+    explain: bool = False,
+) -> Any:
+    r"""Return what a TensorFlow 1 input function read through queues, as a `tf.data.Dataset`.
+
+    The function is called once, inside a graph of its own. What stands between the readers and the tensors that it
+    returns is translated stage by stage: queue runners, queues, readers and producers into tf.data, the operations
+    between them unchanged into `map`s. So helper functions, loops and queues made by hand need no attention. Nothing is
+    read, and no thread is started, before the dataset is iterated; then errors are raised where they happen, where a
+    queue's main thread saw `OutOfRangeError` and took it for the end.
+
+    >>> import tempfile, pathlib, tensorflow as tf
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "numbers.csv")
+    >>> _ = path.write_text("1,2\n3,4\n5,6\n")
+    >>> def input_fn():
+    ...     queue = tf.compat.v1.train.string_input_producer([str(path)], num_epochs=2)
+    ...     _, line = tf.compat.v1.TextLineReader().read(queue)
+    ...     x, y = tf.io.decode_csv(line, [[0], [0]])
+    ...     return tf.compat.v1.train.batch({"x": x, "y": y}, 4, allow_smaller_final_batch=True)
+    >>> for batch in lift(input_fn):
+    ...     print(batch["x"].numpy(), batch["y"].numpy())
+    [1 3 5 1] [2 4 6 2]
+    [3 5] [4 6]
+
+    The elements and, where the original had a fixed one, their order are those of the queue run: seeded orders of files
+    and the keys of readers bit for bit. Random queues, several threads and several readers left the order to chance;
+    then it is another one of the orders that were possible, and `explain` says so.
+
+    Args:
+        input_fn: takes nothing and returns a nested structure of tensors.
+        feed: constant values for placeholders, by name.
+        graph_seed: what `tf.set_random_seed` was given before the function was called, where it was.
+        shuffle_buffer: from how many elements a random queue chooses: `"capacity"`, which is what it held where
+            training was slower than reading, `"min_after_dequeue"`, the least that it held, or a number.
+        explain: prints the stages that were found.
+
+    Returns:
+        A `tf.data.Dataset` with the structure that the function returned; lists are tuples. It holds no Python, other
+        than that of a `tf.py_func` in the function.
+
+    Raises:
+        LiftError: something cannot be translated; it says what, why, and the way out.
+        OptionError: an option makes no sense.
+    """
+    lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
+    if explain:
+        print(lifted)  # noqa: T201 - asked for
+    return lifted.dataset
+
+
+def trace(
+    input_fn: Callable[[], Any],
+    *,
+    feed: Mapping[str, Any] | None = None,
+    graph_seed: int | None = None,
+    shuffle_buffer: ShuffleBuffer = "capacity",
+) -> Lifted:
+    """Return the dataset of `lift` together with the stages that were found, for programs that ask about them.
+
+    Takes and raises what `lift` does.
+    """
+    import tensorflow as tf
+
+    check_shuffle_buffer(shuffle_buffer)
+    graph = tf.Graph()
+    with graph.as_default(), quiet(), first_behaviour():
+        if graph_seed is not None:
+            tf.compat.v1.set_random_seed(graph_seed)
+        returned = Returned(input_fn(), graph)
+    lifted = translate(graph, returned.tensors, feed=feed, shuffle_buffer=shuffle_buffer)
+    with eagerly():
+        options = tf.data.Options()
+        options.deterministic = True
+        # With it on, the end of an iterator may wait for the next tick of a timer.
+        options.autotune.enabled = False
+        dataset = lifted.dataset.map(lambda *tensors: returned.pack(tensors)).with_options(options)
+    return attrs.evolve(lifted, dataset=dataset)
+
+
+def translate(
+    graph: Any,
+    targets: Sequence[Any],
+    *,
+    feed: Mapping[str, Any] | None = None,
+    shuffle_buffer: ShuffleBuffer = "capacity",
+) -> Lifted:
+    """Return what a graph's pipeline gives for some of its tensors, as a dataset of tuples (see `lift`)."""
+    import tensorflow as tf
+
+    values = {name.removesuffix(":0"): value for name, value in (feed or {}).items()}
+    placeholders = {op.name for op in graph.get_operations() if op.type == "Placeholder"}
+    if not values.keys() <= placeholders:
+        unknown = min(values.keys() - placeholders)
+        raise OptionError(f"feed: there is no placeholder {unknown!r}, only {sorted(placeholders)}")
+    state = State(graph, values)
+    try:
+        with eagerly():
+            translation = Translation(graph, state, datasets_of(graph), shuffle_buffer)
+            # There is no Python control flow to convert in what is built here.
+            dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
+    finally:
+        state.close()
+    notes = tuple(dict.fromkeys(translation.notes))
+    for note in notes:
+        warnings.warn(f"lift: {note}", stacklevel=4)
+    return Lifted(dataset, tuple(translation.stages), notes)

@@ -1,0 +1,66 @@
+"""How TensorFlow behaves while old code runs, and while what takes its place is built."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def eagerly() -> Iterator[None]:
+    """Let operations run at once, and all else be TensorFlow 2's: inside graphs too, and where that is turned off."""
+    from tensorflow.python.eager import context  # it has no public name: `tf.init_scope` stays inside a `tf.Graph`
+
+    with context.eager_mode(), _switched(first=False):
+        yield
+
+
+@contextlib.contextmanager
+def first_behaviour() -> Iterator[None]:
+    """Let shapes and variables be those of TensorFlow 1, which old code relies on.
+
+    Conditionals are those of TensorFlow 2: one operation each, with a function for each branch.
+    """
+    with _switched(first=True):
+        yield
+
+
+@contextlib.contextmanager
+def _switched(*, first: bool) -> Iterator[None]:
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    shapes_are_second = isinstance(tf.TensorShape([1])[0], int)
+    switches = (
+        (shapes_are_second is first, v1.disable_v2_tensorshape, v1.enable_v2_tensorshape),
+        (v1.resource_variables_enabled() is first, v1.disable_resource_variables, v1.enable_resource_variables),
+    )
+    with contextlib.ExitStack() as stack:
+        if not v1.control_flow_v2_enabled():
+            v1.enable_control_flow_v2()
+            stack.callback(v1.disable_control_flow_v2)
+        for needed, disable, enable in switches:
+            if needed:
+                (disable if first else enable)()
+                stack.callback(enable if first else disable)
+        yield
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Hold back TensorFlow's advice to give up queues, which is being followed."""
+    import tensorflow as tf
+
+    def keep(record: logging.LogRecord) -> bool:
+        return "Instructions for updating" not in str(record.msg)
+
+    logger = tf.get_logger()
+    logger.addFilter(keep)
+    try:
+        yield
+    finally:
+        logger.removeFilter(keep)

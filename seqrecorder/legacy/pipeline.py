@@ -1,0 +1,57 @@
+"""What a lifter found: the stages of an input pipeline, and what about them was not fixed in the original."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen
+class Stage:
+    """One stage of a pipeline.
+
+    Attributes:
+        name: of the operation in the graph.
+        found: what stands there, in TensorFlow 1's words.
+        done: what takes its place, in those of tf.data.
+        unfixed: why its order was not fixed in the original, so that only the same examples can be had, in another
+            order; None where it was, and the lifted stage gives the same order.
+    """
+
+    name: str
+    found: str
+    done: str
+    unfixed: str | None = None
+
+    def __str__(self) -> str:
+        lines = [self.found, f"-> {self.done}"]
+        if self.unfixed is not None:
+            lines.append(f"order not fixed: {self.unfixed}")
+        return "\n   ".join(lines)
+
+
+@attrs.frozen(eq=False)
+class Lifted:
+    """An input function in the form of a `tf.data.Dataset`.
+
+    Attributes:
+        dataset: of elements with the structure that the function returned; lists are tuples.
+        stages: of the pipeline, from the source on.
+        notes: what the original did besides, and the dataset does not.
+    """
+
+    dataset: Any
+    stages: tuple[Stage, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether the original gave one order only, which is then that of the dataset."""
+        return all(stage.unfixed is None for stage in self.stages)
+
+    def __str__(self) -> str:
+        lines = [f"{number}. {stage}" for number, stage in enumerate(self.stages, 1)]
+        lines += [f"note: {note}" for note in self.notes]
+        order = "as in the original" if self.exact else "not fixed in the original; the examples are the same"
+        return "\n".join([*lines, f"order: {order}"])

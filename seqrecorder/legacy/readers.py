@@ -1,0 +1,248 @@
+"""What the readers of TensorFlow 1 gave, as `tf.data.Dataset`s of `(key, value)`, for new code.
+
+    files = legacy.producer(["a.csv", "b.csv"], num_epochs=2, seed=7)
+    lines = legacy.text_lines(files, skip_header_lines=1)
+
+Keys are those of the old readers, byte for byte. Each function takes the files as a path, a sequence of paths, or a
+`tf.data.Dataset` of string scalars, and reads them one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Files = Any  # str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | tf.data.Dataset
+
+FRAME = 16
+"""Bytes that frame a TFRecord: its length, and the checksums of the length and of the payload."""
+
+
+def producer(
+    values: Any,
+    *,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    seed: int | None = None,
+    graph_seed: int = 87654321,
+) -> Any:
+    """Return what the queue of `tf.train.string_input_producer` or `input_producer` held, in the same order.
+
+    >>> [v.decode() for v in producer(["a", "b", "c"], num_epochs=2, seed=7).as_numpy_iterator()]
+    ['a', 'c', 'b', 'b', 'c', 'a']
+
+    Args:
+        values: a tensor `(n, ...)`, or what makes one; `n` at least 1.
+        num_epochs: how often all values come; None is for ever.
+        shuffle: whether each epoch has an order of its own. As in TensorFlow 1 it is the default.
+        seed: of the order. With the same seed it is the order of the old queue, bit for bit; None draws one.
+        graph_seed: what `tf.set_random_seed` was given in the old program, by default what TensorFlow took where it was
+            not called.
+
+    Returns:
+        A `tf.data.Dataset` of the slices of `values`.
+
+    Raises:
+        OptionError: there are no values, or a `num_epochs` below 1.
+    """
+    import tensorflow as tf
+
+    values = tf.convert_to_tensor(values)
+    if not values.shape.rank or not values.shape[0]:
+        raise OptionError(f"values: expected a vector of at least one, got shape {values.shape}")
+    if num_epochs is not None and num_epochs < 1:
+        raise OptionError(f"num_epochs: expected 1 or more, or None, got {num_epochs!r}")
+    if not shuffle:
+        return tf.data.Dataset.from_tensor_slices(values).repeat(num_epochs)
+    epochs = tf.data.Dataset.range(num_epochs) if num_epochs else tf.data.Dataset.counter()
+    seeds = (0, 0) if seed is None else (graph_seed, seed)
+    # The old kernel itself: it keeps its state from epoch to epoch, so the calls stay in sequence.
+    return epochs.map(lambda _: tf.raw_ops.RandomShuffle(value=values, seed=seeds[0], seed2=seeds[1])).unbatch()
+
+
+def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
+    r"""Return the lines of text files as `tf.TextLineReader` gave them.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
+    >>> _ = path.write_bytes(b"x,y\r\n1,2\n")
+    >>> [(key.decode()[-7:], value) for key, value in text_lines(path, skip_header_lines=1).as_numpy_iterator()]
+    [('a.csv:2', b'1,2')]
+
+    Args:
+        files: see the module.
+        skip_header_lines: lines left out at the start of each file; a shorter file has none.
+
+    Returns:
+        A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:LINE`, where lines are counted from 1
+        with the header; the value lacks its line end, and is empty for an empty line. A file is held in memory while
+        it is read.
+    """
+    _at_least("skip_header_lines", skip_header_lines, 0)
+    return as_paths(files).flat_map(lambda path: lines_of(path, skip_header_lines))
+
+
+def lines_of(path: Any, skip_header_lines: int) -> Any:
+    """Return `text_lines` of one file, given as a tensor."""
+    import tensorflow as tf
+
+    # TextLineDataset would leave out every carriage return, not only those of line ends.
+    lines = tf.strings.regex_replace(tf.strings.split(_content(path), "\n"), "\r$", "", replace_global=False)
+    ended = tf.reduce_all(
+        tf.equal(lines[-1:], "")
+    )  # what follows the last line end is a line only if there is something
+    lines = lines[: tf.size(lines) - tf.cast(ended, tf.int32)]
+    numbered = tf.data.Dataset.from_tensor_slices(lines).enumerate(1).skip(skip_header_lines)
+    return numbered.map(lambda number, line: (_key(path, number), line))
+
+
+def tf_records(files: Files, *, compression: str = "") -> Any:
+    """Return the records of TFRecord files as `tf.TFRecordReader` gave them.
+
+    Args:
+        files: see the module.
+        compression: `""`, `"GZIP"` or `"ZLIB"`.
+
+    Returns:
+        A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:OFFSET`, the position of the record's
+        frame in the uncompressed file.
+    """
+    _one_of("compression", compression, ("", "GZIP", "ZLIB"))
+    return as_paths(files).flat_map(lambda path: records_of(path, compression))
+
+
+def records_of(path: Any, compression: str) -> Any:
+    """Return `tf_records` of one file, given as a tensor."""
+    import tensorflow as tf
+
+    def keyed(offset: Any, record: Any) -> Any:
+        following = offset + FRAME + tf.cast(tf.strings.length(record), tf.int64)
+        return following, (_key(path, offset), record)
+
+    return tf.data.TFRecordDataset(path, compression).scan(tf.constant(0, tf.int64), keyed)
+
+
+def fixed_length_records(
+    files: Files,
+    record_bytes: int,
+    *,
+    header_bytes: int = 0,
+    footer_bytes: int = 0,
+    hop_bytes: int = 0,
+    encoding: str = "",
+) -> Any:
+    """Return records of one length as `tf.FixedLengthRecordReader` gave them.
+
+    `tf.data.FixedLengthRecordDataset` knows no hop, and fails where a file ends inside a record; the old reader left
+    such a tail out without a word. So does this. But where a file was shorter than its header, the old reader took that
+    for the end of all files; here the next file follows. A file is held in memory while it is read.
+
+    Args:
+        files: see the module.
+        record_bytes: bytes of a record.
+        header_bytes: bytes before the first record of a file.
+        footer_bytes: bytes at the end of a file that belong to no record.
+        hop_bytes: bytes from the start of a record to that of the next; 0 stands for `record_bytes`.
+        encoding: `""` or `"ZLIB"`.
+
+    Returns:
+        A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:NUMBER`, counted from 0.
+    """
+    _at_least("record_bytes", record_bytes, 1)
+    for name, value in (("header_bytes", header_bytes), ("footer_bytes", footer_bytes), ("hop_bytes", hop_bytes)):
+        _at_least(name, value, 0)
+    _one_of("encoding", encoding, ("", "ZLIB"))
+    return as_paths(files).flat_map(
+        lambda path: slices_of(
+            path,
+            record_bytes,
+            header_bytes=header_bytes,
+            footer_bytes=footer_bytes,
+            hop_bytes=hop_bytes,
+            encoding=encoding,
+        )
+    )
+
+
+def slices_of(
+    path: Any, record_bytes: int, *, header_bytes: int, footer_bytes: int, hop_bytes: int, encoding: str
+) -> Any:
+    """Return `fixed_length_records` of one file, given as a tensor."""
+    import tensorflow as tf
+
+    hop = hop_bytes or record_bytes
+    content = _content(path, encoding)
+    room = tf.cast(tf.strings.length(content), tf.int64) - header_bytes - footer_bytes - record_bytes
+    count = tf.where(room < 0, tf.constant(0, tf.int64), room // hop + 1)
+
+    def record(number: Any) -> Any:
+        start = tf.cast(header_bytes + number * hop, tf.int64)
+        return _key(path, number), tf.strings.substr(content, start, tf.constant(record_bytes, tf.int64))
+
+    return tf.data.Dataset.range(count).map(record)
+
+
+def whole_files(files: Files) -> Any:
+    """Return files as `tf.WholeFileReader` gave them.
+
+    Args:
+        files: see the module.
+
+    Returns:
+        A `tf.data.Dataset` of `(key, value)`, string scalars: the path and the contents.
+    """
+    import tensorflow as tf
+
+    return as_paths(files).map(lambda path: (path, tf.io.read_file(path)))
+
+
+def as_paths(files: Files) -> Any:
+    """Return a `tf.data.Dataset` of paths, string scalars.
+
+    Raises:
+        OptionError: there are no paths, or a dataset of something else was given.
+    """
+    import tensorflow as tf
+
+    if isinstance(files, tf.data.Dataset):
+        if files.element_spec != tf.TensorSpec([], tf.string):
+            raise OptionError(f"files: expected a tf.data.Dataset of string scalars, got {files.element_spec}")
+        return files
+    paths: Sequence[Any] = [files] if isinstance(files, (str, bytes, os.PathLike)) else list(files)
+    if not paths:
+        raise OptionError("files: expected at least one path, got none")
+    return tf.data.Dataset.from_tensor_slices(tf.constant([os.fspath(path) for path in paths], tf.string))
+
+
+def _content(path: Any, encoding: str = "") -> Any:
+    import tensorflow as tf
+
+    content = tf.io.read_file(path)
+    if encoding:
+        content = tf.io.decode_compressed(content, encoding)
+    # TensorFlow counts the bytes of a string in an int32, which such a file overflows.
+    fits = tf.strings.length(content) >= 0
+    check = tf.debugging.Assert(fits, ["file", path, "is over 2 GiB; split it, or read it with tf.data"])
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(content)
+
+
+def _key(path: Any, number: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.strings.join([path, ":", tf.strings.as_string(number)])
+
+
+def _at_least(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
+
+
+def _one_of(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise OptionError(f"{name}: expected one of {', '.join(map(repr, choices))}, got {value!r}")

@@ -1,0 +1,75 @@
+"""Operations that cannot be taken out of a TensorFlow 1 graph: the reason, and the way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seqrecorder.errors import LiftError
+from seqrecorder.legacy.graph import CONDITIONALS, QUEUES, READERS, describe, through_identities
+
+VARIABLES = ("VariableV2", "Variable", "VarHandleOp")
+TABLES = ("HashTableV2", "MutableHashTableV2")
+LOOKUPS = ("LookupTableFindV2", "LookupTableSizeV2")
+
+_ITERATOR = (
+    "it takes from a tf.data iterator",
+    "this part is tf.data already: let the function build and return the dataset, and call it without lift",
+)
+_STAGING = "it is a staging area", "leave it out: lift(...).prefetch(1) does the same"
+_REFUSED = {
+    "Placeholder": (
+        "it is a placeholder, fed from Python at each step",
+        "give the value that it always has, lift(..., feed={name: value}), or let tf.data.Dataset.from_generator feed",
+    ),
+    "IteratorGetNext": _ITERATOR,
+    "IteratorV2": _ITERATOR,
+    "OneShotIterator": _ITERATOR,
+    "QueueSizeV2": ("the size of a queue is used", "there is no queue any more: leave it out"),
+    "Stage": _STAGING,
+    "Unstage": _STAGING,
+}
+_READS_STATE = (
+    *LOOKUPS,
+    *CONDITIONALS,
+    "ResourceGather",
+    "ResourceGatherNd",
+    "VarIsInitializedOp",
+    "While",
+    "StatelessWhile",
+    "Identity",
+    "RefIdentity",
+)
+_WRITES_REFERENCES = ("Assign", "AssignAdd", "AssignSub", "Scatter")
+
+
+def check(op: Any) -> None:
+    """Raise `LiftError` for an operation that cannot be taken out of its graph."""
+    if op.type in _REFUSED:
+        reason, advice = _REFUSED[op.type]
+        raise LiftError(reason, advice=advice, op=op.name)
+    for tensor in [*op.inputs, *op.outputs]:
+        source = through_identities(tensor).op
+        if source.type in QUEUES or source.type in READERS:
+            raise LiftError(
+                f"{describe(source)} is used in a way that has no counterpart",
+                advice="keep queue and reader operations out of tf.cond and tf.while_loop, and leave out what counts",
+                op=op.name,
+            )
+    if op.type in _READS_STATE:
+        return
+    for tensor in op.inputs:
+        holder = through_identities(tensor).op
+        reference = tensor.dtype._is_ref_dtype  # noqa: SLF001 - no public name
+        writes = op.type.startswith(_WRITES_REFERENCES) if reference else tensor.dtype.name == "resource"
+        if writes and (holder.type in VARIABLES or holder.type in TABLES):
+            raise LiftError(
+                f"{op.type} changes {holder.name!r} while the pipeline runs",
+                advice="leave it out of the input function: datasets do not change variables",
+                op=op.name,
+            )
+    if any(tensor.dtype.name in ("resource", "variant") for tensor in [*op.inputs, *op.outputs]):
+        raise LiftError(
+            f"an operation of type {op.type} keeps a state that cannot be translated",
+            advice="leave it out of the input function",
+            op=op.name,
+        )

@@ -1,0 +1,96 @@
+"""Datasets in graphs: tensors for the training loops of TensorFlow 1, and the other way round."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.errors import LiftError
+from seqrecorder.legacy.lifting import translate
+from seqrecorder.legacy.modes import eagerly
+from seqrecorder.legacy.pipeline import Lifted, Stage
+from seqrecorder.legacy.registry import register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def get_next(dataset: Any, *, name: str = "get_next") -> Any:
+    """Return tensors of the default graph that are the next element of a dataset each time they are run.
+
+    With it the training loop of an old script stays as it is: `x = get_next(lift(inputs))` in the place of
+    `x = inputs()`, and at the end a `Session` raises `OutOfRangeError` as it always did. `Coordinator` and
+    `start_queue_runners` may stay, and have nothing to do.
+
+    >>> import tensorflow as tf
+    >>> from seqrecorder.legacy import get_next, lift
+    >>> numbers = lift(lambda: tf.compat.v1.train.range_input_producer(2, num_epochs=1, shuffle=False))
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    ...     number = get_next(numbers)
+    ...     print(session.run(number), session.run(number))
+    0 1
+
+    Args:
+        dataset: a `tf.data.Dataset`, made outside of graphs, or what `trace` returned.
+        name: of the operation.
+
+    Returns:
+        Tensors in the structure of the dataset's elements. All of them are of one operation, which runs once a step.
+        All sessions take from one iterator, in this process.
+
+    Raises:
+        LiftError: there is no graph to put them into.
+    """
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        raise LiftError(
+            "eager execution is on, so there is no graph",
+            advice="call it inside `with tf.Graph().as_default():`, or iterate over the dataset",
+        )
+    lifted = dataset if isinstance(dataset, Lifted) else Lifted(dataset, ())
+    specs = tf.nest.flatten(lifted.dataset.element_spec, expand_composites=True)
+    take = _Taking(lifted.dataset)
+    types = [spec.dtype for spec in specs]
+    tensors = tf.compat.v1.py_func(take, [], types, stateful=True, name=name)
+    for tensor, spec in zip(tensors, specs, strict=True):
+        tensor.set_shape(spec.shape)
+    register(tensors[0].op, lifted)
+    return tf.nest.pack_sequence_as(lifted.dataset.element_spec, tensors, expand_composites=True)
+
+
+def replaced(targets: Sequence[Any], transform: Callable[[Any], Any], stage: Stage) -> Any:
+    """Lift what gives some tensors of the default graph, transform the dataset, and return its tensors in their place.
+
+    This is how functions that TensorFlow no longer has join a graph: they work in sessions, and are lifted themselves.
+    The queue runners that were there stay, for what else may take from their queues.
+
+    Args:
+        targets: tensors of the default graph, and `SparseSlot`s.
+        transform: takes a `tf.data.Dataset` of tuples of what the targets give, and returns another.
+        stage: what the transformation is.
+    """
+    import tensorflow as tf
+
+    lifted = translate(tf.compat.v1.get_default_graph(), targets)
+    with eagerly():
+        dataset = tf.autograph.experimental.do_not_convert(transform)(lifted.dataset)
+    return get_next(Lifted(dataset, (*lifted.stages, stage), lifted.notes), name=stage.name)
+
+
+class _Taking:
+    """The next element of a dataset, as arrays; shared by all threads of all sessions."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self._iterator: Any = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> list[Any]:
+        import tensorflow as tf
+
+        with self._lock, eagerly():
+            if self._iterator is None:
+                self._iterator = iter(self._dataset)
+            element = next(self._iterator)  # its StopIteration becomes OutOfRangeError
+            return [part.numpy() for part in tf.nest.flatten(element, expand_composites=True)]

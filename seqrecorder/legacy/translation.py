@@ -1,0 +1,364 @@
+"""Walking from tensors back over queues and readers, and building the `tf.data.Dataset` that gives the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.errors import LiftError
+from seqrecorder.legacy.graph import (
+    DEQUEUES,
+    READS,
+    Feed,
+    Runners,
+    describe,
+    source_of,
+    sparse_slot,
+)
+from seqrecorder.legacy.joins import common_pulls, families, run_branch
+from seqrecorder.legacy.pipeline import Stage
+from seqrecorder.legacy.queues import grouped, ordered, several_at_once
+from seqrecorder.legacy.readers import lines_of, records_of, slices_of
+from seqrecorder.legacy.sections import Section, cut_section, run_section
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from seqrecorder.legacy.pipeline import Lifted
+    from seqrecorder.legacy.queues import ShuffleBuffer
+    from seqrecorder.legacy.state import State
+
+
+class Translation:
+    """One walk over a graph, which notes what it finds.
+
+    Args:
+        graph: a `tf.Graph`.
+        state: its variables, tables and placeholders.
+        datasets: what operations that stand for a dataset stand for, by their names.
+        shuffle_buffer: how many elements a random queue chooses from.
+    """
+
+    def __init__(self, graph: Any, state: State, datasets: Mapping[str, Lifted], shuffle_buffer: ShuffleBuffer) -> None:
+        self.stages: list[Stage] = []
+        self.notes: list[str] = []
+        self._graph, self._state, self._datasets = graph, state, datasets
+        self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
+        self._runners = Runners(graph)
+        self._taken: dict[str, str] = {}
+        self._lifted: set[str] = set()
+        self._sparse: dict[str, tuple[bool, ...]] = {}
+
+    def outputs(self, tensors: Sequence[Any]) -> Any:
+        """Return a `tf.data.Dataset` of tuples: what running the tensors again and again gives."""
+        section = self._cut(tensors)
+        if not section.pulls:
+            raise LiftError(
+                "what the function returns depends on no queue or reader",
+                advice="check that it returns what comes out of the queues; constants need no lifting",
+            )
+        dataset = self._section(section, "what is returned", 1)
+        if section.inner:
+            self._note_stage("outputs", f"{len(section.inner)} operations on what is taken", "map")
+        self._note_competitors()
+        return dataset
+
+    # Sections ---------------------------------------------------------------------------------------------
+
+    def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
+        return cut_section(targets, after, self._datasets, self._state.feed)
+
+    def _section(self, section: Section, place: str, threads: int) -> Any:
+        """Return a dataset of what running a section again and again gives."""
+        limits = [self._state.limit(op) for op in section.limits]
+        parallel = None if section.stateful or threads < 2 else threads  # noqa: PLR2004
+        if not section.pulls:
+            times = _times(limits)
+            return times.map(lambda _: tuple(run_section(section, [], self._state)))
+        pulled, unpack = self._pulled(section.pulls, place)
+        for limit in limits:
+            pulled = pulled.take(limit)
+        return pulled.map(
+            lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
+        )
+
+    def _pulled(self, pulls: Sequence[Any], place: str) -> tuple[Any, Any]:
+        """Return a dataset of what several pulls give at a time, and a function that sorts it by pull."""
+        import tensorflow as tf
+
+        groups: dict[str, list[Any]] = {}
+        for pull in pulls:
+            source = pull if pull.name in self._datasets else source_of(pull.inputs[0])
+            groups.setdefault(source.name, []).append(pull)
+        parts = [self._pull_group(group, place) for group in groups.values()]
+        if len(parts) > 1:
+            names = ", ".join(describe(group[0]) for group in groups.values())
+            self._note_stage(place, f"{names} side by side", "zip")
+        order = {pull.name: (g, i) for g, group in enumerate(groups.values()) for i, pull in enumerate(group)}
+
+        def unpack(elements: Any) -> list[Any]:
+            return [elements[order[pull.name][0]][order[pull.name][1]] for pull in pulls]
+
+        return tf.data.Dataset.zip(tuple(parts)), unpack
+
+    def _pull_group(self, pulls: Sequence[Any], place: str) -> Any:
+        """Return a dataset of tuples, with a tuple of tensors for each of the pulls, which are of one source."""
+        if len({(pull.type, *(tensor.name for tensor in pull.inputs[1:])) for pull in pulls if len(pulls) > 1}) > 1:
+            raise LiftError(
+                f"it is taken from in different ways at once, by {', '.join(pull.name for pull in pulls)}",
+                advice="take from it once, and use the result in both places",
+                op=source_of(pulls[0].inputs[0]).name,
+            )
+        contents = self._pull(pulls[0], place)
+        if len(pulls) == 1:
+            return contents.map(lambda *tensors: (tensors,))
+        why = "which of the operations that take from it at once came first was left to chance"
+        self._note_stage(pulls[0].name, f"{len(pulls)} times {describe(pulls[0])} at once", "one after the other", why)
+        return several_at_once(contents, len(pulls))
+
+    # Sources ----------------------------------------------------------------------------------------------
+
+    def _pull(self, pull: Any, place: str) -> Any:
+        """Return a dataset of tuples: what one pull gives each time it runs."""
+        if pull.name in self._datasets:
+            self._claim(pull, place)
+            lifted = self._datasets[pull.name]
+            self.stages += lifted.stages
+            self.notes += lifted.notes
+            return flat(lifted.dataset)
+        if pull.type in READS:
+            return self._read(pull, place)
+        return self._dequeue(pull, place)
+
+    def _dequeue(self, pull: Any, place: str) -> Any:
+        queue = source_of(pull.inputs[0])
+        contents = self._ordered(queue, place)
+        if pull.type == "QueueDequeueV2":
+            return contents
+        count = self._constant(pull.inputs[1])
+        rest = pull.type == "QueueDequeueUpToV2"
+        contents, done = grouped(queue, contents, count, rest=rest, sparse=self._sparse[queue.name])
+        self._note_stage(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(queue)}", done)
+        return contents
+
+    def _ordered(self, queue: Any, place: str) -> Any:
+        """Return a dataset of what a queue holds, in the order in which it comes out."""
+        self._claim(queue, place)
+        contents = self._contents(queue)
+        contents, done, unfixed = ordered(queue, contents, self._shuffle_buffer)
+        if done:
+            self._note_stage(queue.name, describe(queue), done, unfixed)
+        return contents
+
+    def _read(self, pull: Any, place: str) -> Any:
+        reader, queue = source_of(pull.inputs[0]), source_of(pull.inputs[1])
+        self._claim(reader, place)
+        read, done = self._reading(pull)
+        files = self._paths(queue, place)
+        self._note_stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({done})")
+        return files.flat_map(read)
+
+    def _paths(self, queue: Any, place: str) -> Any:
+        return self._ordered(queue, place).map(lambda path: path)  # a string, no longer a tuple of one
+
+    def _reading(self, pull: Any) -> tuple[Any, str]:
+        """Return a function from a path to a dataset of `(key, value)`, and what it is."""
+        read, done = reading(source_of(pull.inputs[0]))
+        if pull.type == "ReaderReadV2":
+            return read, done
+        count = self._constant(pull.inputs[2])
+        return (lambda path: read(path).batch(count)), f"{done}.batch({count})"
+
+    def _claim(self, source: Any, place: str) -> None:
+        """Note that a source is emptied in a place, or raise `LiftError` where it is in another as well."""
+        other = self._taken.get(source.name)
+        self._taken[source.name] = place
+        if other is not None:
+            raise LiftError(
+                f"{describe(source)} is emptied by several operations, each of which would get an unpredictable part: "
+                f"in {other}, and in {place}",
+                advice="lift them one by one, by functions that return only one of them; or give each its own source",
+                op=source.name,
+            )
+
+    # Feeds ------------------------------------------------------------------------------------------------
+
+    def _contents(self, queue: Any) -> Any:
+        """Return a dataset of what is put into a queue, in order."""
+        import tensorflow as tf
+
+        feeds = self._runners.feeds(queue)
+        self._lifted |= {feed.op.name for feed in feeds}
+        slots = [tuple(sparse_slot(component) for component in feed.components) for feed in feeds]
+        self._sparse[queue.name] = tuple(slot is not None for slot in slots[0])
+        sections = [
+            self._cut([slot or x for slot, x in zip(row, feed.components, strict=True)] + _keeps(feed), feed.after)
+            for feed, row in zip(feeds, slots, strict=True)
+        ]
+        place = f"what fills {describe(queue)}"
+        groups = families(sections)
+        parts = []
+        for group in groups:
+            mine = [feeds[i] for i in group]
+            raw = (
+                self._section(sections[group[0]], place, mine[0].threads)
+                if len(group) == 1
+                else self._shared([sections[i] for i in group], mine, queue, place)
+            )
+            parts.append(_put(raw, mine[0]))
+        contents = parts[0]
+        threads = sum(feed.threads for feed in feeds)
+        raced = threads > 1 and queue.type != "RandomShuffleQueueV2"
+        unfixed = f"{threads} threads filled the queue" if raced else None
+        if len(parts) > 1:
+            turns = tf.data.Dataset.range(len(parts)).repeat()
+            contents = tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=False)
+            self._note_stage(queue.name, f"{len(parts)} independent sources fill {describe(queue)}", "in turn", unfixed)
+        if not any(section.pulls for section in sections) and len(feeds) == 1:
+            self._note_stage(queue.name, *self._producer(sections[0], feeds[0]))
+        else:
+            inner = len(sections[0].inner)
+            done = ".".join([f"map({inner} operations)"] * (inner > 0) + _steps(feeds[0])) or "as it comes"
+            self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed)
+        return contents
+
+    def _shared(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, place: str) -> Any:
+        """Return what several feeds of a queue give that share the one source they have."""
+        pulls = common_pulls(sections, queue)
+        shapes = {(feed.many, feed.keep and feed.keep[1], len(feed.components)) for feed in feeds}
+        if len(shapes) > 1:
+            raise LiftError(
+                "operations that share one source fill the queue in different ways",
+                advice="let all of them enqueue one element, or all of them many",
+                op=queue.name,
+            )
+        count = len(pulls)
+        names = {source_of(pull.inputs[0]).name for pull in pulls}
+        if pulls[0].type in READS and len(names) > 1:
+            for pull in pulls:
+                self._claim(source_of(pull.inputs[0]), place)
+            read, done = self._reading(pulls[0])
+            paths = self._paths(source_of(pulls[0].inputs[1]), place)
+            dealt = paths.enumerate().interleave(
+                lambda i, path: read(path).map(lambda *row: (i % count, row)), cycle_length=count, block_length=1
+            )
+            self._note_stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({done}, {count})")
+        else:
+            dealt = self._pull(pulls[0], place)
+            dealt = dealt.enumerate().map(lambda i, row: (i % count, row))
+        limits = [self._state.limit(op) for section in sections for op in section.limits]
+        if limits:
+            raise LiftError(
+                "tf.train.limit_epochs stands between a shared source and the queue",
+                advice="limit the epochs of the source instead",
+                op=queue.name,
+            )
+        return dealt.map(lambda i, row: tuple(run_branch(sections, i, row, self._state)))
+
+    def _producer(self, section: Section, feed: Feed) -> tuple[str, str, str | None]:
+        """Describe what fills a queue from nothing but constants."""
+        limit = min((self._state.limit(op) for op in section.limits), default=None)
+        shuffles = [op for op in section.inner.values() if op.type == "RandomShuffle"]
+        seeds = [(op.get_attr("seed"), op.get_attr("seed2")) for op in shuffles]
+        epochs = "for ever" if limit is None else f"{limit} times"
+        rows = feed.components[0].shape[0] if feed.many and feed.components[0].shape.rank else 1
+        order = f", shuffled each time, seeds {seeds[0]}" if shuffles else ""
+        unfixed = "the shuffle has no seed" if (0, 0) in seeds and rows != 1 else None
+        many = ".unbatch()" if feed.many else ""
+        times = "counter()" if limit is None else f"range({limit})"
+        found = f"a producer of {rows} elements, {epochs}{order}"
+        return found, f"{times}.map({'RandomShuffle' if shuffles else 'the same'}){many}", unfixed
+
+    # Notes ------------------------------------------------------------------------------------------------
+
+    def _constant(self, tensor: Any) -> int:
+        """Return the value of a number of elements."""
+        import tensorflow as tf
+
+        known = tf.get_static_value(tensor)
+        if known is None:
+            section = self._cut([tensor])
+            if section.pulls or section.limits:
+                raise LiftError(
+                    "how many elements are taken at a time is itself read from a queue",
+                    advice="take single elements, and batch the lifted dataset",
+                    op=tensor.op.name,
+                )
+            known = tf.function(lambda: run_section(section, [], self._state), autograph=False)()[0]
+        return int(known)
+
+    def _note_stage(self, name: str, found: str, done: str, unfixed: str | None = None) -> None:
+        self.stages.append(Stage(name, found, done, unfixed))
+
+    def _note_competitors(self) -> None:
+        """Note what took from the same sources in the original and is not part of what was lifted."""
+        for op in self._runners.running():
+            for pull in _pulls_before(op) if op.name not in self._lifted else []:
+                names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
+                if self._taken.keys() & set(names):
+                    self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")
+
+
+def flat(dataset: Any) -> Any:
+    """Return a dataset of tuples of the dense tensors of another's elements."""
+    import tensorflow as tf
+
+    return dataset.map(lambda *element: tuple(tf.nest.flatten(element, expand_composites=True)))
+
+
+def reading(reader: Any) -> tuple[Any, str]:
+    """Return what a reader does: a function from a path to a dataset of `(key, value)`; and its name."""
+    import tensorflow as tf
+
+    get = reader.get_attr
+    if reader.type == "TextLineReaderV2":
+        skip = get("skip_header_lines")
+        return (lambda path: lines_of(path, skip)), f"TextLineDataset.skip({skip})"
+    if reader.type == "TFRecordReaderV2":
+        compression = get("compression_type").decode()
+        return (lambda path: records_of(path, compression)), f"TFRecordDataset({compression!r})"
+    if reader.type == "FixedLengthRecordReaderV2":
+        sizes = {name: get(name) for name in ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes")}
+        encoding = get("encoding").decode()
+        done = f"slices of {sizes['record_bytes']} bytes"
+        return (lambda path: slices_of(path, **sizes, encoding=encoding)), done
+    single = tf.data.Dataset.from_tensors
+    if reader.type == "WholeFileReaderV2":
+        return (lambda path: single((path, tf.io.read_file(path)))), "read_file"
+    return (lambda path: single((path, path))), "the element itself"
+
+
+def _times(limits: Sequence[int]) -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter()
+
+
+def _keeps(feed: Feed) -> list[Any]:
+    return [] if feed.keep is None else [feed.keep[0]]
+
+
+def _steps(feed: Feed) -> list[str]:
+    return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
+
+
+def _put(raw: Any, feed: Feed) -> Any:
+    """Return a dataset of elements of a queue from one of what a feed gives."""
+    if feed.keep is not None:
+        value = feed.keep[1]
+        raw = raw.filter(lambda *row: row[-1] if value else ~row[-1]).map(lambda *row: row[:-1])
+    return raw.unbatch() if feed.many else raw
+
+
+def _pulls_before(op: Any) -> list[Any]:
+    """Return the pulls that running an operation runs."""
+    found, seen, stack = [], {op}, [op]
+    while stack:
+        here = stack.pop()
+        if here.type in DEQUEUES or here.type in READS:
+            found.append(here)
+            continue
+        for before in [*(tensor.op for tensor in here.inputs), *here.control_inputs]:
+            if before not in seen:
+                seen.add(before)
+                stack.append(before)
+    return found

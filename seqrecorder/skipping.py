@@ -1,0 +1,147 @@
+"""Reading around damage: where a shard is damaged, what is whole in it is copied once, and the copy is read instead.
+
+TensorFlow's reader gives up a file at its first damaged record. So nothing in a `tf.data` pipeline needs to know of
+damage: it reads files that are sound. Copies stand in a temporary directory until the process ends; sound shards are
+read where they are.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.damage import UNKNOWN, Loss
+from seqrecorder.errors import ShardReadError
+from seqrecorder.files import sha256
+from seqrecorder.framing import walk_frames
+from seqrecorder.recovery import recover_shard
+from seqrecorder.shards import RecordReader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seqrecorder.framing import Compression
+    from seqrecorder.schema import Schema
+
+_LOG = logging.getLogger("seqrecorder")
+_SHOWN = 5
+
+
+@attrs.frozen
+class Repaired:
+    """The copy of a damaged shard.
+
+    Attributes:
+        path: of the copy.
+        lengths_path: of its lengths.
+        records: how many are in it.
+    """
+
+    path: Path
+    lengths_path: Path
+    records: int
+
+
+@attrs.frozen
+class _Shard:
+    """A shard as it is now; equal to another where the same bytes are to be read in the same way."""
+
+    path: Path
+    compression: Compression
+    records: int
+    size: int
+    time: int
+    has_lengths: bool
+    fingerprint: str
+    schema: Schema | None = attrs.field(eq=False)
+
+
+def without_damage(
+    path: Path,
+    compression: Compression,
+    *,
+    schema: Schema | None = None,
+    records: int = UNKNOWN,
+    lengths: tuple[Path, str] | None = None,
+) -> Repaired | None:
+    """Return a copy of a shard without what is damaged, or None where all is whole; and log what was left out.
+
+    Args:
+        path: of the shard.
+        compression: of the shard.
+        schema: of its records, for their lengths; None for shards of others.
+        records: how many it should hold, -1 where nothing says so.
+        lengths: the file of lengths and its SHA-256, where there is one.
+
+    Raises:
+        ShardReadError: the shard is missing.
+    """
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise ShardReadError(f"{path}: cannot be read: {error.strerror}", path=path) from error
+    has_lengths = lengths is None or _has_digest(*lengths)
+    fingerprint = "" if schema is None else schema.fingerprint
+    shard = _Shard(path, compression, records, stat.st_size, stat.st_mtime_ns, has_lengths, fingerprint, schema)
+    copy, losses = _copied(shard)
+    if losses:
+        _report(path, losses)
+    return copy
+
+
+@functools.lru_cache(maxsize=4096)
+def _copied(shard: _Shard) -> tuple[Repaired | None, tuple[Loss, ...]]:
+    path, compression = shard.path, shard.compression
+    if shard.has_lengths and _is_whole(path, compression, shard.records):
+        return None, ()
+    directory = Path(tempfile.mkdtemp(dir=_scratch(os.getpid())))
+    copy, lengths = directory / path.name, directory / f"{path.name}.lengths"
+    done = recover_shard(path, copy, lengths, compression=compression, schema=shard.schema, expected=shard.records)
+    return Repaired(copy, lengths, done.records), done.losses
+
+
+@functools.cache
+def _scratch(process: int) -> str:
+    directory = tempfile.mkdtemp(prefix="seqrecorder-")
+
+    def remove() -> None:
+        if os.getpid() == process:  # else a forked child, whose parent still reads
+            shutil.rmtree(directory, ignore_errors=True)
+
+    atexit.register(remove)
+    return directory
+
+
+def _has_digest(path: Path, digest: str) -> bool:
+    try:
+        return sha256(path) == digest
+    except ShardReadError:
+        return False
+
+
+def _is_whole(path: Path, compression: Compression, records: int) -> bool:
+    walk = walk_frames(path, compression)
+    if walk.problem or records not in (UNKNOWN, walk.lengths.size):
+        return False
+    try:
+        return sum(map(len, RecordReader(path, compression, walk.window))) == walk.lengths.size
+    except ShardReadError:
+        return False
+
+
+def _report(path: Path, losses: Sequence[Loss]) -> None:
+    counts = [loss.records for loss in losses]
+    count = "an unknown number of" if UNKNOWN in counts else str(sum(counts))
+    shown = "; ".join(map(str, losses[:_SHOWN]))
+    more = f"; and {len(losses) - _SHOWN} more ranges" if len(losses) > _SHOWN else ""
+    _LOG.warning(
+        "%s: left out %s damaged records: %s%s", path, count, shown, more, extra={"shard": str(path), "losses": losses}
+    )

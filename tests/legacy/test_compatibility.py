@@ -1,0 +1,152 @@
+"""`compat`: what old scripts find, and that nothing else changes."""
+
+import builtins
+import sys
+
+import pytest
+import tensorflow as tf
+
+from seqrecorder import legacy
+from seqrecorder.cli import main
+
+SCRIPT = """
+from __future__ import absolute_import, division, print_function
+import tensorflow as tf
+import tensorflow.contrib.slim as slim
+from tensorflow.contrib import training
+from tensorflow.contrib.slim.python.slim.data import dataset_data_provider, parallel_reader
+from tensorflow.python.ops import data_flow_ops
+import tensorflow.contrib.learn as learn
+import tensorflow.compat.v1 as tf1
+
+tf1.disable_v2_behavior()
+tf.reset_default_graph()
+seen = []
+
+
+def inputs():
+    queue = tf.train.range_input_producer(9, num_epochs=1, shuffle=False)
+    number = queue.dequeue()
+    x = tf.placeholder_with_default(number, [])
+    width = tf.constant([[1, 2]]).get_shape()[1].value
+    seen.append(width)
+    return tf.contrib.training.bucket_by_sequence_length(tf.to_int32(x), [x], 2, [4])
+
+
+def run():
+    with tf.Graph().as_default():
+        lengths, _ = inputs()
+        with tf.Session() as session:
+            session.run(tf.local_variables_initializer())
+            found = []
+            try:
+                while True:
+                    found.append(session.run(lengths).tolist())
+            except tf.errors.OutOfRangeError:
+                return found
+"""
+EXPECTED = [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """An old script that can be imported."""
+    (tmp_path / "an_old_script.py").write_text(SCRIPT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "an_old_script"
+    sys.modules.pop("an_old_script", None)
+
+
+def test_an_old_script_runs(script):
+    """It finds its names, of contrib and of TensorFlow 1, and works lifted and in a session, also after the end."""
+    with legacy.compat():
+        old = __import__(script)
+        lifted = [lengths.numpy().tolist() for lengths, _ in legacy.lift(old.inputs)]
+        assert lifted == old.run() == EXPECTED
+    assert [lengths.numpy().tolist() for lengths, _ in legacy.lift(old.inputs)] == EXPECTED
+    assert old.seen == [2, 2, 2]
+    assert old.parallel_reader.parallel_read is old.slim.parallel_reader.parallel_read
+    assert old.tf.contrib.training is old.training
+
+
+MAIN = """
+import sys
+import tensorflow as tf
+
+x = tf.placeholder_with_default(tf.train.range_input_producer(limit=5, shuffle=False).dequeue(), [])
+y = tf.slice(tf.range(1, 10), [0], [x])
+batched = tf.train.batch(tensors=[y], batch_size=3, dynamic_pad=True)
+[result] = tf.contrib.learn.run_n({"y": batched}, n=1, feed_dict=None)
+print(__name__, sys.argv[1:], result["y"].tolist())
+"""
+
+
+def test_a_script_is_run_from_the_command_line(tmp_path, capsys):
+    """`seqrecorder legacy run` runs a script of TensorFlow 1 with its arguments, and leaves nothing behind."""
+    script = tmp_path / "script.py"
+    script.write_text(MAIN)
+    path = list(sys.path)
+    assert main(["legacy", "run", str(script), "--steps", "3"]) == 0
+    assert capsys.readouterr().out == "__main__ ['--steps', '3'] [[0, 0], [1, 0], [1, 2]]\n"
+    assert sys.path == path
+    assert tf.executing_eagerly()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(None, "give the path of a Python file"), ("print 'a'", "must be converted to Python 3 first")],
+)
+def test_scripts_that_cannot_run(tmp_path, capsys, text, message):
+    """A file that is missing, or of Python 2, is a problem that is named."""
+    if text is not None:
+        (tmp_path / "script.py").write_text(text)
+    assert main(["legacy", "run", str(tmp_path / "script.py")]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_run_n_ends_with_the_queues():
+    """`run_n` gives as many steps as there are."""
+    with tf.Graph().as_default():
+        number = tf.compat.v1.train.range_input_producer(2, num_epochs=1, shuffle=False).dequeue()
+        found = legacy.contrib.learn.run_n({"number": number}, n=5)
+    assert [step["number"] for step in found] == [0, 1]
+
+
+def test_nothing_is_left_behind():
+    """After the end, and inside for other modules, everything is as it was."""
+    importing, modules = builtins.__import__, set(sys.modules)
+    with legacy.compat() as old:
+        assert tf.contrib.training.bucket is old.contrib.training.bucket
+        assert tf.compat.v1.contrib is old.contrib
+        assert tf.data.Dataset is not old.data.Dataset
+        with legacy.compat():  # inside itself
+            assert tf.contrib.learn.ModeKeys.EVAL == "eval"
+        assert tf.contrib.learn.ModeKeys.EVAL == "eval"
+    assert builtins.__import__ is importing
+    assert not hasattr(tf, "contrib")
+    assert not hasattr(tf.compat.v1, "contrib")
+    assert not [name for name in set(sys.modules) - modules if name.startswith("tensorflow.contrib")]
+    assert tf.executing_eagerly()
+    assert tf.compat.v1.resource_variables_enabled()
+    assert isinstance(tf.TensorShape([1])[0], int)
+    assert tf.is_tensor(tf.constant(1) == tf.constant(1))
+
+
+def test_what_is_not_there_says_what_is():
+    """Another name of contrib is an AttributeError or an ImportError, with what comes closest."""
+    with legacy.compat() as old:
+        with pytest.raises(AttributeError, match=r"'bucket_by_length' \(did you mean 'bucket_by_sequence_length'"):
+            old.contrib.training.bucket_by_length  # noqa: B018
+        with pytest.raises(AttributeError, match="tensorflow.contrib has no 'layers'"):
+            tf.contrib.layers  # noqa: B018
+        with pytest.raises(ImportError):
+            from tensorflow.contrib.layers import fully_connected  # noqa: F401
+
+
+def test_tools_that_look_around(script):
+    """The module that stands for TensorFlow 1 lists its names, and its switches do nothing."""
+    with legacy.compat() as old:
+        assert {"TFRecordReader", "contrib", "python_io", "placeholder"} <= set(dir(old))
+        assert old.compat.v1 is old
+        assert old.disable_eager_execution() is None
+        assert __import__(script, globals={}, locals={}, fromlist=["run"], level=0).seen == []

@@ -1,0 +1,219 @@
+"""What cannot be lifted says so, names the operation, and shows the way out."""
+
+import pickle
+import threading
+
+import pytest
+import tensorflow as tf
+from queue_runs import v1
+
+import seqrecorder as sr
+from seqrecorder import legacy
+
+
+def numbers():
+    return v1.train.range_input_producer(9, num_epochs=1, shuffle=False).dequeue()
+
+
+def fed_queue():
+    queue = tf.queue.FIFOQueue(9, [tf.int32], shapes=[[]], name="fed")
+    queue.enqueue(v1.placeholder(tf.int32, []))
+    return queue.dequeue()
+
+
+def fed_by_thread():
+    queue = tf.queue.FIFOQueue(9, [tf.int32], shapes=[[]], name="fed")
+
+    class Feeder(v1.train.QueueRunner):
+        def _run(self, sess, enqueue_op, coord=None):  # noqa: ARG002 - the original's
+            threading.current_thread()
+
+    v1.train.add_queue_runner(Feeder(queue, [queue.enqueue(v1.placeholder(tf.int32, []))]))
+    return queue.dequeue()
+
+
+def fed_by_runner():
+    queue = tf.queue.FIFOQueue(9, [tf.int32], shapes=[[]])
+    v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue(v1.placeholder(tf.int32, [], name="holder"))]))
+    return queue.dequeue()
+
+
+def two_at_a_time():
+    queue = tf.queue.FIFOQueue(9, [tf.int32], shapes=[[]], name="twice")
+    both = tf.group(queue.enqueue(numbers()), queue.enqueue(3))
+    v1.train.add_queue_runner(v1.train.QueueRunner(queue, [both]))
+    return queue.dequeue()
+
+
+def chosen_queue():
+    queues = [tf.queue.FIFOQueue(9, [tf.int32], shapes=[[]]) for _ in range(2)]
+    return tf.queue.QueueBase.from_list(tf.constant(1), queues).dequeue()
+
+
+def in_a_branch():
+    queue = v1.train.range_input_producer(3, shuffle=False)
+    return tf.cond(tf.constant(True) & (numbers() > 3), queue.dequeue, lambda: 0)
+
+
+def emptied_twice():
+    number = numbers()
+    return v1.train.batch([number], 2), v1.train.batch([number], 3)
+
+
+def read_side_by_side():
+    queue = v1.train.string_input_producer(["a"], num_epochs=1)
+    return [v1.WholeFileReader().read(queue).key for _ in range(2)]
+
+
+def in_different_ways():
+    queue = v1.train.range_input_producer(9, shuffle=False)
+    return queue.dequeue(), queue.dequeue_many(2)
+
+
+def counts():
+    queue = v1.train.range_input_producer(9, shuffle=False)
+    return queue.dequeue() + queue.size()
+
+
+def reader_counts():
+    reader = v1.WholeFileReader()
+    queue = v1.train.string_input_producer(["a"])
+    return reader.read(queue).key, reader.num_records_produced()
+
+
+def changes_a_variable():
+    seen = v1.get_variable("seen", initializer=0, use_resource=True)
+    return numbers() + v1.assign_add(seen, 1)
+
+
+def changes_a_reference():
+    seen = v1.get_variable("seen", initializer=0, use_resource=False)
+    return numbers() + v1.assign_add(seen, 1)
+
+
+def keeps_a_state():
+    stack = tf.raw_ops.StackV2(max_size=3, elem_type=tf.int32)
+    return tf.raw_ops.StackPushV2(handle=stack, elem=numbers())
+
+
+def uses_the_count():
+    counter = v1.get_variable("count", initializer=0, use_resource=False)
+    return numbers() + counter.count_up_to(3)
+
+
+def of_read_size():
+    return tf.queue.QueueBase.dequeue_many(v1.train.range_input_producer(9, shuffle=False), numbers())
+
+
+def of_no_size():
+    return v1.train.range_input_producer(9, shuffle=False).dequeue_many(0)
+
+
+def from_an_iterator():
+    return (
+        numbers()
+        + v1.data.make_one_shot_iterator(tf.data.Dataset.range(3).map(lambda x: tf.cast(x, tf.int32))).get_next()
+    )
+
+
+REFUSED = {
+    fed_queue: ("fed: no QueueRunner fills the queue; 'fed_enqueue' does", "from_generator"),
+    fed_by_thread: ("fed: the queue is filled by a Feeder, which runs Python", "from_generator"),
+    fed_by_runner: ("holder: it is a placeholder, fed from Python at each step", "feed="),
+    two_at_a_time: (
+        "twice: a thread runs 'group_deps', which fills the queue 2 times at once",
+        "one enqueue operation",
+    ),
+    chosen_queue: ("an operation of type", "choose the queue in Python"),
+    in_a_branch: ("FIFOQueue 'input_producer' is used in a way that has no counterpart", "out of tf.cond"),
+    emptied_twice: ("is emptied by several operations, each of which would get an unpredictable part", "one by one"),
+    read_side_by_side: ("is emptied by several operations", "its own source"),
+    in_different_ways: ("it is taken from in different ways at once", "take from it once"),
+    counts: ("the size of a queue is used", "leave it out"),
+    reader_counts: (
+        "WholeFileReader 'WholeFileReaderV2' is used in a way that has no",
+        "leave out what counts",
+    ),
+    changes_a_variable: ("AssignAddVariableOp changes 'seen' while the pipeline runs", "leave it out"),
+    changes_a_reference: ("AssignAdd", "leave it out"),
+    keeps_a_state: ("an operation of type StackPushV2 keeps a state", "leave it out"),
+    uses_the_count: ("the count itself is used", "enumerate"),
+    of_read_size: ("how many elements are taken at a time is itself read from a queue", "batch the lifted dataset"),
+    of_no_size: ("0 elements are taken at a time", "at least 1"),
+    from_an_iterator: ("it takes from a tf.data iterator", "without lift"),
+    lambda: tf.constant(1): ("depends on no queue or reader", "constants need no lifting"),
+    lambda: tf.data.Dataset.range(3): ("the function returns a tf.data.Dataset", "call the function itself"),
+    lambda: (numbers(), object()): ("the function returns a object, which is no tensor", "return the tensors"),
+}
+
+
+@pytest.mark.parametrize("input_fn", REFUSED, ids=lambda function: function.__name__.strip("<>"))
+def test_refused(input_fn):
+    """The reason and the way out are named, together and apart."""
+    reason, advice = REFUSED[input_fn]
+    with pytest.raises(sr.LiftError) as caught:
+        legacy.lift(input_fn)
+    assert reason in str(caught.value)
+    assert advice in caught.value.advice
+    assert isinstance(caught.value, ValueError)
+    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
+    assert (str(again), again.op, again.reason) == (str(caught.value), caught.value.op, caught.value.reason)
+
+
+def test_tensors_of_another_graph():
+    """A tensor that was made before, outside of the function, is refused."""
+    with tf.Graph().as_default():
+        other = tf.constant(1)
+    for outside in (other, tf.constant(1)):
+        with pytest.raises(sr.LiftError, match="was made outside of the function's graph"):
+            legacy.lift(lambda outside=outside: (numbers(), outside))
+
+
+def test_errors_of_the_function_are_its_own():
+    """What the input function raises comes through, and what its queues would have hidden is raised as it happens."""
+    with pytest.raises(ValueError, match="requires a non-null input tensor"):
+        legacy.lift(lambda: v1.train.string_input_producer([]))
+
+    def missing():
+        return v1.TFRecordReader().read(v1.train.string_input_producer(["/no/such/file"], num_epochs=1)).value
+
+    with pytest.raises(tf.errors.NotFoundError, match="/no/such/file"):
+        list(legacy.lift(missing))
+
+
+def test_a_competitor_that_is_not_lifted_is_noted():
+    """Where another queue runner took a part of the elements away, all of them come now; that is said in a warning."""
+
+    def input_fn():
+        number = numbers()
+        v1.train.batch([number * 2], 3)
+        return v1.train.batch([number], 3)
+
+    with pytest.warns(UserWarning, match=r"lift: 'batch/fifo_queue_enqueue' took elements of 'input_producer' away"):
+        lifted = legacy.trace(input_fn)
+    assert "note: " in str(lifted)
+
+
+def test_explanation(records, capsys):
+    """`explain=True` prints each stage as it was found, what takes its place, and what about the order was open."""
+
+    def input_fn():
+        queue = v1.train.string_input_producer(records, num_epochs=2, seed=7)
+        key, value = v1.TFRecordReader().read(queue)
+        return v1.train.shuffle_batch([key, value], 4, capacity=20, min_after_dequeue=5)
+
+    legacy.lift(input_fn, explain=True)
+    assert capsys.readouterr().out == (
+        "1. a producer of 4 elements, 2 times, shuffled each time, seeds (87654321, 7)\n"
+        "   -> range(2).map(RandomShuffle).unbatch()\n"
+        "2. read of TFRecordReader 'TFRecordReaderV2'\n"
+        "   -> flat_map(TFRecordDataset(''))\n"
+        "3. RandomShuffleQueue 'shuffle_batch/random_shuffle_queue' is filled\n"
+        "   -> as it comes\n"
+        "4. RandomShuffleQueue 'shuffle_batch/random_shuffle_queue'\n"
+        "   -> shuffle(20)\n"
+        "   order not fixed: random, by a buffer of 20\n"
+        "5. dequeue_many(4) of RandomShuffleQueue 'shuffle_batch/random_shuffle_queue'\n"
+        "   -> batch(4, drop_remainder=True)\n"
+        "order: not fixed in the original; the examples are the same\n"
+    )

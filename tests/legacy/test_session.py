@@ -1,0 +1,88 @@
+"""Lifted pipelines in the training loops of TensorFlow 1."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from queue_runs import assert_equal_elements, plain, queue_run, v1
+
+import seqrecorder as sr
+from seqrecorder import legacy
+
+
+def batches():
+    number = v1.train.range_input_producer(10, num_epochs=1, shuffle=False).dequeue()
+    tensors = {"number": number, "text": tf.strings.as_string(number), "sparse": tf.sparse.from_dense([number, 0])}
+    return v1.train.batch(tensors, 3, allow_smaller_final_batch=True)
+
+
+def test_the_old_loop_keeps_working():
+    """Session, Coordinator, queue runners and `except OutOfRangeError` work as ever on a lifted pipeline."""
+    with tf.Graph().as_default():
+        batch = legacy.get_next(legacy.lift(batches))
+        loss = tf.reduce_sum(batch["number"])
+        losses = []
+        with v1.Session() as session:
+            session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+            coordinator = tf.train.Coordinator()
+            threads = v1.train.start_queue_runners(coord=coordinator)
+            try:
+                while not coordinator.should_stop():
+                    losses.append(session.run(loss))
+            except tf.errors.OutOfRangeError:
+                pass
+            finally:
+                coordinator.request_stop()
+            coordinator.join(threads)
+    assert losses == [3, 12, 21, 9]
+
+
+def test_one_line_changes():
+    """`lift` may stand where the input function stood, inside the graph."""
+
+    def input_fn():
+        return legacy.get_next(legacy.lift(batches))["number"]
+
+    assert [batch.tolist() for batch in queue_run(input_fn)] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+
+
+def test_elements_are_those_of_the_dataset():
+    """Structure, dtypes and static shapes are those of the dataset, composite tensors included."""
+    lifted = legacy.trace(batches)
+    found = [plain(element) for element in queue_run(lambda: legacy.get_next(lifted))]
+    expected = [plain(element) for element in lifted.dataset]
+    assert len(found) == len(expected) == 4
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_equal_elements(ours, theirs)
+    with tf.Graph().as_default():
+        batch = legacy.get_next(lifted.dataset)
+        assert batch["number"].shape.as_list() == [None]
+
+
+def test_it_is_lifted_again():
+    """A function that contains a lifted pipeline is lifted as one, with all stages."""
+
+    def input_fn():
+        batch = legacy.get_next(legacy.trace(batches))
+        return v1.train.batch([batch["number"] + 1], 4, enqueue_many=True)
+
+    lifted = legacy.trace(input_fn)
+    np.testing.assert_array_equal(np.concatenate(list(lifted.dataset.as_numpy_iterator())), np.arange(8) + 1)
+    assert "a producer of 10 elements" in lifted.stages[0].found
+    assert lifted.exact
+
+
+def test_errors_reach_the_session():
+    """What goes wrong while reading is an error of the step, with its cause."""
+
+    def missing():
+        return v1.WholeFileReader().read(v1.train.string_input_producer(["/no/such/file"], num_epochs=1)).value
+
+    dataset = legacy.lift(missing)
+    with pytest.raises(tf.errors.OpError, match="NotFoundError.*/no/such/file"):
+        queue_run(lambda: legacy.get_next(dataset))
+
+
+def test_without_a_graph():
+    """Where nothing is a graph, a loop over the dataset does the same; that is what the error says."""
+    with pytest.raises(sr.LiftError, match="eager execution is on, so there is no graph; .*iterate over the dataset"):
+        legacy.get_next(tf.data.Dataset.range(3))

@@ -1,0 +1,378 @@
+"""Bytes that change, vanish or come: no wrong record is delivered, and all damage is found."""
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder.manifest import parse_manifest
+
+
+@sr.record
+class Line:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+    x: np.ndarray = sr.feature_list("float32", shape=(2,))
+
+
+def line(number, steps):
+    return Line(f"k{number}", np.arange(steps) * 1000, np.full((steps, 2), number))
+
+
+TOKENS = ["{", "}", "null", "-1", "1e999", '"', "../", "[", ","]
+RECORDS = [line(n, n % 2) for n in range(4)]
+
+
+@pytest.fixture(scope="module", params=[None, "GZIP"])
+def pristine(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("corruption") / "lines"
+    sr.write(RECORDS, path, shards=2, compression=request.param)
+    return path
+
+
+@pytest.fixture
+def lines(pristine, tmp_path):
+    return shutil.copytree(pristine, tmp_path / "lines")
+
+
+def shards_of(path):
+    return sorted(path.rglob("*.tfrecord"))
+
+
+def keys_of(element):
+    return np.atleast_1d(element["key"].numpy()).tolist()
+
+
+def test_every_truncation_of_a_dataset(lines, figure):
+    """A shard that is cut at any byte is refused when it is opened, and without checks at the end of reading."""
+    cuts = 0
+    for shard in shards_of(lines):
+        data = shard.read_bytes()
+        for size in range(len(data)):
+            shard.write_bytes(data[:size])
+            with pytest.raises(sr.ShardReadError, match=shard.name):
+                sr.read_records(lines)
+            cuts += 1
+            try:
+                records = list(sr.read_records(lines, schema=Line, check="none"))
+            except sr.ShardReadError as error:
+                assert shard.name in str(error)  # noqa: PT017 - or all is there, where GZIP's checksum alone was cut
+            else:
+                assert records == RECORDS
+        for size in range(0, len(data) - 8, len(data) // 3):
+            shard.write_bytes(data[:size])
+            with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.DataLossError)):
+                list(sr.read(lines, batch=sr.Pad(3), check="none"))
+        shard.write_bytes(data)
+    figure(13, "cuts of a dataset's shards", cuts, "undetected")
+
+
+def test_every_byte_of_a_dataset(lines, figure, monkeypatch):
+    """No changed byte of a shard or of its lengths delivers a wrong record, and `verify` finds every one."""
+    # The digest alone finds each; the records are looked at in the test of bare shards.
+    monkeypatch.setattr("seqrecorder.checks._verify_records", lambda *_: [])
+    flips = 0
+    for file in [*shards_of(lines), *sorted(lines.rglob("*.lengths"))]:
+        data = file.read_bytes()
+        for place in range(len(data)):
+            for mask in (0x01, 0x80, 0xFF):
+                file.write_bytes(data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :])
+                assert not sr.verify(lines), (file.name, place, mask)
+                flips += 1
+        file.write_bytes(data)
+    figure(14, "changed bytes of a dataset's files", flips, "not found by verify")
+
+
+def test_every_byte_is_read_right_or_refused(lines, figure):
+    """Whichever byte of a shard changes, the records that are delivered are those that were written."""
+    flips = 0
+    shard = shards_of(lines)[0]
+    data = shard.read_bytes()
+    for place in range(len(data)):
+        for mask in (0x01, 0x80, 0xFF):
+            shard.write_bytes(data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :])
+            delivered = []
+            try:
+                delivered += sr.read_records(lines, schema=Line, check="full")
+            except sr.ShardReadError:
+                pass
+            else:  # the trailer of GZIP holds bytes that mean nothing
+                assert delivered == RECORDS
+            flips += 1
+    figure(14, "changed bytes of a shard, read", flips, "wrong records delivered")
+
+
+def test_every_cut_of_a_bare_shard(pristine, tmp_path, figure):
+    """A bare shard that is cut anywhere but between two records is refused, whatever its compression."""
+    data = shards_of(pristine)[0].read_bytes()
+    plain = sr.info(pristine).compression is None
+    ends = {0}
+    while plain and max(ends) < len(data):
+        ends.add(max(ends) + 16 + int.from_bytes(data[max(ends) : max(ends) + 8], "little"))
+    bare = tmp_path / "bare"
+    for size in range(len(data)):
+        bare.write_bytes(data[:size])
+        if (size in ends) if plain else size == 0:
+            continue  # an empty file says of no compression that it has it
+        with pytest.raises(sr.ShardReadError, match="bare"):
+            sr.read_records(bare, schema=Line)
+    figure(13, "cuts of a bare shard inside a record", len(data) - len(ends), "undetected")
+
+
+def test_appended_doubled_and_swapped(lines, figure):
+    """Shards with more than they had, twice what they had, or what another had, are refused and found."""
+    one, two = shards_of(lines)
+    first, second = one.read_bytes(), two.read_bytes()
+    for changed in (first + b"\0", first + first, first + second, second, b"", first[::-1]):
+        one.write_bytes(changed)
+        assert not sr.verify(lines)
+        try:
+            assert list(sr.read_records(lines, schema=Line, check="full")) == RECORDS
+        except sr.ShardReadError as error:
+            assert one.name in str(error)  # noqa: PT017 - reading may refuse or be right, and nothing else
+        else:
+            pytest.fail("such a shard is refused")
+    figure(14, "shards appended to, doubled, swapped, emptied, reversed", 6, "not found by verify")
+
+
+def test_read_errors_say_everything(lines):
+    """An error of reading names dataset, shard, record and offset, and the commands to run next."""
+    shard = shards_of(lines)[1]
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    shard.write_bytes(data)
+    for read in (
+        lambda: list(sr.read_records(lines)),
+        lambda: sr.read_records(lines, check="full"),
+        lambda: sr.read(lines, check="full"),
+    ):
+        with pytest.raises(sr.ShardReadError) as error:
+            read()
+        message = str(error.value)
+        assert str(shard) in message
+        assert "record" in message
+        assert "byte" in message or "GZIP" in message
+        assert f"seqrecorder verify {lines}" in message
+
+
+FORGED = """
+import resource, struct, sys, time, zlib
+from pathlib import Path
+import numpy as np
+import seqrecorder as sr
+from seqrecorder.crc import masked_crc32c
+
+@sr.record
+class Line:
+    ids: np.ndarray = sr.feature_list("int64")
+
+place = Path(sys.argv[1])
+sr.write([Line([1, 2]), Line([3])], place / "lines")
+[shard] = (place / "lines" / "train").glob("*.tfrecord")
+whole = shard.read_bytes()
+first = 16 + int.from_bytes(whole[:8], "little")
+
+def attempts(bare):
+    yield lambda: sr.read(bare, schema=Line)
+    yield lambda: list(sr.read_records(bare, schema=Line))
+    yield lambda: sr.read(place / "lines", check="full")
+    yield lambda: sr.verify(bare)
+    yield lambda: sr.verify(place / "lines")
+    yield lambda: sr.salvage(bare, place / f"salvaged{power}{name}{time.monotonic_ns()}")
+
+list(sr.read(place / "lines")); sr.verify(place / "lines"); sr.salvage(shard, place / "warm")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+slowest, tried = 0.0, 0
+for power in range(65):
+    length = min(2**power, 2**64 - 1).to_bytes(8, "little")
+    [crc] = masked_crc32c(np.frombuffer(length, np.uint8)[None])
+    header = length + struct.pack("<I", crc)
+    second = whole[:first] + header + whole[first + 12:]
+    for name, data in {"short": header, "first": header + whole[12:], "second": second}.items():
+        for compress in (False, True):
+            bare = place / "bare"
+            bare.write_bytes(zlib.compress(data, wbits=31) if compress else data)
+            shard.write_bytes(data)
+            for attempt in attempts(bare):
+                start = time.perf_counter()
+                try:
+                    result = attempt()
+                    assert not hasattr(result, "ok") or not result.ok, (power, name)
+                except sr.SeqrecorderError:
+                    pass
+                slowest, tried = max(slowest, time.perf_counter() - start), tried + 1
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(tried, slowest, (after - before) / 1024)
+"""
+
+
+def test_forged_lengths(tmp_path, figure):
+    """A length of 2^0 to 2^64 with a valid CRC is an error, never a signal, within a second and 64 MiB."""
+    done = subprocess.run([sys.executable, "-c", FORGED, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    tried, slowest, megabytes = map(float, done.stdout.split())
+    assert slowest < 1
+    assert megabytes < 64
+    figure(16, "calls on forged frame lengths", int(tried), "signals or wrong answers")
+
+
+BOMB = """
+import gzip, resource, struct, sys
+from pathlib import Path
+import numpy as np
+import seqrecorder as sr
+from seqrecorder.crc import masked_crc32c
+
+@sr.record
+class Line:
+    ids: np.ndarray = sr.feature_list("int64")
+
+place = Path(sys.argv[1])
+sr.write([Line([1, 2])], place / "warm")
+list(sr.read(place / "warm")); sr.verify(place / "warm"); sr.salvage(place / "warm", place / "warmer")
+for size in (0, 192 << 20):
+    bomb = place / f"bomb{size}"
+    with gzip.open(bomb, "wb", compresslevel=9) as file:
+        if size:
+            length = size.to_bytes(8, "little")
+            file.write(length + struct.pack("<I", masked_crc32c(np.frombuffer(length, np.uint8)[None])[0]))
+        for _ in range(192):
+            file.write(bytes(1 << 20))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for size in (0, 192 << 20):
+    bomb = place / f"bomb{size}"
+    assert not sr.verify(bomb)
+    assert not sr.verify(bomb, schema=Line)
+    for check in ("full", "manifest"):
+        try:
+            sr.read(bomb, schema=Line, check=check)
+        except sr.ShardReadError:
+            pass
+        else:
+            raise AssertionError("expected an error")
+    assert sr.salvage(bomb, place / f"salvaged{size}").records == 0
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_gzip_bombs(tmp_path, figure):
+    """A GZIP bomb, framed or not, stops verify, salvage and full checks within 128 MiB."""
+    done = subprocess.run([sys.executable, "-c", BOMB, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert float(done.stdout) < 128
+    figure(17, "MiB that a GZIP bomb of 192 MiB took", round(float(done.stdout)), "over 128")
+
+
+def mutated(data, random):
+    for _ in range(random.integers(1, 4)):
+        match random.integers(3):
+            case 0:
+                data[random.integers(data.size)] = random.integers(256)
+            case 1:
+                data = np.delete(data, random.integers(data.size))
+            case 2:
+                data = np.insert(data, random.integers(data.size + 1), random.integers(256))
+    return data
+
+
+@pytest.mark.parametrize("mutants", [1500, pytest.param(100_000, marks=pytest.mark.nightly)])
+def test_mutated_records(mutants, random, figure):
+    """A mutated record is decoded by Python and by the graph parser to the same values, or refused by both."""
+    schema = sr.Schema.of(Line)
+    serialized = [np.frombuffer(data, np.uint8) for data in schema.encode_batch(RECORDS)]
+
+    def graph(data):
+        tensors = schema.parse(tf.constant(data))
+        return [tensors[field.name].numpy() for field in schema.fields]
+
+    outcomes = {True: 0, False: 0}
+    for _ in range(mutants):
+        mutant = mutated(serialized[random.integers(len(serialized))].copy(), random).tobytes()
+        try:
+            record = schema.decode(mutant)
+        except sr.RecordError:
+            record = None
+        try:
+            tensors = graph(mutant)
+        except tf.errors.InvalidArgumentError:
+            tensors = None
+        if record is None and tensors is not None:
+            # Text that is no UTF-8, and features that are absent and not empty, are seen by Python alone.
+            outcomes[False] += 1
+            continue
+        assert (record is None) == (tensors is None), mutant
+        if record is not None:
+            for field, tensor in zip(schema.fields, tensors, strict=True):
+                value = getattr(record, field.name)
+                if field.name == "key":
+                    assert tensor == value.encode()
+                else:
+                    assert np.array_equal(tensor.view(np.uint8), value.view(np.uint8)), mutant
+        outcomes[record is not None] += 1
+    assert min(outcomes.values()) > mutants // 100
+    figure(17, "mutated records", mutants, "crashes or disagreements")
+
+
+@pytest.mark.parametrize("mutants", [3000, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_mutated_manifests(pristine, mutants, random, figure):
+    """A mutated manifest is a manifest or a ManifestError, and names nothing outside its directory."""
+    text = (pristine / "manifest.json").read_text()
+    refused = 0
+    for _ in range(mutants):
+        characters = list(text)
+        for _ in range(random.integers(1, 5)):
+            place = int(random.integers(len(characters)))
+            match random.integers(4):
+                case 0:
+                    characters[place] = chr(random.integers(1, 0x300))
+                case 1:
+                    del characters[place : place + random.integers(1, 30)]
+                case 2:
+                    characters.insert(place, str(random.choice(TOKENS)))
+                case 3:
+                    other = int(random.integers(len(characters)))
+                    characters[place:place] = characters[other : other + 40]
+        try:
+            manifest = parse_manifest("".join(characters), pristine)
+        except sr.ManifestError:
+            refused += 1
+            continue
+        for split in manifest.splits.values():
+            for shard in split.shards:
+                assert manifest.shard_path(split.name, shard).parent.parent == pristine
+        assert all(path.is_relative_to(pristine) for path in manifest.assets.values())
+    assert refused > mutants // 10
+    figure(24, "mutated manifests", mutants, "other errors than ManifestError")
+
+
+@pytest.mark.parametrize("trials", [1000])
+def test_salvage_after_a_hole(trials, tmp_path, random, figure):
+    """After one hole of up to 4 KiB, headers included, at least 99 % of the records outside it are recovered."""
+    from seqrecorder.damage import find_records, read_found
+
+    records = [random.bytes(int(random.integers(0, 300))) for _ in range(150)]
+    shard = tmp_path / "shard"
+    with tf.io.TFRecordWriter(str(shard)) as writer:
+        for record in records:
+            writer.write(record)
+    data = shard.read_bytes()
+    ends = np.cumsum([0] + [16 + len(record) for record in records])
+    lost = expected = 0
+    for trial in range(trials):
+        size = int(random.integers(1, 4097))
+        start = int(random.integers(0, len(data) - size))
+        filling = (bytes(size), random.bytes(size), b"")[trial % 3]
+        shard.write_bytes(data[:start] + filling + data[start + size :])
+        with shard.open("rb") as file:
+            findings = find_records(file, shard.stat().st_size)
+            found = [record for batch in read_found(file, findings) for record in batch]
+        untouched = [r for r, a, b in zip(records, ends, ends[1:], strict=False) if b <= start or a >= start + size]
+        assert set(found) <= set(records)
+        expected += len(untouched)
+        lost += len(untouched) - sum(record in set(found) for record in untouched)
+    assert lost <= expected / 100
+    figure(22, f"holes of up to 4 KiB ({lost / expected:.3%} of the records outside lost)", trials, "below 99 %")

@@ -1,0 +1,25 @@
+"""Every example in a docstring runs and gives what it says."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+import seqrecorder
+
+PACKAGE = Path(seqrecorder.__file__).parent
+MODULES = sorted(
+    ".".join(("seqrecorder", *path.relative_to(PACKAGE).with_suffix("").parts))
+    for path in PACKAGE.rglob("*.py")
+    if any(">>> " in line and "SKIP" not in line for line in path.read_text(encoding="utf-8").splitlines())
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name: str) -> None:
+    """The examples of a module give what stands below them."""
+    module = importlib.import_module(name.removesuffix(".__init__"))
+    results = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert results.attempted
+    assert not results.failed

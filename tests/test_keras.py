@@ -1,0 +1,171 @@
+"""Training in Keras: state that goes on, predictions in order, and models that learn from what `read` gives."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import seqrecorder as sr
+
+LENGTHS = np.clip(np.random.default_rng(2).lognormal(2.2, 0.7, 120).astype(int), 1, 40).tolist()
+
+
+@sr.record
+class Walk:
+    """A random walk, and what can be learned of it."""
+
+    key: str = sr.context(str, key=True)
+    up: int = sr.context("int32")
+    x: Any = sr.feature_list("float32", shape=(1,))
+    sign: Any = sr.feature_list("int32")
+    token: Any = sr.feature_list("int32")
+
+
+def walk(number: int, length: int) -> Walk:
+    random = np.random.default_rng(number)
+    x = random.normal(size=(length, 1)).astype("f4")
+    drift = 0.7 if number % 2 else -0.7
+    token = (number + np.arange(length)) % 5  # the next token is known from the last
+    return Walk(f"k{number}", number % 2, x + np.float32(drift), (x[:, 0] + drift > 0).astype("i4"), token)
+
+
+@pytest.fixture(scope="module")
+def walks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("keras") / "walks"
+    sr.write((walk(i, n) for i, n in enumerate(LENGTHS)), path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    keras.utils.set_random_seed(1)
+
+
+LAYERS = {
+    "gru": lambda: keras.layers.GRU(5, return_sequences=True),
+    "lstm": lambda: keras.layers.LSTM(4, return_sequences=True),
+    "simple": lambda: keras.layers.SimpleRNN(3, return_sequences=True),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_segments_give_what_whole_sequences_give(walks: Path, kind: str) -> None:
+    """Outputs over the segments of `Unroll` are those over whole sequences, to 1e-6, whatever slot a record was in."""
+    rnn = LAYERS[kind]()
+    model = sr.keras.Unrolled(rnn)
+    parts: dict[bytes, list[np.ndarray]] = {}
+    for batch in sr.read(walks, batch=sr.Unroll(7, 6), shuffle=50, seed=3, fields=["key", "x"]):
+        outputs = np.asarray(model(batch["x"], reset=batch["reset"]))
+        for key, output, length in zip(batch["key"].numpy(), outputs, batch["sequence_length"].numpy(), strict=True):
+            parts.setdefault(key, []).append(output[:length])
+    for record in sr.read_records(walks):
+        whole = np.asarray(rnn(record.x[np.newaxis]))[0]
+        np.testing.assert_allclose(np.concatenate(parts[record.key.encode()]), whole, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras, when it saves weights
+def test_a_model_with_state_is_saved_and_loaded(walks: Path, tmp_path: Path) -> None:
+    """The layer is part of a model that Keras saves and loads."""
+    model = stateful_model(4)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    data = sr.read(walks, batch=sr.Unroll(4, 5), inputs=("token", "reset"), fields=["token"])
+    for (tokens, reset), _ in zip(data, range(5), strict=False):
+        np.testing.assert_allclose(np.asarray(model([tokens, reset])), np.asarray(again([tokens, reset])), atol=1e-6)
+
+
+def test_layers_that_cannot_go_on() -> None:
+    """What is no recurrent layer, keeps its own state or goes backwards is refused, as are batches of unknown size."""
+    for layer, message in (
+        (keras.layers.Dense(2), "expected a recurrent layer"),
+        (keras.layers.GRU(2, stateful=True), "leave stateful=True out"),
+        (keras.layers.GRU(2, return_state=True), "leave return_state=True out"),
+        (keras.layers.GRU(2, go_backwards=True), "leave go_backwards=True out"),
+    ):
+        with pytest.raises(sr.OptionError, match=message):
+            sr.keras.Unrolled(layer)
+    with pytest.raises(sr.OptionError, match="batches of one known size"):
+        sr.keras.Unrolled(keras.layers.GRU(2))(keras.Input((5, 1)), reset=keras.Input((), dtype="bool"))
+
+
+@pytest.mark.parametrize("batch", [sr.Pad(16), sr.Bucket(16, boundaries="sorted"), sr.Bucket(max_steps=100)])
+@pytest.mark.parametrize("sequences", [True, False])
+def test_predictions_are_in_the_order_of_the_records(walks: Path, batch: Any, *, sequences: bool) -> None:
+    """Each record's prediction stands at its place, cut to its steps, whatever batches it was made in."""
+    layers = [] if sequences else [keras.layers.GlobalMaxPooling1D()]
+    model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0), *layers])
+    results = sr.keras.predict(model, walks, batch=batch, inputs="x")
+    for record, result in zip(sr.read_records(walks), results, strict=True):
+        if sequences:
+            np.testing.assert_array_equal(result, record.x * 2)
+        else:
+            assert result.shape == (1,)
+
+
+def test_predictions_need_each_record_once(walks: Path) -> None:
+    """Strategies that cut records, or put the padding first, are refused."""
+    model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
+    for batch in (sr.Window(4), sr.Pad(4, padding_side="left")):
+        with pytest.raises(sr.OptionError, match="predict: expected"):
+            sr.keras.predict(model, walks, batch=batch, inputs="x")
+
+
+def masked_loss(loss: type) -> Any:
+    return loss(from_logits=True, reduction="mean_with_sample_weight")
+
+
+def test_a_tagger_learns(walks: Path) -> None:
+    """A label for each step is learned in `fit`, far below the loss of the label's share alone."""
+    model = keras.Sequential(
+        [keras.Input((None, 1)), keras.layers.GRU(8, return_sequences=True), keras.layers.Dense(1)]
+    )
+    model.compile(keras.optimizers.Adam(0.02), loss=masked_loss(keras.losses.BinaryCrossentropy))
+    data = sr.read(walks, batch=sr.Bucket(16), shuffle=200, seed=1, inputs="x", targets="sign")
+    data = data.map(lambda x, y, w: (x, y[..., None], w))
+    history = model.fit(data, epochs=8, shuffle=False, verbose=0)
+    assert history.history["loss"][-1] < 0.35 < np.log(2)
+
+
+def test_a_classifier_learns(walks: Path) -> None:
+    """A label for the whole sequence is learned in `fit`, with padding masked out."""
+    inputs = keras.Input((None, 1)), keras.Input((None,), dtype="bool")
+    outputs = keras.layers.Dense(1)(keras.layers.GRU(8)(inputs[0], mask=inputs[1]))
+    model = keras.Model(inputs, outputs)
+    model.compile(keras.optimizers.Adam(0.02), loss=keras.losses.BinaryCrossentropy(from_logits=True))
+    data = sr.read(walks, batch=sr.Pad(16, mask_name="mask"), shuffle=200, seed=1, inputs=("x", "mask"), targets="up")
+    history = model.fit(data, epochs=8, shuffle=False, verbose=0)
+    assert history.history["loss"][-1] < 0.35 < np.log(2)
+
+
+def test_a_forecaster_learns(walks: Path) -> None:
+    """The next token is learned from windows with a horizon."""
+    model = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Embedding(5, 4), keras.layers.GRU(8), keras.layers.Dense(5)]
+    )
+    model.compile(keras.optimizers.Adam(0.03), loss=masked_loss(keras.losses.SparseCategoricalCrossentropy))
+    window = sr.Window(4, batch_size=32, shift=1, horizon=1, tail="drop")
+    data = sr.read(walks, batch=window, shuffle=200, seed=1, inputs="token", targets="token_horizon")
+    data = data.map(lambda x, y, w: (x, y[:, 0], w[:, 0]))
+    history = model.fit(data, epochs=4, shuffle=False, verbose=0)
+    assert history.history["loss"][-1] < 0.3 < np.log(5)
+
+
+def stateful_model(slots: int) -> keras.Model:
+    tokens, reset = keras.Input(batch_shape=(slots, 5)), keras.Input(batch_shape=(slots,), dtype="bool")
+    embedded = keras.layers.Embedding(5, 4)(tokens)
+    states = sr.keras.Unrolled(keras.layers.GRU(8, return_sequences=True))(embedded, reset=reset)
+    return keras.Model([tokens, reset], keras.layers.Dense(5)(states))
+
+
+def test_a_stateful_language_model_learns(walks: Path) -> None:
+    """The next token is learned over segments, the state going on from batch to batch in `fit`."""
+    model = stateful_model(8)
+    model.compile(keras.optimizers.Adam(0.03), loss=masked_loss(keras.losses.SparseCategoricalCrossentropy))
+    unroll = sr.Unroll(8, 5)
+    data = sr.read(walks, batch=unroll, shuffle=200, seed=1, epochs=None, inputs=("token", "reset"), targets="token")
+    shifted = data.map(lambda x, y, w: (x, (y + 1) % 5, w))
+    steps = sr.plan(walks, None, unroll, shuffle=200, seed=1).batches  # it depends on the order: fit wants one number
+    history = model.fit(shifted, epochs=6, steps_per_epoch=steps, shuffle=False, verbose=0)
+    assert history.history["loss"][-1] < 0.3 < np.log(5)

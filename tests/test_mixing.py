@@ -1,0 +1,87 @@
+"""`mix`: shares, orders, ends, resumption, and what cannot be mixed."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from slow_records import assert_resumes_exactly
+
+import seqrecorder as sr
+
+
+@sr.record
+class Line:
+    source: int = sr.context("int32")
+    ids: Any = sr.feature_list("int64")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    root = tmp_path_factory.mktemp("mixing")
+    for source in range(3):
+        sr.write([Line(source, np.arange(n % 5 + 1)) for n in range(20)], root / f"{source}")
+    return [root / f"{source}" for source in range(3)]
+
+
+def drawn(dataset: Any) -> list[int]:
+    return [int(batch["source"][0]) for batch in dataset]
+
+
+def test_shares_are_those_of_the_weights(sources: list[Path]) -> None:
+    """Endless datasets are drawn in proportion to their weights, in whatever unit these are."""
+    endless = [sr.read(path, batch=sr.Pad(4), epochs=None) for path in sources]
+    order = drawn(sr.mix(endless, weights=[6, 3, 1], seed=0).take(1000))
+    shares = np.bincount(order) / 1000
+    assert np.abs(shares - [0.6, 0.3, 0.1]).max() < 0.05
+
+
+def test_everything_comes_once(sources: list[Path]) -> None:
+    """Without weights all are drawn alike, and each dataset comes whole, or until the first one ends."""
+    parts = [sr.read(path, batch=sr.Pad(4), shuffle=20, seed=1) for path in sources]
+    assert np.bincount(drawn(sr.mix(parts, seed=3))).tolist() == [5, 5, 5]
+    short = drawn(sr.mix(parts, seed=3, stop_on_empty_dataset=True))
+    assert len(short) < 15
+    assert max(np.bincount(short)) == 5
+
+
+def test_a_weight_of_zero_leaves_a_dataset_out(sources: list[Path]) -> None:
+    """A dataset that is never drawn does not keep the mixture from ending."""
+    parts = [sr.read(path, batch=sr.Pad(4)) for path in sources]
+    assert drawn(sr.mix(parts, weights=[1, 0, 1], seed=3)).count(1) == 0
+
+
+def test_orders_are_those_of_the_seed(sources: list[Path]) -> None:
+    """The same seed gives the same series of orders, another one each time."""
+    series = []
+    for _ in range(2):
+        mixed = sr.mix([sr.read(path, batch=sr.Pad(4)) for path in sources], seed=5)
+        series.append([drawn(mixed) for _ in range(2)])
+    assert series[0] == series[1]
+    assert series[0][0] != series[0][1]
+
+
+def test_resumes_exactly_at_every_batch(sources: list[Path], tmp_path: Path) -> None:
+    """A mixture of shuffled datasets resumes with the identical remainder."""
+    assert_resumes_exactly(
+        lambda: sr.mix([sr.read(p, batch=sr.Pad(8), shuffle=9, seed=2) for p in sources], weights=[1, 2, 3], seed=1),
+        tmp_path,
+    )
+
+
+def test_what_cannot_be_mixed(sources: list[Path]) -> None:
+    """Nothing, what is no dataset, other elements, and weights that are none are refused, by position."""
+    one, other = sr.read(sources[0], batch=sr.Pad(2)), sr.read(sources[1])
+    for datasets, weights, message in (
+        ([], None, "expected datasets, got none"),
+        ([one, sources[0]], None, r"datasets\[1\]: expected a tf.data.Dataset, got "),
+        ([one, other], None, r"datasets\[1\]: expected elements as those of datasets\[0\]"),
+        ([one, one.map(lambda batch: {**batch, "ids": tf.cast(batch["ids"], tf.int32)})], None, r"datasets\[1\]"),
+        ([one, one], [1], "expected 2 weights"),
+        ([one, one], [1, -1], "not negative"),
+        ([one, one], [0, 0], "not all 0"),
+        ([one, one], [1, float("nan")], "not negative"),
+    ):
+        with pytest.raises(sr.OptionError, match=message):
+            sr.mix(datasets, weights=weights)

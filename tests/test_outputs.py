@@ -1,0 +1,132 @@
+"""What `model.fit` gets: names that strategies add, masks, and sample weights that are 1 for what is real."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+
+LENGTHS = [3, 1, 5, 2, 0, 7, 4]
+
+
+@sr.record
+class Series:
+    key: str = sr.context(str, key=True)
+    label: int = sr.context("int32")
+    x: Any = sr.feature_list("float32", shape=(2,))
+    y: Any = sr.feature_list("int64")
+    note: Any = sr.feature_list("int8", align="notes")
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("outputs") / "series"
+    sr.write(
+        (
+            Series(f"k{i}", i + 1, np.ones((n, 2), "f4"), np.arange(n) + 1, np.ones(i % 3, "i1"))
+            for i, n in enumerate(LENGTHS)
+        ),
+        path,
+    )
+    return path
+
+
+FIELDS = ["label", "x", "y"]
+STRATEGIES: dict[str, Any] = {
+    "pad": sr.Pad(3, mask_name="mask"),
+    "left": sr.Pad(3, mask_name="mask", padding_side="left", pad_to_multiple_of=4),
+    "fixed": sr.Pad(3, mask_name="mask", pad_to=9),
+    "bucket": sr.Bucket(3, boundaries=[4], mask_name="mask", pad_to_bucket_boundary=True),
+    "sorted": sr.Bucket(3, boundaries="sorted", mask_name="mask"),
+    "budget": sr.Bucket(max_steps=14, mask_name="mask"),
+    "unroll": sr.Unroll(3, 2, mask_name="mask"),
+    "window": sr.Window(3, batch_size=4, shift=2, mask_name="mask"),
+    "pack": sr.Pack(8, 2, mask_name="mask"),
+}
+
+
+@pytest.mark.parametrize("case", STRATEGIES)
+def test_weights_and_masks_are_one_for_real_steps(series: Path, case: str) -> None:
+    """A step is real where its target is not padding, which is 0 here and nowhere else."""
+    batches = list(sr.read(series, batch=STRATEGIES[case], fields=FIELDS, inputs=("x", "mask"), targets="y"))
+    assert batches
+    for (x, mask), y, weight in batches:
+        real = y.numpy() > 0
+        np.testing.assert_array_equal(mask.numpy(), real)
+        np.testing.assert_array_equal(weight.numpy(), real.astype("f4"))
+        np.testing.assert_array_equal(x.numpy()[..., 0] > 0, real)
+        assert weight.dtype == tf.float32
+
+
+@pytest.mark.parametrize("case", STRATEGIES)
+def test_context_targets(series: Path, case: str) -> None:
+    """A target of context has one weight a row, of 0 where there is no record; packed rows have one a segment."""
+    for element in sr.read(series, batch=STRATEGIES[case], fields=FIELDS, inputs="x", targets={"a": "label", "b": "y"}):
+        _, targets, weights = element
+        np.testing.assert_array_equal(weights["a"].numpy(), (targets["a"].numpy() > 0).astype("f4"))
+        assert set(weights) == {"a", "b"}
+
+
+def test_what_strategies_add_can_be_asked_for(series: Path) -> None:
+    """Inputs, targets and weights may be what a strategy adds, and only what these need is parsed."""
+    names = {"inputs": ("x", "reset"), "targets": "total_length", "weights": "at", "index_name": "at"}
+    (x, reset), total, index = next(iter(sr.read(series, batch=sr.Unroll(3, 2), fields=FIELDS, **names)))
+    assert (x.shape, reset.numpy().tolist()) == ((3, 2, 2), [True, True, True])
+    assert (total.numpy().tolist(), index.numpy().tolist()) == ([3, 1, 5], [0, 1, 2])
+    window = sr.Window(2, batch_size=4, shift=1, horizon=2)
+    for inputs, targets, weights in sr.read(series, batch=window, inputs="y", targets="y_horizon", fields=FIELDS):
+        assert inputs.shape[1] == 2
+        np.testing.assert_array_equal(weights.numpy(), (targets.numpy() > 0).astype("f4"))
+    ids, positions, weights = next(
+        iter(sr.read(series, batch=sr.Pack(8, 2), inputs="segment_ids", targets="positions", fields=FIELDS))
+    )
+    np.testing.assert_array_equal(weights.numpy(), (ids.numpy() > 0).astype("f4"))
+    assert positions.shape == ids.shape == (2, 8)
+
+
+def test_ragged_targets_have_no_weights(series: Path) -> None:
+    """There is no padding in ragged batches, so no weights either."""
+    element = next(iter(sr.read(series, batch=sr.Ragged(3), inputs="x", targets="y")))
+    assert len(element) == 2
+    flat = next(iter(sr.read(series, batch=sr.Ragged(3, flat=True), inputs=("x", "row_splits"), targets="y")))
+    assert flat[0][1].numpy().tolist() == [0, 3, 4, 9]
+
+
+def test_other_groups_have_masks_of_their_own(series: Path) -> None:
+    """Each alignment group has a mask and weights by its own lengths."""
+    for batch in sr.read(series, batch=sr.Pad(4, mask_name="mask")):
+        for values, mask in (("y", "mask"), ("note", "notes_mask")):
+            np.testing.assert_array_equal(batch[mask].numpy(), batch[values].numpy() > 0)
+    for _, (y, note), weights in sr.read(series, batch=sr.Pad(4), inputs="x", targets=("y", "note")):
+        for target, weight in zip((y, note), weights, strict=True):
+            np.testing.assert_array_equal(weight.numpy(), (target.numpy() > 0).astype("f4"))
+
+
+def test_the_largest_batch_comes_first(series: Path) -> None:
+    """`warm_up="largest"` gives one more batch, as large as any, whose weights are 0; the others are as without it."""
+    for options in ({"batch_size": 3, "boundaries": [4]}, {"max_steps": 15, "batch_size_multiple": 2}):
+        plain = sr.read(series, batch=sr.Bucket(**options), inputs="x", targets=("y", "label"))
+        warm = sr.read(series, batch=sr.Bucket(**options, warm_up="largest"), inputs="x", targets=("y", "label"))
+        (x, _, weights), *rest = list(warm)
+        assert not any(weight.numpy().any() for weight in weights)
+        assert tf.size(x) >= max(int(tf.size(element[0])) for element in rest)
+        assert int(warm.cardinality()) in (len(rest) + 1, -2)
+        for mine, other in zip(rest, plain, strict=True):
+            tf.nest.map_structure(np.testing.assert_array_equal, mine, other)
+    # A context target alone has no weights without it, and elements must be alike.
+    first, *others = sr.read(series, batch=sr.Bucket(3, warm_up="largest"), inputs="x", targets="label")
+    assert not first[2].numpy().any()
+    assert all(element[2].numpy().all() for element in others)
+    with pytest.raises(sr.OptionError, match="warm_up: goes with inputs and targets"):
+        sr.read(series, batch=sr.Bucket(3, warm_up="largest"))
+
+
+def test_names_that_nothing_has(series: Path) -> None:
+    """An unknown name is refused with all that there are, those of the strategy among them."""
+    with pytest.raises(sr.OptionError, match=r"gives no 'resett' \(did you mean 'reset'\?\).*segment_index"):
+        sr.read(series, batch=sr.Unroll(3, 2), inputs="x", targets="resett")
+    with pytest.raises(sr.OptionError, match="gives no 'reset'"):
+        sr.read(series, batch=sr.Pad(3), inputs="x", targets="reset")

@@ -1,0 +1,219 @@
+"""`salvage`: every whole record comes to a new place, what was lost is said, and the damaged files stay as they are."""
+
+import json
+import shutil
+import stat
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder.cli import main
+from seqrecorder.damage import UNKNOWN
+
+
+@sr.record
+class Line:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+    marks: np.ndarray = sr.feature_list("float32", align="marks")
+
+
+RECORDS = [Line(f"k{n}", np.arange(n % 7), np.ones(n % 3, "float32")) for n in range(40)]
+
+
+@pytest.fixture(scope="module", params=[None, "GZIP"])
+def pristine(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("salvage") / "lines"
+    splits = {"train": RECORDS[:30], "eval": RECORDS[30:]}
+    sr.write(
+        splits, path, shards=2, compression=request.param, csv=True, assets={"a.txt": "a", "b.txt": "b"}, metadata=7
+    )
+    return path
+
+
+@pytest.fixture
+def lines(pristine, tmp_path):
+    return shutil.copytree(pristine, tmp_path / "lines")
+
+
+def shard_of(lines, split="train"):
+    return lines / split / f"{split}-00000-of-00002.tfrecord"
+
+
+def contents(directory):
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.rglob("*") if path.is_file()}
+
+
+def damage(path, place, mask=0xFF):
+    data = bytearray(path.read_bytes())
+    data[place] ^= mask
+    path.write_bytes(data)
+
+
+def test_a_sound_dataset_is_salvaged_whole(lines, tmp_path):
+    """Nothing is lost of a sound dataset: the records, the splits, the metadata and the assets are there again."""
+    found = sr.salvage(lines, tmp_path / "new")
+    assert found.complete
+    assert (found.records, found.lost, found.lost_bytes) == (40, 0, 0)
+    new = tmp_path / "new"
+    assert sr.verify(new).ok
+    assert list(sr.read_records(new, "train", schema=Line)) == RECORDS[:30]
+    assert list(sr.read_records(new, "eval", schema=Line)) == RECORDS[30:]
+    manifest = sr.info(new)
+    assert manifest.metadata == 7
+    assert manifest.assets["b.txt"].read_text() == "b"
+    old = sr.info(lines)
+    assert manifest.splits == old.splits
+    assert manifest.splitting == old.splitting
+
+
+def test_a_damaged_dataset(lines, tmp_path):
+    """Of a damaged dataset all else is recovered, the loss is numbered, and the damaged files are as they were."""
+    damage(shard_of(lines), -6)
+    damage(lines / "assets" / "a.txt", 0)
+    before = contents(lines)
+    for path in before:
+        path.chmod(stat.S_IRUSR)
+    found = sr.salvage(lines, tmp_path / "new")
+    assert contents(lines) == before
+    assert not found.complete
+    assert found.shards[0].path == "train/train-00000-of-00002.tfrecord"
+    assert (found.records, found.lost) == (39, 1) if sr.info(lines).compression is None else found.lost >= 0
+    assert [problem.split(":")[0] for problem in found.problems] == ["assets/a.txt"]
+    assert sr.verify(tmp_path / "new").ok
+    assert set(sr.info(tmp_path / "new").assets) == {"b.txt"}
+    if sr.info(lines).compression is None:
+        [loss] = found.shards[0].losses
+        assert (loss.record, loss.records) == (14, 1)
+        assert {r.key for r in sr.read_records(tmp_path / "new", "train", schema=Line)} == {
+            record.key for record in RECORDS[:28] + RECORDS[29:30]
+        }
+
+
+def test_holes_are_counted_by_the_manifest(lines, tmp_path):
+    """A hole over several records, a cut shard and a missing one are counted by what the manifest says."""
+    if sr.info(lines).compression is None:
+        data = bytearray(shard_of(lines).read_bytes())
+        frames = sr.info(lines).splits["train"].shards[0].records
+        data[100:400] = bytes(300)
+        shard_of(lines).write_bytes(data)
+    else:
+        frames = 15
+        shard_of(lines).write_bytes(shard_of(lines).read_bytes()[:-20])
+    shard_of(lines, "eval").unlink()
+    found = sr.salvage(lines, tmp_path / "new")
+    first, *_ = found.shards
+    assert first.records + first.lost == frames
+    assert sum(loss.records for loss in first.losses) == first.lost > 0
+    missing = next(shard for shard in found.shards if shard.path.startswith("eval/eval-00000"))
+    assert (missing.records, missing.lost, missing.losses[0].reason) == (0, 5, "the file is missing")
+    assert sr.verify(tmp_path / "new").ok
+    kept = [record.key for split in ("train", "eval") for record in sr.read_records(tmp_path / "new", split)]
+    assert len(kept) == found.records == 40 - found.lost
+
+
+@pytest.mark.parametrize("breaking", ["cut", "remove"])
+def test_a_lost_manifest(lines, tmp_path, breaking):
+    """Without its manifest a dataset is salvaged by its class, and refused without one."""
+    path = lines / "manifest.json"
+    path.write_text(path.read_text()[:-9])
+    if breaking == "remove":
+        path.unlink()
+    with pytest.raises(sr.ManifestError, match="pass schema="):
+        sr.salvage(lines, tmp_path / "new")
+    found = sr.salvage(lines, tmp_path / "new", schema=Line)
+    assert (found.records, found.lost) == (40, 0)
+    assert found.problems == ("manifest.json: made anew, since the old one cannot be read",)
+    assert sr.verify(tmp_path / "new").ok
+    assert sorted(r.key for r in sr.read_records(tmp_path / "new", "eval")) == sorted(r.key for r in RECORDS[30:])
+
+
+def test_records_of_another_kind_are_lost(tmp_path):
+    """A record that cannot be read as the dataset's schema is left out, even though its CRC is right."""
+    sr.write(RECORDS[:3], tmp_path / "lines", shards=1)
+    [shard] = (tmp_path / "lines" / "train").glob("*.tfrecord")
+    data = [bytes(record.numpy()) for record in tf.data.TFRecordDataset(str(shard))]
+    with tf.io.TFRecordWriter(str(shard)) as writer:
+        for record in (data[0], b"no message", data[2]):
+            writer.write(record)
+    found = sr.salvage(tmp_path / "lines", tmp_path / "new")
+    [loss] = found.shards[0].losses
+    assert (loss.record, loss.records) == (1, 1)
+    assert "cannot be decoded as Line" in loss.reason
+    assert list(sr.read_records(tmp_path / "new", schema=Line)) == [RECORDS[0], RECORDS[2]]
+
+
+def test_files_of_others(lines, tmp_path):
+    """A TFRecord file becomes a file, several become a directory of files, with or without a class."""
+    shard = shard_of(lines)
+    compression = sr.info(lines).compression or ""
+    whole = [bytes(record.numpy()) for record in tf.data.TFRecordDataset(str(shard), compression)]
+    found = sr.salvage(shard, tmp_path / "new" / "file")
+    assert (found.records, found.lost, found.complete) == (15, 0, True)
+    new = tf.data.TFRecordDataset(str(tmp_path / "new" / "file"), compression)
+    assert [bytes(record.numpy()) for record in new] == whole
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["file"]
+    sr.salvage(str(shard), tmp_path / "new", schema=Line)
+    assert len(list(sr.read_records(tmp_path / "new" / shard.name, schema=Line))) == 15
+    several = sr.salvage(str(lines / "*" / "*.tfrecord"), tmp_path / "several")
+    assert (several.records, len(several.shards)) == (40, 4)
+    assert len(list((tmp_path / "several").iterdir())) == 4
+    assert sr.salvage(sorted((lines / "eval").glob("*.tfrecord")), tmp_path / "list").records == 10
+
+
+def test_a_file_without_its_first_bytes(pristine, tmp_path):
+    """A GZIP file that does not look like one any more is salvaged where its compression is said."""
+    data = bytearray(shard_of(pristine).read_bytes())
+    data[:4] = b"\xff" * 4
+    (tmp_path / "file").write_bytes(data)
+    compression = sr.info(pristine).compression
+    found = sr.salvage(tmp_path / "file", tmp_path / "new", compression=compression)
+    assert found.records == 15  # a header that is damaged alone is rebuilt
+
+
+def test_a_file_of_something_else(tmp_path):
+    """Of a file that holds no record nothing comes, and an unknown number of records is lost."""
+    (tmp_path / "text").write_text("not a TFRecord file, and long enough to be one" * 3)
+    found = sr.salvage(tmp_path / "text", tmp_path / "new")
+    assert (found.records, found.lost, found.lost_bytes) == (0, UNKNOWN, 138)
+
+
+def test_what_salvage_refuses(lines, tmp_path):
+    """A destination that is taken or inside, and sources that are missing or of one name, are errors."""
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(sr.DatasetExistsError):
+        sr.salvage(shard_of(lines), tmp_path / "taken")
+    with pytest.raises(sr.DatasetExistsError):
+        sr.salvage(lines, lines)
+    with pytest.raises(sr.OptionError, match="inside"):
+        sr.salvage(lines, lines / "new")
+    with pytest.raises(sr.DatasetNotFoundError, match="no file"):
+        sr.salvage(tmp_path / "nothing", tmp_path / "new")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(sr.DatasetNotFoundError, match=r"\*\.tfrecord files"):
+        sr.salvage(tmp_path / "empty", tmp_path / "new", schema=Line)
+    with pytest.raises(sr.OptionError, match="empty list"):
+        sr.salvage([], tmp_path / "new")
+    shutil.copytree(lines, tmp_path / "copy")
+    with pytest.raises(sr.OptionError, match="two files are called"):
+        sr.salvage([shard_of(lines), shard_of(tmp_path / "copy")], tmp_path / "new")
+    with pytest.raises(sr.OptionError, match="GZIP"):
+        sr.salvage(lines, tmp_path / "new", compression="LZMA")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "empty", "lines", "taken"]
+
+
+def test_the_command(lines, tmp_path, capsys):
+    """The command says what was recovered and what was lost, for people and for programs."""
+    shard_of(lines).unlink()
+    assert main(["salvage", str(lines), str(tmp_path / "new")]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{tmp_path / 'new'}: 25 records recovered, 15 records lost\n")
+    assert "the file is missing" in said
+    assert main(["salvage", str(lines), str(tmp_path / "other"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["records"], document["lost"], document["complete"]) == (25, 15, False)
+    assert document["shards"][0]["losses"][0]["records"] == 15
+    assert main(["salvage", str(lines), str(tmp_path / "new")]) == 1
+    assert "is not empty" in capsys.readouterr().err
