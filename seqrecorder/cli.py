@@ -4,6 +4,9 @@
     seqrecorder info PATH       what a dataset, or an unknown shard, contains
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
+    seqrecorder schema PATH     a class to paste, for a dataset or for files of unknown contents
+    seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
+    seqrecorder convert FILES DIR   TFRecord files that others wrote, as a dataset
     seqrecorder salvage PATH TO what is whole, to a new place
     seqrecorder bench           what writing and reading cost here, beside other ways
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
@@ -95,7 +98,7 @@ def _info(options: argparse.Namespace) -> int:
         quieten_tensorflow()
     found = inspection.describe(options.path)
     if isinstance(found, inspection.ShardDescription):
-        _print(options, report.shard_summary(found), report.shard_text(found))
+        _print(options, found, report.shard_text(found))
         return PROBLEM if found.problem else OK
     _print(options, report.manifest_summary(found), report.manifest_text(found))
     return OK
@@ -135,6 +138,73 @@ def _bench(options: argparse.Namespace) -> int:
     )
     _print(options, report, table.text(report))
     return OK
+
+
+def _schema(options: argparse.Namespace) -> int:
+    from seqrecorder import inference, report
+
+    quieten_tensorflow()
+    found = inference.infer(
+        options.paths,
+        name=options.name,
+        raw=dict(options.raw),
+        shapes=dict(options.shape),
+        key=options.key,
+        records=options.records,
+    )
+    _print(options, report.inference_summary(found), report.inference_text(found))
+    return OK
+
+
+def _convert(options: argparse.Namespace) -> int:
+    from seqrecorder import convert, report
+
+    if options.splits and options.paths:
+        raise OptionError("name the files once: FILES, or --split NAME=FILES for each split")
+    if not options.splits and not options.paths:
+        raise OptionError("which files? FILES, or --split NAME=FILES for each split")
+    quieten_tensorflow()
+    done = convert.convert(
+        _by_split(options.splits) or options.paths,
+        options.destination,
+        schema=_load(options.schema),
+        name=options.name,
+        raw=dict(options.raw),
+        shapes=dict(options.shape),
+        key=options.key,
+        leave_out=options.leave_out,
+        splits=dict(options.shares) or None,
+        seed=options.seed,
+        shards=options.shards,
+        compression=options.compression,
+        shuffle=options.shuffle,
+        overwrite=options.overwrite,
+    )
+    _print(options, report.conversion_summary(done), report.conversion_text(done))
+    return OK
+
+
+def _migrate(options: argparse.Namespace) -> int:
+    from seqrecorder.migrate import project, summary
+
+    if options.target == "eager":
+        quieten_tensorflow()
+    done = project.migrate(
+        options.path,
+        target=options.target,
+        records=options.records,
+        write=options.write,
+        verify=options.verify,
+    )
+    _print(options, summary.migration_summary(done), summary.migration_text(done, write=options.write))
+    return PROBLEM if any(report.outcome in ("flagged", "refused") for report in done) else OK
+
+
+def _by_split(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    paths: dict[str, list[str]] = {}
+    for name, path in given:
+        paths.setdefault(name, []).append(path)
+    return paths
 
 
 def _legacy_run(options: argparse.Namespace) -> int:
@@ -216,6 +286,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--quick", action="store_true", help="look at the manifest and the files' sizes only")
     _add_schema(verify, "the class that a shard's records are checked against")
 
+    _add_old_data(commands)
     salvage = _command(commands, "salvage", _salvage, "write every record that is whole to a new place")
     salvage.add_argument("path", metavar="PATH", help="a damaged dataset's directory, or a shard; it is only read")
     salvage.add_argument("destination", metavar="DESTINATION", help="the new dataset, or file")
@@ -238,6 +309,76 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_old_data(commands: Any) -> None:
+    """Add the commands that bring over what other programs wrote: their files, and the scripts that read them."""
+    schema = _command(commands, "schema", _schema, "a class to paste, for files of unknown contents")
+    schema.add_argument("paths", metavar="FILES", nargs="+", help="TFRecord files, or globs of them")
+    schema.add_argument(
+        "--records",
+        metavar="N",
+        type=_records,
+        default=1000,
+        help="how many records to look at, or `all` (default: 1000)",
+    )
+    _add_inference(schema)
+
+    convert = _command(commands, "convert", _convert, "TFRecord files that others wrote, as a dataset")
+    convert.add_argument("paths", metavar="FILES", nargs="*", help="TFRecord files, or globs of them")
+    convert.add_argument("destination", metavar="DIR", help="directory of the new dataset")
+    convert.add_argument(
+        "--split",
+        dest="splits",
+        metavar="NAME=FILES",
+        type=_pair,
+        action="append",
+        default=[],
+        help="the files of one split, instead of FILES; may be repeated",
+    )
+    convert.add_argument(
+        "--share",
+        dest="shares",
+        metavar="NAME=SHARE",
+        type=_share,
+        action="append",
+        default=[],
+        help="a split and its share of the records, such as eval=0.1; repeat it for each",
+    )
+    convert.add_argument("--seed", metavar="N", type=int, default=0, help="of the shares and the order (default: 0)")
+    convert.add_argument("--shards", metavar="N", type=_positive, help="files to a split (default: by their size)")
+    convert.add_argument("--compression", metavar="GZIP", help="of the new files (default: none)")
+    convert.add_argument("--shuffle", action="store_true", help="write the records in a random order")
+    convert.add_argument("--overwrite", action="store_true", help="replace a dataset at DIR")
+    _add_schema(convert, "read as this class (default: inferred from all records)")
+    convert.add_argument(
+        "--leave-out",
+        metavar="FEATURE",
+        action="append",
+        default=[],
+        help="a feature that the dataset does without; may be repeated",
+    )
+    _add_inference(convert)
+
+    migrate = _command(commands, "migrate", _migrate, "rewrite the input queues of TensorFlow 1 scripts for tf.data")
+    migrate.add_argument("path", metavar="PATH", help="a script, or a directory of scripts")
+    migrate.add_argument("--write", action="store_true", help="change the files (default: show what would change)")
+    migrate.add_argument(
+        "--target",
+        choices=("graph", "eager"),
+        default="graph",
+        help="graph: functions return tensors, as before; eager: they return a tf.data.Dataset (default: graph)",
+    )
+    migrate.add_argument(
+        "--records",
+        action="store_true",
+        help="make an attrs class of the features of SequenceExamples, and read with it (needs --target=eager)",
+    )
+    migrate.add_argument(
+        "--verify",
+        action="store_true",
+        help="run the old and the new functions on made-up records and compare (runs the scripts' code)",
+    )
+
+
 def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=f"{name}: {summary}.")
     parser.set_defaults(run=run)
@@ -247,6 +388,55 @@ def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.Argum
 
 def _add_schema(parser: argparse.ArgumentParser, summary: str) -> None:
     parser.add_argument("--schema", metavar="MODULE:CLASS", type=_class_name, help=summary)
+
+
+def _add_inference(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", metavar="CLASS", default="Record", help="name of the class (default: Record)")
+    parser.add_argument("--key", metavar="FEATURE", help="the feature that identifies a record")
+    parser.add_argument(
+        "--raw",
+        metavar="FEATURE=DTYPE",
+        type=_pair,
+        action="append",
+        default=[],
+        help="bytes that decode_raw makes numbers of; may be repeated",
+    )
+    parser.add_argument(
+        "--shape",
+        metavar="FEATURE=SHAPE",
+        type=_shape,
+        action="append",
+        default=[],
+        help="the shape of such bytes: sizes (28,28 or ?,28), the feature that holds it, or the features of its "
+        "dimensions (height,width,depth)",
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def _share(text: str) -> tuple[str, float]:
+    name, value = _pair(text)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected NAME=SHARE, such as eval=0.1, got {text!r}") from None
+
+
+def _shape(text: str) -> tuple[str, Any]:
+    name, value = _pair(text)
+    parts = [part.strip() for part in value.split(",")]
+    if all(part == "?" or part.isdecimal() for part in parts):
+        return name, tuple(None if part == "?" else int(part) for part in parts)
+    return name, parts
+
+
+def _records(text: str) -> int | None:
+    return None if text == "all" else _positive(text)
 
 
 def _class_name(text: str) -> str:

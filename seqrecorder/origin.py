@@ -226,7 +226,7 @@ def _resolve_dataset(
         if check != "none":
             _check_size(path, shard.bytes, manifest.path)
         if check == "full":
-            _check_walk(path, manifest.compression, shard.records, manifest.path)
+            check_walk(path, manifest.compression, shard.records, manifest.path)
             _check_data(path, manifest.compression)
     return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest)
 
@@ -261,7 +261,12 @@ def _check_size(path: Path, size: int, dataset: Path) -> None:
         )
 
 
-def _check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> int:
+def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> int:
+    """Walk over the frames of a shard and return how many records it has.
+
+    Raises:
+        ShardReadError: it is damaged, or has another number of records than expected (-1 expects none).
+    """
     walk = cached_walk(path, compression)
     if walk.problem:
         raise ShardReadError(
@@ -304,16 +309,16 @@ def _walk(path: Path, compression: Compression, size: int, time: int) -> Walk:
 def _resolve_bare(
     path: Any, schema: object, *, wanted: Compression, layout: str, check: Check, on_corrupt: OnCorrupt
 ) -> Origin:
-    paths = _expand(path)
+    paths = shard_paths(path)
     if schema is None:
         raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class that says what is in it")
-    compression = _common_compression(paths, wanted)
+    compression = common_compression(paths, wanted)
     target = Schema.of(schema)
     start, files = 0, []
     for given in paths:
         copy = without_damage(given, compression) if on_corrupt == "skip" else None
         shard = given if copy is None else copy.path
-        records = -1 if check == "none" else _check_walk(shard, compression, -1, shard)
+        records = -1 if check == "none" else check_walk(shard, compression, -1, shard)
         if check == "full":
             _check_data(shard, compression)
         files.append(ShardFile(shard, None, records, shard.stat().st_size, start))
@@ -334,7 +339,13 @@ def _resolve_bare(
     return Origin(where, target, found, compression, tuple(files))
 
 
-def _expand(path: Any) -> list[Path]:
+def shard_paths(path: Any) -> list[Path]:
+    """Return the files that a path, a glob or a list of both names.
+
+    Raises:
+        DatasetNotFoundError: one of them names no file.
+        OptionError: there is a directory among them, or nothing at all.
+    """
     given = list(path) if isinstance(path, Sequence) and not isinstance(path, str) else [path]
     if not given:
         raise OptionError("expected paths of shards, got an empty list")
@@ -355,7 +366,12 @@ def _expand(path: Any) -> list[Path]:
     return paths
 
 
-def _common_compression(paths: Sequence[Path], wanted: Compression) -> Compression:
+def common_compression(paths: Sequence[Path], wanted: Compression) -> Compression:
+    """Return the compression that all shards have.
+
+    Raises:
+        ShardReadError: they have several, or not the one that is wanted; or one cannot be read.
+    """
     kinds = {}
     for path in paths:
         try:

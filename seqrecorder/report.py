@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from seqrecorder.checks import Report
+    from seqrecorder.convert import Conversion
     from seqrecorder.demo import DemoReport
     from seqrecorder.fields import Field
-    from seqrecorder.inspection import Head, Range, ShardDescription
+    from seqrecorder.inference import Inference
+    from seqrecorder.inspection import Head, ShardDescription
     from seqrecorder.manifest import Manifest
+    from seqrecorder.profiles import Range
     from seqrecorder.salvaging import Salvage
 
 WIDTH = 80
@@ -113,11 +116,6 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
         "metadata": manifest.metadata,
         "assets": dict(manifest.asset_digests),
     }
-
-
-def shard_summary(shard: ShardDescription) -> dict[str, Any]:
-    """Return what `info --json` gives of a bare shard."""
-    return {**_plain(shard), "draft": shard.draft()}
 
 
 def verification_summary(report: Report) -> dict[str, Any]:
@@ -255,13 +253,45 @@ def shard_text(shard: ShardDescription) -> str:
         parts += [
             f"features of {looked} records\n"
             + _table(("feature", "kind", "dtype", "steps", "values", "present"), rows),
-            "a class to begin with, for `sr.read(path, schema=Record)`:\n" + _indented(shard.draft().split("\n")),
+            "a class to begin with, for `sr.read(path, schema=Record)`:\n" + _indented(shard.draft.split("\n")),
         ]
     return "\n\n".join(parts)
 
 
 def _count(counts: Range | None) -> str:
     return "-" if counts is None else str(counts)
+
+
+def inference_summary(found: Inference) -> dict[str, Any]:
+    """Return what `schema --json` gives."""
+    return {
+        "message": found.message,
+        "layout": found.layout,
+        "records": found.records,
+        "schema": found.schema.to_dict(),
+        "undeclared": dict(found.undeclared),
+        "draft": found.draft,
+    }
+
+
+def inference_text(found: Inference) -> str:
+    """Return what `schema` prints: a module that can be imported."""
+    lines = [printable(line) for line in found.draft.split("\n")]
+    about = f"# Inferred from {_number(found.records, 'record')} of {found.message}; layout={found.layout!r}."
+    return "\n".join([about, "import numpy as np", "", "import seqrecorder as sr", "", "", *lines])
+
+
+def conversion_summary(done: Conversion) -> dict[str, Any]:
+    """Return what `convert --json` gives."""
+    inference = None if done.inference is None else inference_summary(done.inference)
+    return {"dataset": manifest_summary(done.manifest), "inference": inference}
+
+
+def conversion_text(done: Conversion) -> str:
+    """Return what `convert` prints."""
+    records = ", ".join(f"{split.records:,} {name}" for name, split in done.manifest.splits.items())
+    text = f"{printable(done.manifest.path)}: {_number(done.manifest.records, 'record')} ({records})"
+    return text if done.inference is None else f"{text}\n\n{inference_text(done.inference)}"
 
 
 def head_text(head: Head) -> str:

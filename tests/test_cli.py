@@ -174,7 +174,8 @@ def test_info_describes_an_unknown_shard(capsys, tmp_path):
         "  class Record:\n"
         '      label: int = sr.context("int64")\n'
         "      speaker_name: str | None = sr.context(\"str\", optional=True, default=None, name='speaker name')\n"
-        "      field_class: np.ndarray = sr.feature_list(\"bytes\", name='class')\n"
+        "      field_class: np.ndarray = sr.feature_list(\"bytes\", name='class')  # not text; numbers, for "
+        "decode_raw? then --raw 'class'=DTYPE\n"
         '      mfcc: np.ndarray = sr.feature_list("float32", shape=(2,), align=None)\n'
     )
 
@@ -216,14 +217,14 @@ def test_a_flat_example_is_told_apart(capsys, tmp_path):
 
 
 def test_a_draft_says_what_it_cannot_declare(capsys, tmp_path):
-    """Sequences packed into one feature get a word on their layout, and features of several types a comment."""
+    """A lone step of several values gets a word on what it may be, and features of several types a comment."""
     messages = [sequence_example({"odd": value}, {"ids": [feature(1, 2, 3)]}) for value in (feature(1), feature(b"a"))]
     data = run_json(capsys, "info", write_messages(tmp_path / "a.tfrecord", messages))[1]
     assert data["features"][0]["dtype"] == "mixed"
-    mixed, packed = data["draft"].splitlines()[2:]
-    assert mixed == "    # 'odd' has values of several types and cannot be declared"
-    assert packed.startswith('    ids: np.ndarray = sr.feature_list("int64")  # ')
-    assert packed.endswith("read with layout='packed'")
+    packed, mixed = data["draft"].splitlines()[2:]
+    assert mixed == "    # 'odd' cannot be declared: it has values of several types"
+    assert packed.startswith('    ids: np.ndarray = sr.feature_list("int64", storage="packed")  # ')
+    assert packed.endswith("if its one step is a vector, and no sequence: shape=(3,), and no storage")
 
 
 @pytest.mark.parametrize("record", [b"\xff\xff", b"", b"\x7a\x01a"])

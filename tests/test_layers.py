@@ -15,7 +15,7 @@ PACKAGE = Path(seqrecorder.__file__).parent
 LAYERS = (
     ("errors", "startup"),
     ("dtypes", "values", "naming", "splits"),
-    ("fields", "declarations", "field_json", "evolution", "schema"),
+    ("fields", "declarations", "field_json", "evolution", "schema", "draft"),
     ("files", "staging", "crc", "framing", "damage", "rows", "frames", "wire", "spill"),
     (
         "columns",
@@ -27,6 +27,8 @@ LAYERS = (
         "padding",
         "parsing",
         "layouts",
+        "profiles",
+        "rawbytes",
         "records",
         "shards",
         "manifest",
@@ -45,6 +47,7 @@ LAYERS = (
         "batching.pack",
     ),
     ("routing", "writer", "reader", "planning", "mixing"),
+    ("inference", "convert"),
     ("checks", "salvaging", "testing", "keras", "inspection", "demo", "report"),
     ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),
     ("bench.apart", "bench.run", "bench.table"),
@@ -70,11 +73,42 @@ LAYERS = (
         "legacy.contrib.learn",
     ),
     ("legacy.contrib", "legacy.compatibility", "legacy.scripts", "legacy"),
+    (
+        "migrate",
+        "migrate.flow",
+        "migrate.names",
+        "migrate.source",
+        "migrate.modern",
+        "migrate.python2",
+        "migrate.recordclass",
+    ),
+    (
+        "migrate.structure",
+        "migrate.stages",
+        "migrate.wording",
+        "migrate.helpers",
+        "migrate.moving",
+        "migrate.pipeline",
+        "migrate.script",
+    ),
+    ("migrate.synthesis", "migrate.trial", "migrate.verification", "migrate.project", "migrate.summary"),
     ("cli",),
     ("__main__",),
 )
 ORDER = [module for layer in LAYERS for module in layer]
-LIGHT = ("errors", "dtypes", "values", "naming", "splits", "fields", "declarations", "field_json", "schema", "cli")
+LIGHT = (
+    "errors",
+    "dtypes",
+    "values",
+    "naming",
+    "splits",
+    "fields",
+    "declarations",
+    "field_json",
+    "schema",
+    "draft",
+    "cli",
+)
 
 
 def modules() -> dict[str, ast.Module]:

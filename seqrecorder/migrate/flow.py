@@ -1,0 +1,127 @@
+"""What statements read and write, and which of them depend on a value."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_CHANGING = frozenset(
+    (
+        *(
+            "add",
+            "append",
+            "clear",
+            "extend",
+            "insert",
+            "pop",
+            "popitem",
+            "remove",
+            "reverse",
+            "set_shape",
+            "setdefault",
+        ),
+        *("sort", "update"),
+    )
+)
+
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+
+
+def reads(node: ast.AST) -> set[str]:
+    """Return the names that are read anywhere inside, those of nested functions too."""
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)}
+
+
+def writes(node: ast.AST) -> set[str]:
+    """Return the names whose values a statement sets or may change.
+
+    >>> sorted(writes(ast.parse("a, b[0] = f(c); d.e = 1; g.append(h); i.items()")))
+    ['a', 'b', 'd', 'g']
+    """
+    names: set[str] = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
+            names.add(inner.name)
+        elif isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(inner.ctx, ast.Load):
+            base = _base(inner)
+            names |= {base} if base else set()
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _CHANGING:
+            base = _base(inner.func)
+            names |= {base} if base else set()
+    return names
+
+
+def _base(node: ast.expr) -> str | None:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def binds(node: ast.AST) -> set[str]:
+    """Return the names that a statement binds anew."""
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
+
+
+def loads(scope: Scope, name: str) -> list[ast.Name]:
+    """Return where a name is read in a scope, and in functions inside of it that have no parameter of that name."""
+    found: list[ast.Name] = []
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+            found.append(node)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            found += loads(node, name) if name not in {argument.arg for argument in given} else []
+        elif isinstance(node, (ast.ClassDef, ast.Lambda)):
+            found += [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name]
+    return found
+
+
+def scopes(tree: ast.Module) -> Iterator[Scope]:
+    """Yield every function of a module, and the module itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+            yield node
+
+
+def own_nodes(scope: Scope) -> Iterator[ast.AST]:
+    """Yield what stands in a scope, without the insides of the functions and classes in it."""
+    waiting: list[ast.AST] = list(scope.body)
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting = [*ast.iter_child_nodes(node), *waiting]
+
+
+def block_of(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    """Return the list of statements that a statement of the scope stands in."""
+    for node in [scope, *own_nodes(scope)]:
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list) and statement in block:
+                return block
+    raise LookupError("the statement is not in the scope")
+
+
+def statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a block, and those inside of `if` and `with` in it."""
+    for statement in block:
+        yield statement
+        if isinstance(statement, ast.If):
+            yield from statements(statement.body)
+            yield from statements(statement.orelse)
+        elif isinstance(statement, ast.With):
+            yield from statements(statement.body)
+
+
+def depending(block: Sequence[ast.stmt], names: set[str]) -> tuple[list[ast.stmt], set[str]]:
+    """Return the statements that depend on some names, in order, and all names that hang on them then."""
+    found, hanging = [], set(names)
+    for statement in block:
+        if reads(statement) & hanging:
+            found.append(statement)
+            hanging |= writes(statement)
+    return found, hanging

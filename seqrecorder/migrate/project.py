@@ -1,0 +1,163 @@
+"""Scripts and directories of them, migrated: what becomes of each file. Nothing is written unless that is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import shutil
+import tokenize
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from seqrecorder.errors import DatasetNotFoundError, OptionError
+from seqrecorder.migrate.script import Finding, rewrite
+from seqrecorder.migrate.verification import tried
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from seqrecorder.migrate.pipeline import Target
+    from seqrecorder.migrate.script import Rewritten
+    from seqrecorder.migrate.verification import Trial
+
+Outcome = Literal["verified", "converted", "flagged", "refused", "nothing"]
+OUTCOMES: tuple[Outcome, ...] = ("verified", "converted", "flagged", "refused", "nothing")
+
+_LEFT_OUT = ("__pycache__", "build", "dist", "node_modules", "site-packages")
+
+
+@attrs.frozen
+class FileReport:
+    """What becomes of one script.
+
+    Attributes:
+        path: of the script.
+        outcome: `verified`: converted, and every function gives what it gave; `converted`: but not all of it could be
+            tried; `flagged`: unchanged but for comments that say why; `refused`: unchanged; `nothing`: it has no queue
+            pipeline.
+        findings: what is left to a person.
+        notes: how the new pipelines differ from the old ones.
+        trials: what became of each function, where that was asked for.
+        diff: from the old text to the new one.
+        written: whether the new text was written.
+    """
+
+    path: Path
+    outcome: Outcome
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    diff: str = ""
+    written: bool = False
+
+
+def migrate(
+    path: str | os.PathLike[str],
+    *,
+    target: Target = "graph",
+    records: bool = False,
+    write: bool = False,
+    verify: bool = False,
+) -> list[FileReport]:
+    """Rewrite the input queues of a script, or of every script in a directory, as tf.data.
+
+    >>> import pathlib, tempfile
+    >>> script = pathlib.Path(tempfile.mkdtemp(), "train.py")
+    >>> _ = script.write_text("print('no queues here')")
+    >>> [(report.path.name, report.outcome) for report in migrate(script)]
+    [('train.py', 'nothing')]
+
+    Args:
+        path: of a script, or of a directory.
+        target: `graph`: input functions go on to return tensors, and scripts run under `tensorflow.compat.v1`; `eager`:
+            they return a `tf.data.Dataset`.
+        records: whether the features of SequenceExamples become an attrs class, which `seqrecorder.read` reads where
+            the files come in their own order; for the eager target.
+        write: whether files are changed. Otherwise the diffs say what would be.
+        verify: whether the old and the new functions are run on records that are made up for them, and compared. This
+            runs the scripts' functions, and what the scripts import.
+
+    Returns:
+        A report for each script.
+
+    Raises:
+        DatasetNotFoundError: there is no such file or directory.
+        OptionError: the target is unknown, or is not one for records.
+    """
+    if target not in ("graph", "eager"):
+        raise OptionError(f"target: expected 'graph' or 'eager', got {target!r}")
+    if records and target != "eager":
+        raise OptionError("records: seqrecorder.read gives a tf.data.Dataset, which is for target='eager'")
+    return [_migrated(script, target, records=records, write=write, verify=verify) for script in _scripts(Path(path))]
+
+
+def _scripts(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        for found in sorted(path.rglob("*.py")):
+            inner = found.relative_to(path).parts
+            if not any(part.startswith(".") or part in _LEFT_OUT for part in inner) and not found.is_symlink():
+                yield found
+    elif path.is_file():
+        yield path
+    else:
+        raise DatasetNotFoundError(f"there is no script or directory {path}", path=path)
+
+
+def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify: bool) -> FileReport:
+    try:
+        data = path.read_bytes()
+        text, encoding = _decoded(data)
+    except (OSError, SyntaxError, UnicodeError, LookupError) as error:
+        return FileReport(path, "refused", (Finding(0, "unreadable", f"cannot be read: {error}"),))
+    done = rewrite(text, target, records=records)
+    trials: tuple[Trial, ...] = ()
+    if verify and done.status == "converted":
+        trials = tried(text, done.text, done.functions, target, path.resolve().parent)
+        wrong = [trial for trial in trials if trial.outcome == "differs"]
+        if wrong:
+            findings = tuple(Finding(0, "differs", f"{trial.function}: {trial.reason}") for trial in wrong)
+            return FileReport(path, "refused", findings, done.notes, trials)
+    outcome = _outcome(done, trials)
+    diff = _diff(path, text, done.text)
+    written = write and done.text != text
+    if written:
+        _replace(path, done.text.encode(encoding))
+    return FileReport(path, outcome, done.findings, done.notes, trials, diff, written)
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    """Return the text of a script, with its own ends of lines, and its encoding."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return data.decode(encoding), encoding
+
+
+def _outcome(done: Rewritten, trials: tuple[Trial, ...]) -> Outcome:
+    if done.status != "converted":
+        return done.status
+    return "verified" if trials and all(trial.outcome == "equal" for trial in trials) else "converted"
+
+
+def _diff(path: Path, old: str, new: str) -> str:
+    lines = difflib.unified_diff(
+        old.splitlines(keepends=True), new.splitlines(keepends=True), f"{path} (old)", f"{path} (new)"
+    )
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, with the permissions that it had."""
+    new = path.with_name(f".{path.name}.seqrecorder")
+    try:
+        new.write_bytes(data)
+        shutil.copymode(path, new)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def counted(reports: list[FileReport]) -> dict[Outcome, int]:
+    """Return how many scripts there are of each outcome."""
+    return {outcome: sum(report.outcome == outcome for report in reports) for outcome in OUTCOMES}

@@ -1,0 +1,332 @@
+"""One script: what is rewritten of it, what is left, and why. Either all of its pipelines are rewritten, or none."""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from seqrecorder.migrate.flow import reads, scopes
+from seqrecorder.migrate.helpers import Helper, as_helper, check_uses, helper_edits
+from seqrecorder.migrate.modern import modernised
+from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
+from seqrecorder.migrate.pipeline import Rewriter
+from seqrecorder.migrate.python2 import as_python3
+from seqrecorder.migrate.recordclass import with_record_class
+from seqrecorder.migrate.source import Edit, Source
+from seqrecorder.migrate.stages import Unclear, find_stages
+from seqrecorder.migrate.structure import of_returns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seqrecorder.migrate.pipeline import Target
+    from seqrecorder.migrate.stages import Stages
+    from seqrecorder.migrate.structure import Structure
+
+Status = Literal["converted", "flagged", "refused", "nothing"]
+
+_SEEDS = frozenset({"tf.set_random_seed", "tf.random.set_random_seed"})
+_CONSUMERS = frozenset({"tf.train.start_queue_runners", "tf.Session", "tf.train.Supervisor"})
+MARK = "# seqrecorder: TODO"
+
+
+@attrs.frozen
+class Finding:
+    """One thing that is left to a person.
+
+    Attributes:
+        line: where, in the script as it was; 0 for the whole of it.
+        code: a short name of the reason.
+        reason: in words.
+    """
+
+    line: int
+    code: str
+    reason: str
+
+
+@attrs.frozen
+class Rewritten:
+    """What became of one script.
+
+    Attributes:
+        status: `converted`: every pipeline of queues is one of tf.data; `flagged`: none is, and comments say why;
+            `refused`: the script cannot be read, and stays as it is; `nothing`: it has no such pipeline.
+        text: the new text; the old one where nothing changes.
+        findings: what is left to a person.
+        notes: how the new pipelines differ from the old ones.
+        functions: names of the functions that make pipelines; `<module>` for the module itself.
+    """
+
+    status: Status
+    text: str
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+
+
+def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Rewritten:
+    r"""Rewrite the queue pipelines of a script.
+
+    >>> old = '''import tensorflow as tf
+    ... def batches(files):
+    ...     queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    ...     reader = tf.TFRecordReader()
+    ...     _, record = reader.read(queue)
+    ...     return tf.train.batch([record], 4)
+    ... '''
+    >>> print(rewrite(old, target="eager").text)
+    import tensorflow as tf
+    def batches(files):
+        dataset = tf.data.Dataset.from_tensor_slices(files).repeat(1)
+        dataset = dataset.flat_map(tf.data.TFRecordDataset)
+        dataset = dataset.batch(4, drop_remainder=True)
+        dataset = dataset.prefetch(tf.data.AUTOTUNE)
+        return dataset
+    <BLANKLINE>
+
+    Args:
+        text: of the script.
+        target: `graph`: functions go on to return tensors, and the script runs under `tensorflow.compat.v1`; `eager`:
+            they return a `tf.data.Dataset`.
+        records: whether the features of SequenceExamples become an attrs class, for the eager target.
+    """
+    if not any(name.rpartition(".")[2] in text for name in PIPELINE):
+        return Rewritten("nothing", text)
+    try:
+        current = as_python3(text)
+        source = Source(current)
+    except (SyntaxError, ValueError, tokenize.TokenError) as error:
+        line = getattr(error, "lineno", None) or 0
+        return Rewritten("refused", text, (Finding(line, "syntax", f"cannot be read: {error}"),))
+    script = _Script(source, target)
+    if not script.mentioned:
+        return Rewritten("nothing", text)
+    edits = script.edits()
+    if script.findings:
+        # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
+        alike = len(current.splitlines()) == len(text.splitlines())
+        flagged = source.edited(_comments(source, script.findings), text) if alike else text
+        return Rewritten("flagged", flagged, tuple(script.findings))
+    written = Source(source.edited(edits))
+    if target == "eager":
+        written = Source(written.edited(_renamed(written, {*script.functions, *script.helpers})))
+    with_class = with_record_class(written.text) if records else None
+    if with_class is not None:
+        written = Source(with_class)
+    elif records:
+        script.notes.append(
+            "no attrs class: its features are not those of one SequenceExample, written out in one place"
+        )
+    left = sorted(set(_left(written, target)), key=lambda finding: finding.line)
+    new = written.edited(_comments(written, left))
+    return Rewritten("converted", new, tuple(left), tuple(script.notes), tuple(script.functions))
+
+
+class _Script:
+    """The pipelines of one script."""
+
+    def __init__(self, source: Source, target: Target) -> None:
+        self.source = source
+        self.target: Target = target
+        self.names = Names(source.tree)
+        self.findings: list[Finding] = []
+        self.notes: list[str] = []
+        self.functions: list[str] = []
+        self.helpers: list[str] = []
+        self.mentioned = {id(node): name for name, node in self.names.mentions(source.tree, PIPELINE)}
+
+    def edits(self) -> list[Edit]:
+        """Return the edits of all pipelines; what is unclear is found instead."""
+        tree, edits = self.source.tree, list[Edit]()
+        for name, node in self.names.mentions(tree, frozenset(UNCONVERTED)):
+            self._find(Unclear(name.rpartition(".")[2].replace("_", "-").lower(), UNCONVERTED[name], node))
+        stages, helpers = self._scopes()
+        structures: dict[str, Structure | None] = {
+            node.name: of_returns(node, self.names) for node in tree.body if isinstance(node, ast.FunctionDef)
+        }
+        used: set[int] = set()
+        for each in stages:
+            if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
+                continue  # it stays, and why has been said
+            with _Caught(self):
+                if not each.producers:
+                    raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
+                rewriter = Rewriter(
+                    self.source, self.names, each, helpers=helpers, structures=structures, target=self.target
+                )
+                edits += rewriter.edits()
+                used |= rewriter.used
+                self.notes += rewriter.notes
+                self.functions.append(getattr(each.scope, "name", "<module>"))
+        clear = not self.findings  # else helpers are used by what stays
+        for helper in helpers.values() if clear else ():
+            with _Caught(self):
+                check_uses(helper, tree, used)
+                edits += helper_edits(helper, self.source)
+                self.helpers.append(helper.function.name)
+                self.notes.append(
+                    f"{helper.function.name} takes one serialized record for its parameter "
+                    f"{helper.parameter.arg!r}, which was a queue: callers in other files have to follow"
+                )
+        with _Caught(self):
+            edits += self._imports()
+        self.findings.sort(key=lambda finding: finding.line)
+        return edits
+
+    def _scopes(self) -> tuple[list[Stages], dict[str, Helper]]:
+        mains: list[Stages] = []
+        helpers: dict[str, Helper] = {}
+        for scope in scopes(self.source.tree):
+            with _Caught(self):
+                stages = find_stages(scope, self.names)
+                if not (stages.producers or stages.readers or stages.reads or stages.batches):
+                    continue
+                helper = as_helper(stages, self.source.tree, self.names)
+                if helper is not None:
+                    helpers[helper.function.name] = helper
+                else:
+                    mains.append(stages)
+                self._check_seed(stages)
+        return mains, helpers
+
+    def _check_seed(self, stages: Stages) -> None:
+        seeded = any(producer.arguments["seed"] is not None for producer in stages.producers)
+        if seeded and any(self.names.mentions(self.source.tree, _SEEDS)):
+            raise Unclear(
+                "graph-seed",
+                "the graph has a seed too, from which the order of the files follows",
+                stages.producers[0].statement,
+            )
+
+    def _imports(self) -> list[Edit]:
+        """Return the edits that make the script one for `tensorflow.compat.v1`, where it goes on in a graph."""
+        if self.target == "eager" or not self.mentioned:
+            return []
+        edits: list[Edit] = []
+        for node in self.names.imports:
+            [alias, *others] = node.names
+            old = isinstance(node, ast.Import) and alias.name == "tensorflow"
+            if not old:
+                continue
+            if others or not self.source.alone(node):
+                raise Unclear("import", "TensorFlow is imported together with other modules", node)
+            name, indent = alias.asname or alias.name, self.source.indent(node)
+            lines = [f"{indent}import tensorflow.compat.v1 as {name}"]
+            if not edits:
+                lines.append(f"{indent}{name}.disable_v2_behavior()")
+            edits.append(Edit(node.lineno, node.end_lineno or node.lineno, tuple(lines)))
+        if not self.names.imports:
+            raise Unclear("import", "TensorFlow is not imported by a name of its own", self.source.tree.body[0])
+        return edits
+
+    def _find(self, unclear: Unclear) -> None:
+        line = getattr(unclear.node, "lineno", 1)
+        finding = Finding(line, unclear.code, unclear.reason)
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+
+def _renamed(source: Source, functions: set[str]) -> list[Edit]:
+    """Return the edits that give names of TensorFlow 2 to what some functions use, and those that they call."""
+    names = Names(source.tree)
+    inner = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
+    waiting, found = inner, list[ast.FunctionDef]()
+    own = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
+    while waiting:
+        function = waiting.pop()
+        if function not in found:
+            found.append(function)
+            waiting += [own[name] for name in reads(function) & set(own)]
+    wanted = {
+        (node.lineno, node.col_offset): (node, new)
+        for function in found
+        for node, new in modernised(function, names)
+        if new is not None and node.lineno == node.end_lineno
+    }
+    lines = {line for line, _ in wanted}
+    return [Edit(line, line, (source.substituted(line, list(wanted.values())),)) for line in sorted(lines)]
+
+
+def _left(source: Source, target: Target) -> Iterator[Finding]:
+    """Yield what of a converted script a person has to look at."""
+    names = Names(source.tree)
+    for node in ast.walk(source.tree):
+        if target == "eager" and isinstance(node, ast.BinOp) and _unites_items(node):
+            yield Finding(node.lineno, "unhashable", "tensors of TensorFlow 2 have no hash: unite as {**one, **other}")
+        modules = _imported(node)
+        if any(module.startswith("tensorflow.contrib") for module in modules) and isinstance(node, ast.stmt):
+            yield Finding(node.lineno, "contrib", f"{modules[0]} is in no TensorFlow after 1.15")
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+            continue
+        name, inner = names.resolve(node) or "", names.resolve(node.value)
+        if name.startswith("tf.contrib.") and inner == "tf.contrib":
+            yield Finding(node.lineno, "contrib", f"{name} is in no TensorFlow after 1.15")
+        elif target == "eager" and name in _CONSUMERS:
+            yield Finding(node.lineno, "consumer", "the input function returns a tf.data.Dataset now: iterate over it")
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def _unites_items(node: ast.BinOp) -> bool:
+    sides = (node.left, node.right)
+    return isinstance(node.op, ast.BitOr) and all(
+        isinstance(side, ast.Call) and isinstance(side.func, ast.Attribute) and side.func.attr == "items"
+        for side in sides
+    )
+
+
+def _elsewhere(stages: Stages) -> tuple[str, str]:
+    if stages.batches:
+        return "tensors-from-elsewhere", "what is batched is made in another function"
+    return "queue-from-elsewhere", "the queue that is read from is made in another function or file"
+
+
+class _Caught:
+    """Notes what is unclear, and goes on."""
+
+    def __init__(self, script: _Script) -> None:
+        self._script = script
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Note what is unclear."""
+        if isinstance(error, Unclear):
+            self._script._find(error)  # noqa: SLF001 - one class in two halves
+            return True
+        return False
+
+
+def _comments(source: Source, findings: list[Finding]) -> list[Edit]:
+    """Return the edits that write findings above the statements that they are about."""
+    starts = _statement_starts(source.tree)
+    by_line: dict[int, list[str]] = {}
+    for finding in findings:
+        line = max((start for start in starts if start <= finding.line), default=1)
+        text = source.lines[line - 1]
+        said = f"{text[: len(text) - len(text.lstrip())]}{MARK}[{finding.code}] {finding.reason}"
+        first = line
+        while first > 1 and source.lines[first - 2].lstrip().startswith(MARK):
+            first -= 1
+        if said not in source.lines[first - 1 : line - 1]:
+            by_line.setdefault(line, []).append(said)
+    return [Edit(line, line - 1, tuple(dict.fromkeys(lines))) for line, lines in by_line.items()]
+
+
+def _statement_starts(tree: ast.Module) -> list[int]:
+    """Return the lines at which statements begin; a decorated function begins with its decorators."""
+    starts = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            decorators = getattr(node, "decorator_list", [])
+            starts.append(min([node.lineno, *(item.lineno for item in decorators)]))
+    return starts

@@ -1,0 +1,167 @@
+"""One script as text: lines, the statements on them, and edits of whole lines, so that all others stay as they are."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import warnings
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@attrs.frozen
+class Edit:
+    """Lines that take the place of others.
+
+    Attributes:
+        first: the first line that goes, from 1.
+        last: the last line that goes; `first - 1` where none goes.
+        lines: what comes instead, without ends of lines.
+    """
+
+    first: int
+    last: int
+    lines: tuple[str, ...]
+
+
+class Verbatim(str):
+    """A line that keeps its white space, wherever it is moved."""
+
+    __slots__ = ()
+
+
+class Source:
+    """The text of one script.
+
+    Args:
+        text: with its own ends of lines.
+
+    Attributes:
+        tree: its syntax tree.
+        lines: without ends.
+
+    Raises:
+        SyntaxError: not Python 3.
+    """
+
+    def __init__(self, text: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\\d" in old scripts
+            self.tree = ast.parse(text)
+        self.text = text
+        self._whole = _lines(text)
+        self.lines = [line.rstrip("\r\n") for line in self._whole]
+        self.end = "\r\n" if "\r\n" in text else "\n"
+        self._inside = _lines_inside_strings(text)
+
+    def segment(self, node: ast.AST) -> str:
+        """Return the text of an expression, on one line where it has no comments in it."""
+        found = ast.get_source_segment(self.text, node) or ast.unparse(node)
+        if "\n" not in found:
+            return found
+        return ast.unparse(node) if "#" not in found else "(" + found.replace("\r\n", "\n") + ")"
+
+    def indent(self, node: ast.stmt) -> str:
+        """Return the white space before a statement."""
+        return self.lines[node.lineno - 1][: node.col_offset]
+
+    def unit(self, indent: str = "") -> str:
+        """Return the white space of one more level."""
+        if "\t" in indent:
+            return "\t"
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.If, ast.For, ast.With)):
+                inner = node.body[0]
+                outer = self.lines[node.lineno - 1][: node.col_offset]
+                deeper = self.indent(inner)
+                if inner.lineno > node.lineno and deeper.startswith(outer) and len(deeper) > len(outer):
+                    return deeper[len(outer) :]
+        return "    "
+
+    def span(self, statement: ast.stmt) -> tuple[int, int]:
+        """Return the first and last line of a statement, with the comments right above it."""
+        first, last = statement.lineno, statement.end_lineno or statement.lineno
+        indent = self.indent(statement)
+        while first > 1 and self.lines[first - 2].startswith(indent + "#"):
+            first -= 1
+        return first, last
+
+    def alone(self, statement: ast.stmt) -> bool:
+        """Whether a statement has its lines for itself."""
+        before = self.lines[statement.lineno - 1][: statement.col_offset]
+        last = self.lines[(statement.end_lineno or statement.lineno) - 1].encode()[statement.end_col_offset :].decode()
+        return not before.strip() and (not last.strip() or last.strip().startswith("#"))
+
+    def moved(self, statement: ast.stmt, indent: str, substitutions: Iterable[tuple[ast.expr, str]] = ()) -> list[str]:
+        """Return the lines of a statement at another indentation, with some expressions replaced."""
+        first, last = self.span(statement)
+        old = self.indent(statement)
+        lines = {number: self.lines[number - 1] for number in range(first, last + 1)}
+        wanted = list(substitutions)
+        for number in {node.lineno for node, _ in wanted} & set(lines):
+            lines[number] = self.substituted(number, wanted)
+        return [
+            Verbatim(line) if number in self._inside else "" if not line.strip() else indent + line.removeprefix(old)
+            for number, line in lines.items()
+        ]
+
+    def substituted(self, number: int, substitutions: Iterable[tuple[ast.expr | ast.arg, str]]) -> str:
+        """Return a line with those of some nodes replaced that stand on it whole; annotations of arguments stay."""
+        line = self.lines[number - 1].encode()
+        for node, text in sorted(substitutions, key=lambda item: -item[0].col_offset):
+            if node.lineno == number == node.end_lineno:
+                start = node.col_offset
+                end = start + len(node.arg.encode()) if isinstance(node, ast.arg) else node.end_col_offset or start
+                line = line[:start] + text.encode() + line[end:]
+        return line.decode()
+
+    def edited(self, edits: Sequence[Edit], text: str | None = None) -> str:
+        """Return the text with some lines replaced; the others keep every byte.
+
+        Args:
+            edits: of lines that do not overlap.
+            text: another text of as many lines, to edit instead.
+        """
+        whole = self._whole if text is None else _lines(text)
+        out: list[str] = []
+        position = 0
+        for edit in sorted(edits, key=lambda edit: (edit.first, edit.last)):
+            out += whole[position : edit.first - 1]
+            lines = list(edit.lines)
+            if not lines and _blank(out[-1:]) and _blank(whole[edit.last : edit.last + 1]):
+                out.pop()  # the blank lines on both sides of what went would meet
+            if lines[:1] == [""] and _blank(out[-1:]):
+                lines = lines[1:]
+            out += [line + self.end for line in lines]
+            position = max(position, edit.last)
+        out += whole[position:]
+        return "".join(out)
+
+
+def _blank(lines: Sequence[str]) -> bool:
+    return bool(lines) and not lines[0].strip()
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines as Python counts them: a form feed ends none."""
+    return io.StringIO(text, newline="").readlines()
+
+
+def _lines_inside_strings(text: str) -> frozenset[int]:
+    """Return the lines that begin inside a string, whose white space is part of it."""
+    inside: set[int] = set()
+    starts: list[int] = []
+    for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+        kind = tokenize.tok_name[token.type]
+        if kind == "STRING":
+            inside.update(range(token.start[0] + 1, token.end[0] + 1))
+        elif kind == "FSTRING_START":  # pragma: no cover - Python 3.12 and later
+            starts.append(token.start[0])
+        elif kind == "FSTRING_END":  # pragma: no cover - Python 3.12 and later
+            inside.update(range(starts.pop() + 1, token.end[0] + 1))
+    return frozenset(inside)

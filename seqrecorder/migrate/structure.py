@@ -1,0 +1,89 @@
+"""Whether an expression is a dictionary, several tensors or one, as far as that can be told from the text."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from seqrecorder.migrate.names import Names
+
+Structure = Literal["dict", "tuple", "list", "one"]
+
+_DICTIONARIES = {"tf.parse_single_example", "tf.io.parse_single_example", "tf.parse_example", "tf.io.parse_example"}
+_CONSTRUCTORS: dict[str, Structure] = {"dict": "dict", "list": "list", "tuple": "tuple"}
+_LITERALS: tuple[tuple[Any, Structure], ...] = (
+    ((ast.List, ast.ListComp), "list"),
+    (ast.Tuple, "tuple"),
+    ((ast.Dict, ast.DictComp), "dict"),
+    (ast.BinOp, "one"),
+)
+_PAIRS = {"tf.parse_single_sequence_example", "tf.io.parse_single_sequence_example"}
+
+
+class Structures:
+    """Finds structures.
+
+    Args:
+        names: of the module.
+        statements: where names get their values, in order.
+        helpers: the structure that functions of the module return, by name.
+    """
+
+    def __init__(self, names: Names, statements: Sequence[ast.stmt], helpers: Mapping[str, Structure | None]) -> None:
+        self._names, self._helpers = names, helpers
+        self._values: dict[str, ast.expr] = {}
+        self._known: dict[str, Structure] = {}
+        for statement in statements:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Assign):
+                    self._take(node)
+
+    def _take(self, node: ast.Assign) -> None:
+        pair = self._names.called(node.value) in _PAIRS
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self._values[target.id] = node.value
+                self._known.pop(target.id, None)
+            elif isinstance(target, ast.Tuple):
+                for item in target.elts:
+                    if isinstance(item, ast.Name):
+                        self._values.pop(item.id, None)
+                        self._known[item.id] = "dict" if pair else "one"
+
+    def of(self, node: ast.expr | None, depth: int = 0) -> Structure | None:
+        """Return the structure of an expression, None where it cannot be told."""
+        if node is None or depth > len(self._values):
+            return None
+        for kinds, structure in _LITERALS:
+            if isinstance(node, kinds):
+                return structure
+        if isinstance(node, ast.Name):
+            if node.id in self._known:
+                return self._known[node.id]
+            return self.of(self._values.get(node.id), depth + 1)
+        if isinstance(node, ast.Call):
+            return self._of_call(node)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            return "one" if self.of(node.value, depth + 1) in ("dict", "list", "tuple") else None
+        return None
+
+    def _of_call(self, node: ast.Call) -> Structure | None:
+        if isinstance(node.func, ast.Name) and node.func.id in self._helpers:
+            return self._helpers[node.func.id]
+        if isinstance(node.func, ast.Name) and node.func.id in _CONSTRUCTORS:
+            return _CONSTRUCTORS[node.func.id]
+        called = self._names.called(node)
+        if called in _DICTIONARIES:
+            return "dict"
+        return "one" if called else None
+
+
+def of_returns(function: ast.FunctionDef, names: Names) -> Structure | None:
+    """Return the structure that a function returns, None where it cannot be told or differs."""
+    structures = Structures(names, function.body, {})
+    returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
+    found: set[Structure | None] = {structures.of(node.value) for node in returns}
+    return found.pop() if len(found) == 1 else None

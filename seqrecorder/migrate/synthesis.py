@@ -1,0 +1,228 @@
+"""Records made up for an input function, from what it asks of its reader, its parser and its decoders.
+
+While the function builds its graph, the functions of TensorFlow that say something about records are watched: the
+features they parse, the dtype that bytes are decoded as, the size of fixed records. The shapes that the function states
+for decoded bytes tell how many there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_PARSERS = ("parse_single_sequence_example", "parse_single_example", "parse_example")
+_IMAGES = ("decode_jpeg", "decode_png", "decode_image")
+_ELEMENTS = 12  # of decoded bytes of which no shape is stated
+_IMAGE = (48, 48, 3)
+
+
+@attrs.define
+class Asked:
+    """What an input function asks.
+
+    Attributes:
+        context: features by name, those of flat examples too.
+        lists: features of the feature lists.
+        is_sequence: whether SequenceExamples are parsed.
+        raw: by the name of a feature, the dtype that its bytes are decoded as, and the tensor of that.
+        images: names of features that hold images.
+        columns: defaults of CSV columns.
+        reader: name of the reader's class.
+        options: of the reader.
+        files: names of the files that are read, where they are known while the graph is built.
+    """
+
+    context: dict[str, Any] = attrs.field(factory=dict)
+    lists: dict[str, Any] = attrs.field(factory=dict)
+    is_sequence: bool = False
+    raw: dict[str, tuple[Any, Any]] = attrs.field(factory=dict)
+    images: set[str] = attrs.field(factory=set)
+    columns: list[Any] = attrs.field(factory=list)
+    reader: str = ""
+    options: dict[str, Any] = attrs.field(factory=dict)
+    files: list[str] = attrs.field(factory=list)
+    _named: dict[int, tuple[str, Any]] = attrs.field(factory=dict)
+
+    def name_of(self, tensor: Any) -> str:
+        """Return the feature that a tensor holds; the empty name is that of whole records."""
+        return self._named.get(id(tensor), ("", None))[0]
+
+    def name(self, tensors: Any) -> None:
+        """Note which features some tensors hold."""
+        for name, tensor in tensors.items():
+            self._named[id(tensor)] = (name, tensor)  # the tensor too, so that its id stays its own
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Asked]:
+    """Watch what is asked of records while graphs are built."""
+    import tensorflow as tf
+
+    v1, asked = tf.compat.v1, Asked()
+    with contextlib.ExitStack() as stack:
+        for place in (v1, v1.io, tf.io):
+            for name in _PARSERS:
+                _patch(stack, place, name, functools.partial(_parse, asked, name))
+            _patch(stack, place, "decode_raw", functools.partial(_decode_raw, asked))
+            _patch(stack, place, "decode_csv", functools.partial(_decode_csv, asked))
+        for place in (v1.image, tf.image, v1.io, tf.io):
+            for name in _IMAGES:
+                _patch(stack, place, name, functools.partial(_decode_image, asked))
+        for name in ("TFRecordReader", "TextLineReader", "FixedLengthRecordReader", "WholeFileReader"):
+            _patch(stack, v1, name, functools.partial(_read, asked, name))
+        for name in ("string_input_producer", "input_producer"):
+            _patch(stack, v1.train, name, functools.partial(_produce, asked))
+        yield asked
+
+
+def _patch(stack: contextlib.ExitStack, place: Any, name: str, replacement: Callable[..., Any]) -> None:
+    original = getattr(place, name, None)
+    if original is not None:
+        stack.callback(setattr, place, name, original)
+        setattr(place, name, functools.partial(replacement, original))
+
+
+def _parse(asked: Asked, name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
+    result = original(*args, **kwargs)
+    if name == "parse_single_sequence_example":
+        asked.is_sequence = True
+        given = dict(zip(("serialized", "context_features", "sequence_features"), args, strict=False)) | kwargs
+        asked.context |= given.get("context_features") or {}
+        asked.lists |= given.get("sequence_features") or {}
+        for part in result[:2]:
+            asked.name(part)
+    else:
+        given = dict(zip(("serialized", "features"), args, strict=False)) | kwargs
+        asked.context |= given["features"]
+        asked.name(result)
+    return result
+
+
+def _decode_raw(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
+    result = original(*args, **kwargs)
+    given = dict(zip(("input_bytes", "out_type"), args, strict=False)) | kwargs
+    source = given.get("input_bytes", given.get("bytes"))
+    asked.raw[asked.name_of(source)] = given["out_type"], result
+    return result
+
+
+def _decode_csv(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
+    given = dict(zip(("records", "record_defaults"), args, strict=False)) | kwargs
+    asked.columns = list(given["record_defaults"])
+    return original(*args, **kwargs)
+
+
+def _decode_image(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
+    asked.images.add(asked.name_of(args[0] if args else kwargs.get("contents")))
+    return original(*args, **kwargs)
+
+
+def _produce(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
+    given = args[0] if args else kwargs.get("string_tensor", kwargs.get("input_tensor"))
+    if isinstance(given, (list, tuple)):
+        asked.files = [item for item in given if isinstance(item, str)]
+    return original(*args, **kwargs)
+
+
+def _read(asked: Asked, name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
+    asked.reader, asked.options = name, kwargs
+    if name == "FixedLengthRecordReader":
+        asked.options = dict(zip(("record_bytes", "header_bytes", "footer_bytes"), args, strict=False)) | kwargs
+    elif name == "TextLineReader":
+        asked.options = dict(zip(("skip_header_lines",), args, strict=False)) | kwargs
+    elif name == "TFRecordReader":
+        asked.options = dict(zip(("name", "options"), args, strict=False)) | kwargs
+    return original(*args, **kwargs)
+
+
+# Records --------------------------------------------------------------------------------------------------------------
+
+
+def write_file(path: Path, asked: Asked, records: int, random: np.random.Generator) -> None:
+    """Write one file of made-up records."""
+    import tensorflow as tf
+
+    if asked.reader == "TextLineReader":
+        header = ["header"] * int(asked.options.get("skip_header_lines") or 0)
+        path.write_text("\n".join([*header, *(_line(asked, random) for _ in range(records))]) + "\n")
+    elif asked.reader == "FixedLengthRecordReader":
+        sizes = [int(asked.options.get(f"{part}_bytes") or 0) for part in ("header", "record", "footer")]
+        body = [random.integers(0, 10, sizes[1], np.uint8).tobytes() for _ in range(records)]
+        path.write_bytes(bytes(sizes[0]) + b"".join(body) + bytes(sizes[2]))
+    elif asked.reader == "WholeFileReader":
+        path.write_bytes(_bytes(asked, "", random))
+    else:
+        with tf.io.TFRecordWriter(str(path), asked.options.get("options") or "") as writer:
+            for _ in range(records):
+                writer.write(_message(asked, random))
+
+
+def _line(asked: Asked, random: np.random.Generator) -> str:
+    cells = []
+    for default in asked.columns or [[""]]:
+        dtype = getattr(default, "dtype", None) or np.asarray(default).dtype
+        is_text = getattr(dtype, "name", str(dtype)).startswith(("str", "string", "<U", "object", "bytes"))
+        number = int(random.integers(0, 100))
+        cells.append(f"w{number}" if is_text else str(number))
+    return ",".join(cells)
+
+
+def _message(asked: Asked, random: np.random.Generator) -> bytes:
+    import tensorflow as tf
+
+    steps = int(random.integers(1, 6))
+    context = {name: _feature(asked, name, spec, steps, random) for name, spec in asked.context.items()}
+    if not asked.is_sequence:
+        if not context:
+            return f"record {random.integers(0, 1000)}".encode()
+        return bytes(tf.train.Example(features=tf.train.Features(feature=context)).SerializeToString())
+    lists = {
+        name: tf.train.FeatureList(feature=[_feature(asked, name, spec, steps, random) for _ in range(steps)])
+        for name, spec in asked.lists.items()
+    }
+    message = tf.train.SequenceExample(
+        context=tf.train.Features(feature=context), feature_lists=tf.train.FeatureLists(feature_list=lists)
+    )
+    return bytes(message.SerializeToString())
+
+
+def _feature(asked: Asked, name: str, spec: Any, steps: int, random: np.random.Generator) -> Any:
+    import tensorflow as tf
+
+    shape = getattr(spec, "shape", None)
+    count = int(random.integers(0, 4)) if shape is None else int(np.prod(list(shape), dtype=np.int64))
+    if spec.dtype == tf.string:
+        values = [_bytes(asked, name, random) for _ in range(count)]
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if spec.dtype == tf.int64:
+        numbers = [steps] if "len" in name.lower() and count == 1 else random.integers(0, 9, count).tolist()
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
+    return tf.train.Feature(float_list=tf.train.FloatList(value=random.normal(size=count).astype("f4").tolist()))
+
+
+def _bytes(asked: Asked, name: str, random: np.random.Generator) -> bytes:
+    import tensorflow as tf
+
+    if name in asked.images:
+        return bytes(tf.io.encode_jpeg(random.integers(0, 255, _IMAGE, np.uint8)).numpy())
+    if name not in asked.raw:
+        return f"text {random.integers(0, 100)}".encode()
+    dtype, tensor = asked.raw[name]
+    return np.asarray(random.integers(0, 9, _count(tensor))).astype(tf.as_dtype(dtype).as_numpy_dtype).tobytes()
+
+
+def _count(tensor: Any) -> int:
+    """Return how many numbers a decoded tensor has: by its own shape, or by that which it is reshaped to."""
+    shapes = [tensor.shape, *(out.shape for use in tensor.consumers() if use.type == "Reshape" for out in use.outputs)]
+    for shape in shapes:
+        if shape.rank and all(shape.as_list()[1 if tensor.shape.rank and tensor.shape.rank > 1 else 0 :]):
+            return int(np.prod([size for size in shape.as_list() if size], dtype=np.int64))
+    return _ELEMENTS

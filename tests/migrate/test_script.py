@@ -1,0 +1,323 @@
+"""One script: what is rewritten, what is left, and that nothing else changes."""
+
+import difflib
+
+import classic
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seqrecorder.migrate.script import MARK, rewrite
+
+HEAD = "import tensorflow as tf\n"
+READ = """    queue = tf.train.string_input_producer(files)
+    reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+"""
+
+
+def script(body, before="", parameters="files"):
+    return f"{HEAD}{before}\n\ndef batches({parameters}):\n{body}"
+
+
+def changed(old, new):
+    """Return the lines that went and the lines that came."""
+    lines = list(difflib.ndiff(old.splitlines(keepends=True), new.splitlines(keepends=True)))
+    return [x[2:] for x in lines if x.startswith("- ")], [x[2:] for x in lines if x.startswith("+ ")]
+
+
+def test_graph_target():
+    """The function goes on to return tensors, and the script goes on in a graph."""
+    found = rewrite(classic.HEAD + classic.SEQUENCES, target="graph")
+    assert (found.status, found.findings, found.functions) == ("converted", (), ("input_fn",))
+    went, came = changed(classic.HEAD + classic.SEQUENCES, found.text)
+    assert (
+        "".join(came)
+        == """\
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+        dataset = tf.data.Dataset.from_tensor_slices(filenames).repeat(num_epochs)
+        dataset = dataset.flat_map(tf.data.TFRecordDataset)
+
+        def parse_record(serialized):
+            return parse(serialized)  # one record
+
+        dataset = dataset.map(parse_record)
+        dataset = dataset.padded_batch(batch_size, drop_remainder=True)
+        dataset = dataset.prefetch(tf.data.AUTOTUNE)
+        batch = tf.data.make_one_shot_iterator(dataset).get_next()
+"""
+    )
+    assert len(went) == 10
+
+
+def test_eager_target():
+    """The function returns the dataset, and it and what it calls have the names of TensorFlow 2."""
+    found = rewrite(classic.HEAD + classic.SEQUENCES, target="eager")
+    _, came = changed(classic.HEAD + classic.SEQUENCES, found.text)
+    assert (
+        "".join(came)
+        == """\
+    context, sequence = tf.io.parse_single_sequence_example(
+        context_features={"length": tf.io.FixedLenFeature([], dtype=tf.int64)},
+            "tokens": tf.io.FixedLenSequenceFeature([], dtype=tf.int64),
+            "labels": tf.io.FixedLenSequenceFeature([], dtype=tf.int64),
+        dataset = tf.data.Dataset.from_tensor_slices(filenames).repeat(num_epochs)
+        dataset = dataset.flat_map(tf.data.TFRecordDataset)
+
+        def parse_record(serialized):
+            return parse(serialized)  # one record
+
+        dataset = dataset.map(parse_record)
+        dataset = dataset.padded_batch(batch_size, drop_remainder=True)
+        dataset = dataset.prefetch(tf.data.AUTOTUNE)
+
+        def finish(batch):
+            return {"tokens": batch["tokens"], "length": batch["length"]}, batch["labels"]
+
+        return dataset.map(finish)
+"""
+    )
+
+
+@pytest.mark.parametrize("target", ["graph", "eager"])
+def test_rewriting_is_idempotent(target):
+    """A script that was rewritten has nothing left to rewrite, and one that was flagged keeps its comments."""
+    once = rewrite(classic.HEAD + classic.SEQUENCES + classic.IMAGES, target)
+    assert rewrite(once.text, target) == rewrite(once.text, target).__class__("nothing", once.text)
+    flagged = rewrite(script(READ + "    return tf.train.maybe_batch([record], True, 3)\n"), target)
+    assert flagged.text.count(MARK) == 1
+    again = rewrite(flagged.text, target)
+    assert (again.status, again.text) == ("flagged", flagged.text)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_other_lines_keep_every_byte(end):
+    """Ends of lines, trailing spaces, form feeds, tabs and a missing last end stay as they are."""
+    odd = "x = 1   \n\x0c\ndef other():\n\treturn '''a\n   b'''  # c\t\n"
+    old = (odd + script(READ + "    return tf.train.batch([record], 3)") + "\n" + odd[:-1]).replace("\n", end)
+    found = rewrite(old)
+    assert found.status == "converted"
+    assert found.text.count(odd[:-1].replace("\n", end)) == 2
+    assert not found.text.endswith("\n")
+    assert ("\r" in found.text) == (end == "\r\n")
+    assert end == "\n" or "\n" not in found.text.replace("\r\n", "")
+
+
+def test_strings_in_moved_statements_keep_their_lines():
+    """The lines of a string are not indented anew, because their white space belongs to it."""
+    body = READ + '    text = tf.strings.join([record, """a\n  b"""])\n    return tf.train.batch([text], 3)\n'
+    assert '        return tf.strings.join([record, """a\n  b"""])\n' in rewrite(script(body)).text
+
+
+def test_statements_that_do_not_hang_on_the_record_stay():
+    """Only what depends on the record moves into the mapped function, with the features that only it needs."""
+    body = READ + (
+        "    size = 3\n    print('building')\n    spec = {'x': tf.FixedLenFeature([], tf.int64)}\n"
+        "    parsed = tf.parse_single_example(record, spec)\n    offset = size + 1\n"
+        "    if size > 2:\n        value = parsed['x'] + offset\n    else:\n        value = parsed['x']\n"
+        "    return tf.train.batch([value, parsed['x']], size)\n"
+    )
+    assert (
+        rewrite(script(body)).text.partition("TFRecordDataset)\n")[2]
+        == """\
+    size = 3
+    print('building')
+    offset = size + 1
+
+    def parse(record):
+        spec = {'x': tf.FixedLenFeature([], tf.int64)}
+        parsed = tf.parse_single_example(record, spec)
+        if size > 2:
+            value = parsed['x'] + offset
+        else:
+            value = parsed['x']
+        return value, parsed['x']
+
+    dataset = dataset.map(parse)
+    dataset = dataset.batch(size, drop_remainder=True)
+    dataset = dataset.prefetch(tf.data.AUTOTUNE)
+    return list(tf.data.make_one_shot_iterator(dataset).get_next())
+"""
+    )
+
+
+BATCH = "    return tf.train.batch([record], 3)\n"
+PARSE = "    x = tf.parse_single_example(record, {'x': tf.FixedLenFeature([], tf.int64)})['x']\n"
+UNCLEAR = {
+    "maybe-batch": script(READ + "    return tf.train.maybe_batch([record], True, 3)\n"),
+    "batch-join": script(READ + "    return tf.train.batch_join([[record]], 3)\n"),
+    "escapes": script(READ + PARSE + "    b = tf.train.batch([x], 3)\n    return b, x\n"),
+    "rebinds": script(
+        READ + "    scale = tf.to_float(1) * scale\n    y = tf.size(record) * scale\n    scale = y\n"
+        "    return tf.train.batch([scale], 3)\n",
+        parameters="files, scale",
+    ),
+    "graph-state": script(READ + PARSE + "    tf.summary.scalar('x', x)\n    return tf.train.batch([x], 3)\n"),
+    "shared-queue": script(READ.replace("(files)", "(files, shared_name='s')") + BATCH),
+    "several-sources": script(READ + READ + BATCH),
+    "queue-used": script(READ + "    tf.summary.scalar('size', queue.size())\n" + BATCH),
+    "graph-seed": script(READ.replace("(files)", "(files, seed=1)") + BATCH, before="tf.set_random_seed(3)\n"),
+    "seeded-order": script(READ.replace("(files)", "(files, seed=1, shuffle=flag)") + BATCH),
+    "arguments": script(READ.replace("(files)", "(files, **options)") + BATCH),
+    "in-a-loop": script("    for part in files:\n" + READ.replace("    ", "        ") + "    " + BATCH),
+    "one-line": script(READ + "    x = tf.size(record); y = x\n    return tf.train.batch([y], 3)\n"),
+    "structure": script(READ + "    x = make(record)\n    return tf.train.batch(x, 3)\n"),
+    "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch([pair.value], 3)\n"),
+    "reader-options": script(READ.replace("Reader()", "Reader(options=options)") + BATCH),
+    "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(files))") + BATCH),
+    "padding": script(READ + "    return tf.train.batch([record], 3, dynamic_pad=pad)\n"),
+    "batch-elsewhere": script(READ + "    return tf.train.batch([record], 3)[0]\n"),
+    "tensors-from-elsewhere": script("    return tf.train.batch([files], 3)\n"),
+    "queue-from-elsewhere": HEAD + "def read(queue):\n    _, x = tf.TFRecordReader().read(queue)\n    return x\n",
+    "several-batches": script(READ + "    x = tf.train.batch([record], 3)\n    return tf.train.batch([x], 2)\n"),
+    "explicit-queue": script(READ + "    q = tf.FIFOQueue(3, tf.string)\n    return q.enqueue([record])\n"),
+    "flow": script(READ + "    if record is None:\n        return 1\n" + BATCH),
+    "order": script(
+        READ + "    scale = 1\n    y = tf.size(record) * scale\n    scale = 2\n    return tf.train.batch([y], scale)\n"
+    ),
+    "reader-used": script(READ + "    count = reader.num_records_produced()\n" + BATCH),
+    "import": script(READ + BATCH).replace(HEAD, "import tensorflow as tf, os\n"),
+}
+
+
+@pytest.mark.parametrize("code", sorted(UNCLEAR))
+def test_what_is_not_clear_is_left_as_it_is(code):
+    """Nothing of the script changes but for a comment above what is not clear, which says why."""
+    old = UNCLEAR[code]
+    found = rewrite(old)
+    assert found.status == "flagged"
+    assert code in {finding.code for finding in found.findings}
+    went, came = changed(old, found.text)
+    assert not went
+    assert all(line.lstrip().startswith(MARK) for line in came)
+    assert len(came) == len(found.findings)
+
+
+def test_chance_is_drawn_for_each_record():
+    """A random tensor that no record changes is drawn inside of the mapped function, as the queue drew it."""
+    body = READ + "    noise = tf.random_uniform([3])\n    return tf.train.batch([record, noise], 3)\n"
+    assert "    def parse(record):\n        noise = tf.random_uniform([3])\n" in rewrite(script(body)).text
+    body = (
+        READ + "    if files:\n        noise = tf.random_uniform([3])\n    return tf.train.batch([record, noise], 3)\n"
+    )
+    assert [finding.code for finding in rewrite(script(body)).findings] == ["chance"]
+    body = READ + "    noise = tf.random_uniform([3])\n    b = tf.train.batch([noise], 3)\n    return b, noise\n"
+    assert [finding.code for finding in rewrite(script(body)).findings] == ["escapes"]
+
+
+def test_one_unclear_pipeline_leaves_the_whole_script():
+    """A script is not rewritten by half: where one of its pipelines is not clear, the other stays too."""
+    found = rewrite(classic.HEAD + classic.SEQUENCES + UNCLEAR["maybe-batch"].removeprefix(HEAD))
+    assert found.status == "flagged"
+    assert "string_input_producer(filenames" in found.text
+
+
+def test_helpers_are_rewritten_with_their_callers():
+    """A function that reads from the queue gets the record instead; used elsewhere too, it stays."""
+    found = rewrite(classic.HEAD + classic.IMAGES)
+    assert "def read_and_decode(serialized_example):\n    features = " in found.text
+    assert [note for note in found.notes if "which was a queue: callers in other files have to follow" in note]
+    found = rewrite(classic.HEAD + classic.IMAGES + "\n\nreaders = [read_and_decode]\n")
+    assert [finding.code for finding in found.findings] == ["helper-used"]
+    called = "label = read_and_decode("
+    by_name = (classic.HEAD + classic.IMAGES).replace(called, called + "filename_queue=")
+    assert [finding.code for finding in rewrite(by_name).findings] == ["queue-used"]
+
+
+def test_names_in_use_are_left_alone():
+    """What is written takes names that the function does not use: no variable of the script is hidden."""
+    used = "    dataset, parse, serialized_example = 1, 2, 3\n"
+    old = classic.HEAD + classic.IMAGES.replace("    if not num_epochs:\n", used + "    if not num_epochs:\n")
+    text = rewrite(old).text
+    assert "        pipeline = tf.data.Dataset" in text
+    assert "        def parse_record(record):\n            return read_and_decode(record)\n" in text
+
+
+def test_aliases_are_seen_through():
+    """TensorFlow's functions are known under every name that a script gives them."""
+    old = (
+        "import tensorflow.compat.v1 as tensors\nfrom tensorflow import train\n"
+        "produce = tensors.train.string_input_producer\n"
+        "def f(files):\n    q = produce(files)\n    _, r = tensors.TFRecordReader().read(q)\n"
+        "    return train.batch([r], 2)\n"
+    )
+    found = rewrite(old)
+    assert found.status == "converted"
+    assert found.text.startswith("import tensorflow.compat.v1 as tensors\nfrom tensorflow import train\n")
+    assert "    return tensors.data.make_one_shot_iterator(dataset).get_next()\n" in found.text
+
+
+def test_leftovers_are_marked():
+    """Names of contrib, and under the eager target the loops that took batches, get a comment."""
+    body = (
+        script(READ + BATCH) + "\n\ndef main():\n    tf.contrib.layers.x()\n    with tf.Session() as s:\n        pass\n"
+    )
+    assert [finding.code for finding in rewrite(body).findings] == ["contrib"]
+    imported = body.replace(HEAD, HEAD + "from tensorflow.contrib import rnn\n")
+    assert (3, "contrib") in {(finding.line, finding.code) for finding in rewrite(imported).findings}
+    found = rewrite(body, target="eager")
+    assert [finding.code for finding in found.findings] == ["contrib", "consumer"]
+    assert (
+        f"    {MARK}[consumer] the input function returns a tf.data.Dataset now: iterate over it\n    with tf"
+        in found.text
+    )
+
+
+def test_scripts_without_queues_are_not_read_at_all():
+    """A text that names nothing of it is nothing, even where it is no Python; names alone are nothing either."""
+    assert rewrite("print 'x").status == "nothing"
+    assert rewrite("batch = 'tf.train.batch'\n").status == "nothing"
+
+
+PYTHON_2 = script(READ + "    print 'reading', files\n" + BATCH)
+
+
+def test_python_2_is_made_python_3():
+    """What only Python 2 reads is rewritten, as Python 3; a script that is only flagged stays Python 2."""
+    found = rewrite(PYTHON_2)
+    assert found.status == "converted"
+    assert "    print('reading', files)\n" in found.text
+    found = rewrite(PYTHON_2.replace("train.batch", "train.maybe_batch"))
+    assert found.status == "flagged"
+    assert "    print 'reading', files\n" in found.text
+
+
+def test_without_fissix_python_2_is_refused(monkeypatch):
+    """Without the extra, a script in Python 2 is refused with the command that installs it."""
+    monkeypatch.setitem(__import__("sys").modules, "fissix", None)
+    found = rewrite(PYTHON_2)
+    assert (found.status, found.text) == ("refused", PYTHON_2)
+    assert "pip install 'seqrecorder[migrate]'" in found.findings[0].reason
+
+
+def test_what_no_python_reads_is_refused():
+    """A text that is neither Python 3 nor Python 2 stays as it is."""
+    found = rewrite("import tensorflow as tf\ndef tf.train.batch(:\n")
+    assert found.status == "refused"
+    assert found.findings[0].code == "syntax"
+
+
+def test_buckets(tmp_path):
+    """The buckets of contrib become those of tf.data, with lengths, and small batches where they were allowed."""
+    path = tmp_path / "records"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for length in (1, 4, 2, 6, 4, 1, 7):
+            message = tf.train.SequenceExample()
+            steps = message.feature_lists.feature_list["ids"].feature
+            for step in range(length):
+                steps.add().int64_list.value.append(step + 1)
+            writer.write(message.SerializeToString())
+    text = rewrite(classic.HEAD + classic.BUCKETS).text
+    assert "lengths, (ids_batch, copies) = tf.data.make_one_shot_iterator(dataset).get_next()" in text
+    namespace = {}
+    exec(text.replace("tf.disable_v2_behavior()", ""), namespace)  # noqa: S102 - the claim is that it runs
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tensors = namespace["bucketed"]([str(path)], 2)
+        batches = [session.run(tensors) for _ in range(4)]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(tensors)
+    assert sorted(lengths.tolist() for lengths, _ in batches) == [[1], [1, 2], [4, 4], [6, 7]]
+    for lengths, ids in batches:
+        np.testing.assert_array_equal((ids > 0).sum(axis=1), lengths)
+        assert ids.shape[1] == lengths.max()

@@ -1,0 +1,142 @@
+"""Old and new input functions, run on made-up records in a process of their own."""
+
+import classic
+import numpy as np
+import pytest
+
+from seqrecorder.migrate.script import rewrite
+from seqrecorder.migrate.trial import _compare
+from seqrecorder.migrate.verification import tried
+
+SCRIPT = (
+    classic.BATCHED
+    + classic.ONE_AT_A_TIME
+    + """
+
+def needs_what_nobody_knows(files, strategy):
+    queue = tf.train.string_input_producer(files)
+    reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+    return tf.train.batch([record], 2)
+
+
+class Reader:
+    def batches(self, files):
+        queue = tf.train.string_input_producer(files)
+        reader = tf.TFRecordReader()
+        _, record = reader.read(queue)
+        return tf.train.batch([record], 2)
+
+
+def draws(files):
+    queue = tf.train.string_input_producer(files, shuffle=False)
+    reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+    noise = tf.random_uniform([3])
+    return tf.train.batch([noise], 2)
+
+
+def fails(files):
+    queue = tf.train.string_input_producer(files, shuffle=False)
+    reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+    number = tf.string_to_number(record)
+    return tf.train.batch([number], 2)
+"""
+)
+
+
+def test_graph_functions_give_the_same_batches(tmp_path):
+    """Every kind of pipeline gives the same batches as its queues did, in the same order where that was theirs."""
+    found = rewrite(SCRIPT, "graph")
+    trials = {trial.function: trial for trial in tried(SCRIPT, found.text, found.functions, "graph", tmp_path)}
+    assert found.status == "converted"
+    equal = {name for name, trial in trials.items() if trial.outcome == "equal"}
+    assert equal == {*classic.FUNCTIONS, "windows", "single_records"}
+    for name in equal - {"image_batches"}:
+        assert "batches equal" in trials[name].reason
+        assert "chance" not in trials[name].reason
+    assert trials["image_batches"].reason == "4 batches with the same records, in an order that was left to chance"
+    why = {name: trial.reason for name, trial in trials.items() if trial.outcome == "unverified"}
+    assert why.pop("fails").startswith("the old function fails: ")
+    assert why == {
+        "needs_what_nobody_knows": "no value is known for the argument 'strategy'",
+        "batches": "the pipeline is made by a method, which cannot be called alone",
+        "draws": "it draws random numbers for its values; their shapes and dtypes are equal",
+    }
+
+
+def test_eager_functions_give_the_same_batches(tmp_path):
+    """The datasets that functions return instead hold what the queues gave."""
+    old = classic.BATCHED.replace(classic.BATCHED[classic.BATCHED.index("def branches") :], "") + classic.WITHOUT_FILES
+    found = rewrite(old, "eager")
+    trials = tried(old, found.text, found.functions, "eager", tmp_path)
+    assert [trial for trial in trials if trial.outcome != "equal"] == []
+    assert {trial.function for trial in trials} == {*classic.FUNCTIONS} - {"branches"}
+
+
+def test_record_classes_give_the_same_batches(tmp_path):
+    """What is read with the class is what the queues gave, in the same order."""
+    old = classic.HEAD + classic.SEQUENCES
+    found = rewrite(old, "eager", records=True)
+    assert "dataset = sr.read(filenames, schema=Record, epochs=num_epochs)" in found.text
+    [trial] = tried(old, found.text, found.functions, "eager", tmp_path)
+    assert (trial.outcome, trial.reason) == ("equal", "4 batches equal; 8 batches equal")
+
+
+def test_a_wrong_text_is_found_out(tmp_path):
+    """Whatever is lost, added, moved or padded otherwise is said to differ."""
+    old = classic.BATCHED
+    new = rewrite(old).text
+    sabotage = {
+        "with_keys": ("end = at + 16", "end = at + 15"),
+        "small_last_batch": ("batch(batch_size, drop_remainder=False)", "batch(batch_size, drop_remainder=True)"),
+        "whole_files": (".repeat(3)", ".repeat(2)"),
+        "seeded": ("seed2=7", "seed2=8"),
+        "image_batches": ("- 0.5", "- 0.25"),
+        "slices": ("return number, name", "return number + 1, name"),
+        "fixed_records": ("return record, label", "return record, undefined"),
+    }
+    for was, becomes in sabotage.values():
+        assert was in new
+        new = new.replace(was, becomes)
+    trials = tried(old, new, [*sabotage, "padded_batches"], "graph", tmp_path)
+    assert {trial.function: trial.outcome for trial in trials} == {
+        **dict.fromkeys(sabotage, "differs"),
+        "padded_batches": "equal",
+    }
+    assert next(t.reason for t in trials if t.function == "fixed_records").startswith(
+        "the new function fails: NameError"
+    )
+
+
+def test_what_ends_or_lasts_is_unverified(tmp_path):
+    """A trial that does not come back is no proof of anything."""
+    old = "import tensorflow as tf\nimport os\n\n\ndef f():\n    os._exit(3)\n"
+    [ended] = tried(old, old, ["f"], "graph", tmp_path)
+    assert ended.outcome == "unverified"
+    assert ended.reason.startswith("the trial ended with code 3")
+    [late] = tried(old, old, ["f"], "graph", tmp_path, seconds=0.01)
+    assert (late.outcome, late.reason) == ("unverified", "not done within 0.01 s")
+
+
+def test_comparing_batches():
+    """Order counts where it was fixed; the records, without their padding, where it was left to chance."""
+    one = [[np.array([1, 2])], [np.array([3, 4])]]
+    other = [[np.array([3, 1])], [np.array([2, 4])]]
+    assert _compare(one, one, ordered=True) == "2 batches equal"
+    with pytest.raises(AssertionError, match="another order"):
+        _compare(one, other, ordered=True)
+    assert "left to chance" in _compare(one, other, ordered=False)
+    with pytest.raises(AssertionError, match="other records"):
+        _compare(one, [[np.array([5, 6])], [np.array([7, 4])]], ordered=False)
+    with pytest.raises(AssertionError, match="2 batches became 1"):
+        _compare(one, one[:1], ordered=False)
+    with pytest.raises(AssertionError, match=r"batches of \[2\] became batches of \[1\]"):
+        _compare(one, [one[0], [np.array([3])]], ordered=False)
+    assert _compare([[np.array([[1, 0], [2, 2]])]], [[np.array([[2, 2, 0], [1, 0, 0]])]], ordered=False)
+    with pytest.raises(AssertionError, match="other records"):
+        _compare([[np.array([1, 1, 2, 2])]], [[np.array([1, 3, 3, 3])]], ordered=False, records=2)
+    floats = [[np.array([1.0], "f4")]]
+    with pytest.raises(AssertionError, match="other values"):
+        _compare(floats, [[np.array([1.0], "f8")]], ordered=True)
