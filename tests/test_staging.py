@@ -438,9 +438,10 @@ def race(destination, number, barrier, results):
         results.put(("won", number))
 
 
-def test_race(tmp_path):
+@pytest.mark.parametrize("turns", [4, pytest.param(50, marks=pytest.mark.nightly)])
+def test_race(tmp_path, turns):
     """Of eight processes that race for one destination exactly one wins; the others find that it exists."""
-    for turn in range(4):
+    for turn in range(turns):
         destination = tmp_path / str(turn) / "corpus"
         barrier, results = fork.Barrier(8), fork.Queue()
         writers = [fork.Process(target=race, args=(destination, i, barrier, results)) for i in range(8)]
