@@ -8,6 +8,7 @@
     seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
     seqrecorder convert FILES DIR   TFRecord files that others wrote, as a dataset
     seqrecorder salvage PATH TO what is whole, to a new place
+    seqrecorder bench           what writing and reading cost here, beside other ways
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
@@ -191,6 +192,21 @@ def _by_split(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     return paths
 
 
+def _bench(options: argparse.Namespace) -> int:
+    from seqrecorder.bench import run, table
+
+    quieten_tensorflow()
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    report = run.run(
+        options.workload or run.ALL, quick=options.quick, rounds=options.rounds, peers=options.peers, say=say
+    )
+    _print(options, report, table.text(report))
+    return OK
+
+
 def _legacy_run(options: argparse.Namespace) -> int:
     quieten_tensorflow()
     from seqrecorder.legacy.scripts import run
@@ -276,6 +292,13 @@ def _parser() -> argparse.ArgumentParser:
     salvage.add_argument("destination", metavar="DESTINATION", help="the new dataset, or file")
     salvage.add_argument("--compression", choices=["GZIP"], help="of a shard (default: by its first bytes)")
     _add_schema(salvage, "the class of the records, where no manifest says it")
+
+    bench = _command(commands, "bench", _bench, "measure writing and reading, beside other ways")
+    bench.add_argument("--workload", metavar="W1,...", type=_workloads, help="some of W1 to W5 (default: all)")
+    bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds")
+    bench.add_argument("--rounds", metavar="N", type=_positive, help="how often everything runs (default: 5)")
+    bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
+
     summary = "work with scripts of TensorFlow 1"
     legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
     actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -421,6 +444,15 @@ def _class_name(text: str) -> str:
     if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
         raise argparse.ArgumentTypeError(f"expected MODULE:CLASS, got {text!r}")
     return text
+
+
+def _workloads(text: str) -> list[str]:
+    from seqrecorder.bench.workloads import WORKLOADS
+
+    names = text.split(",")
+    if set(names) - set(WORKLOADS):
+        raise argparse.ArgumentTypeError(f"expected some of {','.join(WORKLOADS)}, got {text!r}")
+    return names
 
 
 def _positive(text: str) -> int:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.fields import Field
 
-_ndarray_dtype = attrgetter("dtype")
-_ndarray_shape = attrgetter("shape")
-
 
 @attrs.frozen(eq=False)
 class Column:
@@ -78,7 +75,7 @@ def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
         column = _gather_field(field, records, problems)
         if column is not None:
             columns[field.name] = column
-    _check_alignment(schema, columns, len(records), problems)
+    check_alignment(schema, columns, len(records), problems)
     if problems:
         position = min(problems)
         if len(columns) < len(schema.fields):
@@ -107,7 +104,7 @@ def _gather_field(field: Field, records: Sequence[Any], problems: dict[int, list
             present = None
         else:
             values = [value for value in values if value is not None]
-    collect = _collector(field)
+    collect = collector(field)
     column = collect(field, values)
     if column is None:
         where = np.arange(len(records)) if present is None else np.flatnonzero(present)
@@ -139,7 +136,8 @@ def _exact(field: Field, value: object) -> Any:
 # From values to columns: None where a value is not in the form that records hold ------------------------
 
 
-def _collector(field: Field) -> Callable[[Field, list[Any]], Column | None]:
+def collector(field: Field) -> Callable[[Field, list[Any]], Column | None]:
+    """Return the function that makes a column of values; None, of values not in the form that records hold."""
     if field.sparse is not None:
         return _sparse_lists if field.is_list else _sparse
     if field.is_list and field.is_ragged:
@@ -211,23 +209,27 @@ def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading:
     """Concatenate arrays of shape `(n, *rest)` or `(*rest)`, or return None if one differs."""
     if not values:
         return np.empty((0, *rest), field.element.numpy)
-    if set(map(type, values)) - {np.ndarray} or set(map(_ndarray_dtype, values)) - {field.element.numpy}:
+    if set(map(type, values)) - {np.ndarray}:
         return None
-    if leading and not rest:
-        if {array.ndim for array in values} - {1}:
-            return None
-    elif {shape[leading:] for shape in map(_ndarray_shape, values)} - {rest} or {array.ndim for array in values} - {
-        len(rest) + leading
-    }:
+    try:
+        # `casting="no"` refuses arrays of another dtype, and ranks must agree to be joined at all.
+        flat = (np.concatenate if leading else np.stack)(values, dtype=field.element.numpy, casting="no")
+    except (TypeError, ValueError):
         return None
-    if not field.element.is_text:
-        return np.concatenate(values) if leading else np.stack(values)
-    flat: list[Any] = list(chain.from_iterable(array.ravel().tolist() for array in values))
-    if set(map(type, flat)) - {str if field.element.name == "str" else bytes}:
+    if flat.shape[1:] != rest:
         return None
-    if field.element.name == "str" and not _utf8(flat):
-        return None
-    return _objects(flat).reshape(-1, *rest)
+    return flat if not field.element.is_text or _is_text(field, flat) else None
+
+
+def _is_text(field: Field, values: NDArray[Any]) -> bool:
+    """Whether all elements are exactly of the type that the field declares; tokens repeat: each counts once."""
+    try:
+        distinct = set(values.ravel().tolist())
+    except TypeError:  # something that has no hash, which no text is
+        return False
+    if field.element.name == "bytes":
+        return not set(map(type, distinct)) - {bytes}
+    return not set(map(type, distinct)) - {str} and _utf8(distinct)
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:
@@ -244,9 +246,10 @@ def _utf8(texts: Iterable[str]) -> bool:
     return True
 
 
-def _check_alignment(
+def check_alignment(
     schema: Schema, columns: dict[str, Column], size: int, problems: dict[int, list[FieldProblem]]
 ) -> None:
+    """Add a problem for each field that is not as long as the others of its group in the same record."""
     for group in schema.groups:
         members = [f for f in schema.fields if f.is_list and f.group == group and f.name in columns]
         if not members or not size:

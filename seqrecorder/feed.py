@@ -176,6 +176,20 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
     return records // size if drop_remainder else -(-records // size)
 
 
+def tell_cardinality(dataset: Any, count: int) -> Any:
+    """Return a dataset that says how many elements it has.
+
+    `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them; and what it
+    asserts, the counts of the shards assert already. So the number is told, and stands in no graph: what is made of the
+    dataset (`map`) does not know it.
+    """
+    import tensorflow as tf
+
+    told = tf.constant(count, tf.int64)
+    dataset.cardinality = lambda: told
+    return dataset
+
+
 class Strategy(Protocol):
     """A way of making elements: the classes of `seqrecorder.batching`."""
 

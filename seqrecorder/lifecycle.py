@@ -12,26 +12,46 @@ import copy
 import csv
 import inspect
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
 from seqrecorder.records import RecordCodec
-from seqrecorder.values import SparseVector
+from seqrecorder.sizes import sizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from seqrecorder.columns import Column
     from seqrecorder.fields import Field
     from seqrecorder.schema import Schema
+
+T = TypeVar("T")
 
 HOOKS = ("from_csv_row", "load", "split")
 _BLOCK_BYTES = 16 << 20
 _BLOCK_RECORDS = 8192
+
+
+@attrs.frozen(eq=False)
+class Sources:
+    """Source records, whose hooks have not run.
+
+    Attributes:
+        positions: int64, ascending.
+        records: as many.
+    """
+
+    positions: NDArray[np.int64]
+    records: Sequence[Any]
+
+    def after(self, done: int) -> Sources:
+        """Return those behind the first `done`."""
+        return Sources(self.positions[done:], self.records[done:])
 
 
 @attrs.frozen(eq=False)
@@ -48,13 +68,29 @@ class Block:
         done: how many of the sources that were given are through; 0 where the block ends inside of one.
     """
 
-    data: list[bytes]
+    data: Sequence[bytes]
     lengths: NDArray[np.int64]
     sources: NDArray[np.int64]
     columns: list[str] | None
     rows: list[str] | None
     skipped: list[int]
     done: int
+
+    def only(self, kept: Sequence[int]) -> Block:
+        """Return some of the records, by their indices."""
+        return attrs.evolve(
+            self,
+            data=chosen(self.data, kept),
+            lengths=self.lengths[kept],
+            sources=self.sources[kept],
+            rows=None if self.rows is None else chosen(self.rows, kept),
+        )
+
+
+def chosen(items: Sequence[T], indices: Sequence[int]) -> list[T]:
+    """Return some items by their indices."""
+    every = list(items)
+    return [every[i] for i in indices]
 
 
 def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = HOOKS) -> None:
@@ -91,26 +127,6 @@ def _parameters(record_class: type, name: str) -> set[str] | None:
     return {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
 
 
-def size_in_memory(record: Any, names: Sequence[str]) -> int:
-    """Return about how many bytes the values of some fields take; 0 for what is no such record."""
-    try:
-        return sum(_size(getattr(record, name)) for name in names)
-    except AttributeError:  # encoding says what is wrong
-        return 0
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        if value.dtype == object:
-            return sum(map(len, value.ravel().tolist())) + 8 * value.size
-        return int(value.nbytes)
-    if isinstance(value, (list, tuple)):
-        return sum(map(_size, value))
-    if isinstance(value, SparseVector):
-        return _size(value.indices) + _size(value.values)
-    return len(value) if isinstance(value, (str, bytes)) else 8
-
-
 class LifeCycle:
     """Takes source records to encoded ones.
 
@@ -130,7 +146,7 @@ class LifeCycle:
         self._params = {name: hook_params(record_class, name, params) for name in ("load", "split")}
         self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))
         self.has_hooks = self._loads or self._splits
-        self._names = [field.name for field in schema.fields]
+        self._size = sizer(schema)
         stored = {field.name: field for field in schema.fields}
         self._columns = [
             attribute.name
@@ -139,36 +155,45 @@ class LifeCycle:
         ]
         self._has_row = callable(getattr(record_class, "to_csv_row", None))
 
-    def encode(self, sources: Sequence[tuple[int, Any]]) -> Iterator[Block]:
+    def encode(self, sources: Sources) -> Iterator[Block]:
         """Yield blocks of encoded records, in order.
 
         A source is written with all of its chunks or, where `SkipRecord` comes in the middle, with none.
 
         Args:
-            sources: pairs of a position and a record, whose hooks have not run.
+            sources: records whose hooks have not run.
 
         Raises:
             RecordError: a record cannot be encoded, or a hook failed; the position is that of the source.
         """
         if not self.has_hooks:
-            if sources:
-                positions = [position for position, _ in sources]
-                yield self._block(positions, [record for _, record in sources], [], len(sources))
+            if sources.records:
+                yield self._block(sources.positions, sources.records, [], len(sources.records))
             return
         positions, records, skipped, size = [], list[Any](), list[int](), 0
-        for done, (position, source) in enumerate(sources, 1):
+        pairs = zip(sources.positions.tolist(), sources.records, strict=True)
+        for done, (position, source) in enumerate(pairs, 1):
             chunks = self._chunks(position, source)
             if not chunks:
                 skipped.append(position)
             while chunks:
                 positions.append(position)
                 records.append(chunks.popleft())
-                size += size_in_memory(records[-1], self._names)
+                size += self._size(records[-1])
                 if size > _BLOCK_BYTES or len(records) == _BLOCK_RECORDS:
                     yield self._block(positions, records, skipped, 0 if chunks else done)
                     positions, records, skipped, size = [], [], [], 0
         if records or skipped:
-            yield self._block(positions, records, skipped, len(sources))
+            yield self._block(positions, records, skipped, len(sources.records))
+
+    def encode_columns(self, sources: Sources, columns: dict[str, Column]) -> Block:
+        """Return the block of records that are given as columns; no hook runs.
+
+        Args:
+            sources: positions; and the records themselves where their lines of the CSV are wanted.
+            columns: of as many records, which fit the schema.
+        """
+        return self._block(sources.positions, sources.records, [], len(sources.records), columns)
 
     def finished(self, sources: Iterable[Any]) -> list[Any]:
         """Return the records that sources become: what would be encoded."""
@@ -227,15 +252,26 @@ class LifeCycle:
             position=position,
         )
 
-    def _block(self, positions: list[int], records: list[Any], skipped: list[int], done: int) -> Block:
+    def _block(
+        self,
+        given: Sequence[int] | NDArray[np.int64],
+        records: Sequence[Any],
+        skipped: list[int],
+        done: int,
+        gathered: dict[str, Column] | None = None,
+    ) -> Block:
+        positions = np.asarray(given, np.int64)
         try:
-            data, lengths = self._codec.encode_with_lengths(records)
+            if gathered is None:
+                data, lengths = self._codec.encode_with_lengths(records)
+            else:
+                data, lengths = self._codec.encode_columns(gathered, len(records))
         except RecordError as error:
             if error.position is not None:
-                error.position = positions[error.position]
+                error.position = int(positions[error.position])
             raise
-        columns, rows = self._lines(records, positions) if self._rows and records else (None, None)
-        return Block(data, lengths, np.array(positions, np.int64), columns, rows, skipped, done)
+        columns, rows = self._lines(records, positions.tolist()) if self._rows and records else (None, None)
+        return Block(data, lengths, positions, columns, rows, skipped, done)
 
     # Lines of the CSV ---------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
+from seqrecorder.feed import tell_cardinality
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,8 +86,9 @@ def mix(
     counts = [int(part.cardinality()) for part, share in zip(parts, shares, strict=True) if share]
     if stop_on_empty_dataset or any(count == tf.data.UNKNOWN_CARDINALITY for count in counts):
         return mixed
-    total = tf.data.INFINITE_CARDINALITY if tf.data.INFINITE_CARDINALITY in counts else sum(counts)
-    return mixed.apply(tf.data.experimental.assert_cardinality(total))
+    if tf.data.INFINITE_CARDINALITY in counts:
+        return mixed.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+    return tell_cardinality(mixed, sum(counts))
 
 
 def _marked(position: int, part: Any) -> Any:

@@ -14,7 +14,7 @@ from seqrecorder.batching.unroll import Unroll
 from seqrecorder.batching.window import Window
 from seqrecorder.cropping import check_steps
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
-from seqrecorder.feed import WINDOW, Feed
+from seqrecorder.feed import WINDOW, Feed, tell_cardinality
 from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.numbering import with_number
 from seqrecorder.origin import resolve
@@ -221,11 +221,7 @@ def _with_cardinality(dataset: Any, made: Batches, epochs: int | None) -> Any:
         return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     if made.count < 0:
         return dataset
-    count = tf.constant(made.before + made.count * epochs, tf.int64)
-    # `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them, and what it
-    # asserts the counts of the shards assert already. So the number is told, and stands in no graph.
-    dataset.cardinality = lambda: count
-    return dataset
+    return tell_cardinality(dataset, made.before + made.count * epochs)
 
 
 def read_records(

@@ -61,26 +61,33 @@ class RecordCodec:
 
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
         """Return one serialized SequenceExample per record."""
-        return self.encode_with_lengths(records)[0]
+        return list(self.encode_with_lengths(records)[0])
 
-    def encode_with_lengths(self, records: Sequence[Any]) -> tuple[list[bytes], NDArray[np.int64]]:
+    def encode_with_lengths(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Return serialized records and their lengths, int64 of shape `(records, groups)`."""
-        columns = gather(self.schema, records)
-        leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], len(records))]
+        return self.encode_columns(gather(self.schema, records), len(records))
+
+    def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
+        """Return the same for the columns of `size` records, which fit the schema."""
+        leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], size)]
         try:
-            data = serialize(leaves, len(records))
+            data = serialize(leaves, size)
         except RecordError as error:
             if self.schema.key_field is not None and error.position is not None:
-                error.key = getattr(records[error.position], self.schema.key_field.name)
+                error.key = columns[self.schema.key_field.name].values[error.position]
             raise
-        return data, group_lengths(self.schema, columns, len(records))
+        return data, group_lengths(self.schema, columns, size)
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Return one record per serialized SequenceExample."""
-        if not len(data):
-            return []
+        return self._built(self._decode_values(list(data))) if len(data) else []
+
+    def to_records(self, columns: dict[str, Column], size: int) -> list[Any]:
+        """Return the records whose columns these are."""
+        return self._built([scatter(field, columns[field.name], size) for field in self.schema.fields])
+
+    def _built(self, values: list[list[Any]]) -> list[Any]:
         build, names = self.schema.record_class, self._arguments
-        values = self._decode_values(list(data))
         return [build(**dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
 
     @functools.cached_property
@@ -192,11 +199,7 @@ def _place(field: Field) -> Any:
 
 
 def _wire_values(field: Field, values: NDArray[Any]) -> Any:
-    if field.element.name == "str":
-        texts: list[str] = values.ravel().tolist()
-        encoded = {text: text.encode() for text in set(texts)}
-        return list(map(encoded.__getitem__, texts))
-    if field.element.name == "bytes":
+    if field.element.is_text:
         return values.ravel().tolist()
     return field.element.to_wire(values).reshape(-1)
 

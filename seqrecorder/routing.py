@@ -19,13 +19,11 @@ from seqrecorder.splits import KeyRegistry, Ratios, key_hash
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from seqrecorder.lifecycle import Sources
     from seqrecorder.manifest import Manifest
     from seqrecorder.schema import Schema
 
 DEFAULT_SPLIT = "train"
-
-Source = tuple[int, Any, "str | None"]
-"""A record with its position, and the split that it was given, if any."""
 
 
 class Router:
@@ -59,9 +57,18 @@ class Router:
         if split_by is not None and self.ratios is None:
             raise OptionError("split_by needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
         key = schema.key_field
+        self._splits_given, self._by_given = splits, split_by if split_by is not None else (key and key.name)
         by = split_by if split_by is not None else (key.name if key is not None else None)
         self._key_of = None if by is None else _getter(by, "split_by", schema)
         self._by = BY_FUNCTION if callable(split_by) else split_by
+
+    @property
+    def needs(self) -> list[str] | None:
+        """Names of the attributes that decide splits; None where a function is asked, which may look at any."""
+        if callable(self._splits_given) or callable(self._by_given):
+            return None
+        name = self._by_given if self.ratios is not None else self._splits_given
+        return [] if name is None else [str(name)]
 
     @property
     def names(self) -> list[str]:
@@ -79,24 +86,36 @@ class Router:
             raise OptionError(f"split {split!r} is not one of {', '.join(self.ratios.shares)}")
         check_name(split, "split")
 
-    def assign(self, sources: Sequence[Source]) -> list[str]:
+    def assign(self, sources: Sources, given: Sequence[str | None]) -> list[str]:
         """Return the name of each record's split.
+
+        Args:
+            sources: the records.
+            given: the split that each was given, if any.
 
         Raises:
             RecordError: a record has no such attribute, or gives no name.
             OptionError: nothing says which split of the old dataset a record belongs to.
         """
+        named = set(given)
+        if len(named) == 1 and (name := next(iter(named))) is not None:
+            return [name] * len(given)
         if self.ratios is not None:
             assign, seed = self.ratios.assign, self.seed
-            return [split or assign(key_hash(self._key(position, record), seed)) for position, record, split in sources]
+            return self._unless_given(sources, given, lambda p, r: assign(key_hash(self._key(p, r), seed)))
         if self._name_of is not None:
-            return [split or self._named(position, record) for position, record, split in sources]
-        if self._old_splits and DEFAULT_SPLIT not in self._old_splits and not all(split for _, _, split in sources):
+            return self._unless_given(sources, given, self._named)
+        if self._old_splits and DEFAULT_SPLIT not in self._old_splits and None in named:
             raise OptionError(
                 f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record; say "
                 "where new records belong: a mapping of split names to records, splits=, or write(record, split=...)"
             )
-        return [split or DEFAULT_SPLIT for _, _, split in sources]
+        return [DEFAULT_SPLIT] * len(given) if named == {None} else [split or DEFAULT_SPLIT for split in given]
+
+    @staticmethod
+    def _unless_given(sources: Sources, given: Sequence[str | None], decide: Callable[[int, Any], str]) -> list[str]:
+        rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
+        return [split or decide(position, record) for position, record, split in rows]
 
     def _key(self, position: int, record: Any) -> Any:
         if self._key_of is None:
@@ -167,6 +186,11 @@ class UniqueKeys:
         self._registry = KeyRegistry()
         self._old_path, self._old_count = Path(), 0
 
+    @property
+    def needs(self) -> list[str]:
+        """Names of the attributes that identify a record."""
+        return [] if self._key is None else [field.name for field in (self._key, self._chunk) if field is not None]
+
     def register(self, manifest: Manifest) -> None:
         """Take in the keys of a dataset that is appended to.
 
@@ -186,7 +210,7 @@ class UniqueKeys:
                     self._registry.add(np.array(hashes, np.uint64), self._old_count)
                     self._old_count += len(hashes)
 
-    def keep(self, sources: Sequence[Source]) -> list[int] | None:
+    def keep(self, sources: Sources) -> list[int] | None:
         """Return the indices of the records to keep, or None for all.
 
         Raises:
@@ -194,11 +218,11 @@ class UniqueKeys:
         """
         if self._key is None:
             return None
-        identities = [self._identity(record) for _, record, _ in sources]
+        identities = list(map(self._identity, sources.records))
         # A record without a key, or with one of another type, is reported when it is encoded.
         usable = [i for i, identity in enumerate(identities) if identity is not None]
         hashes = np.fromiter((key_hash(identities[i]) for i in usable), np.uint64, len(usable))
-        positions = np.array([sources[i][0] for i in usable], np.int64)
+        positions = sources.positions[usable]
         earlier = self._registry.add(hashes, positions + self._old_count)
         doubled = np.flatnonzero(earlier >= 0)
         if not doubled.size:
@@ -210,10 +234,10 @@ class UniqueKeys:
             raise DuplicateKeyError(
                 f"has the key of {where}; make keys unique, or pass on_duplicate='first' to keep the first of each",
                 position=int(positions[first]),
-                key=getattr(sources[usable[first]][1], self._key.name),
+                key=getattr(sources.records[usable[first]], self._key.name),
             )
         dropped = {usable[i] for i in doubled.tolist()}
-        return [i for i in range(len(sources)) if i not in dropped]
+        return [i for i in range(len(identities)) if i not in dropped]
 
     def _identity(self, record: Any) -> Any:
         value = getattr(record, self._key.name, None) if self._key is not None else None

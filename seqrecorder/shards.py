@@ -17,8 +17,10 @@ import numpy as np
 from seqrecorder.damage import find_records, opened
 from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
 from seqrecorder.files import faults_around
+from seqrecorder.frames import are_short, frames
 from seqrecorder.framing import walk_frames
 from seqrecorder.naming import MANIFEST
+from seqrecorder.rows import sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,18 +53,18 @@ class ShardWriter:
     """
 
     def __init__(self, path: Path, lengths_path: Path, compression: Compression) -> None:
-        import tensorflow as tf
-
         self.path, self.lengths_path = path, lengths_path
         self.records = 0
         self.payload = 0
         self._rows: list[NDArray[np.int64]] = []
         self._waiting = 0
-        level = _GZIP_LEVEL if compression else None
-        options = tf.io.TFRecordOptions(compression_type=compression or "", compression_level=level)
-        self._writer: Any = None
-        with self._writing("open", path):
-            self._writer = tf.io.TFRecordWriter(str(path), options)
+        self._file: _Frames | _TensorFlowFrames | None = None
+        try:
+            with self._writing("open", path):
+                self._file = _TensorFlowFrames(path, compression) if compression else _Frames(path)
+        except ShardWriteError:
+            self.abandon()
+            raise
 
     @contextlib.contextmanager
     def _writing(self, operation: str, path: Path) -> Iterator[None]:
@@ -97,15 +99,22 @@ class ShardWriter:
             ShardWriteError: the disk is full, or failed; the shard and its bytes are named.
         """
         with self._writing("write", self.path):
-            write = self._writer.write
-            for item in data:
-                write(item)
+            if not self.records and isinstance(self._file, _Frames) and not are_short(data):
+                self._file.close()
+                self._file = _TensorFlowFrames(self.path)
+            self._opened.write(data)
         self.records += len(data)
-        self.payload += sum(map(len, data))
+        self.payload += int(sizes(data).sum())
         self._rows.append(np.ascontiguousarray(lengths, "<i8"))
         self._waiting += len(data)
         if self._waiting >= _ROWS_WAITING:
             self._append_rows()
+
+    @property
+    def _opened(self) -> _Frames | _TensorFlowFrames:
+        if self._file is None:  # pragma: no cover - nothing is written after the end
+            raise RuntimeError(f"{self.path} is closed")
+        return self._file
 
     def _append_rows(self) -> None:
         rows, self._rows, self._waiting = self._rows, [], 0
@@ -123,12 +132,12 @@ class ShardWriter:
         Raises:
             ShardWriteError: the disk is full, or failed; the shard and its bytes are named.
         """
-        writer, self._writer = self._writer, None
         with self._writing("flush", self.path):
+            file, self._file = self._opened, None
             try:
-                writer.flush()
+                file.flush()
             finally:
-                writer.close()
+                file.close()
         self._append_rows()
         return read_lengths(self.lengths_path, groups, self.records)
 
@@ -136,11 +145,51 @@ class ShardWriter:
         """Close the file without caring for its contents."""
         import tensorflow as tf
 
-        writer, self._writer = self._writer, None
-        if writer is not None:
+        file, self._file = self._file, None
+        if file is not None:
             # The staging directory goes, and this file with it.
-            with contextlib.suppress(tf.errors.OpError):
-                writer.close()
+            with contextlib.suppress(tf.errors.OpError, OSError):
+                file.close()
+
+
+class _Frames:
+    """A file without compression, whose frames are made in numpy: for short records."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+
+    def write(self, data: Sequence[bytes]) -> None:
+        self._file.write(frames(data).data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _TensorFlowFrames:
+    """A file that TensorFlow writes: for large records, and with compression."""
+
+    def __init__(self, path: Path, compression: Compression = None) -> None:
+        import tensorflow as tf
+
+        level = _GZIP_LEVEL if compression else None
+        options = tf.io.TFRecordOptions(compression_type=compression or "", compression_level=level)
+        self._writer: Any = tf.io.TFRecordWriter(str(path), options)
+
+    def write(self, data: Sequence[bytes]) -> None:
+        # TensorFlow's class wraps the method in Python, which doubles the time that short records take.
+        plain: Any = super(type(self._writer), self._writer)
+        write = plain.write
+        for item in data:
+            write(item)
+
+    def flush(self) -> None:
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import itertools
 from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -193,26 +192,20 @@ class RecordStream:
             yield self._first
         yield from self._items
 
-    def _tagged(self) -> Iterator[tuple[str | None, Any]]:
-        for split, part in zip(self.splits or (None,), self._parts, strict=True):
-            for record in part:
-                yield split, record
-            # What `from_csv` left out, which is known when it has come to its end.
-            if isinstance(part, CsvRecords):
-                self.skipped += part.skipped
-
     def _guarded(self) -> Iterator[tuple[str | None, Any]]:
-        items = self._tagged()
-        for position in itertools.count():
-            try:
-                item = next(items, None)
-            except (SourceError, DatasetError):
-                raise
-            except Exception as error:
-                raise SourceError(
-                    f"the source of records failed at record {position}: {type(error).__name__}: {error};"
-                    " nothing was published"
-                ) from error
-            if item is None:
-                return
-            yield item
+        position = 0
+        try:
+            for split, part in zip(self.splits or (None,), self._parts, strict=True):
+                for record in part:
+                    yield split, record
+                    position += 1
+                # What `from_csv` left out, which is known when it has come to its end.
+                if isinstance(part, CsvRecords):
+                    self.skipped += part.skipped
+        except (SourceError, DatasetError):
+            raise
+        except Exception as error:
+            raise SourceError(
+                f"the source of records failed at record {position}: {type(error).__name__}: {error};"
+                " nothing was published"
+            ) from error

@@ -15,6 +15,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.files import faults_around, sha256_many, writing
 from seqrecorder.manifest import ShardInfo, SplitInfo
 from seqrecorder.naming import examples_name, lengths_name, shard_name
+from seqrecorder.rows import sizes
 from seqrecorder.shards import ShardWriter, histogram
 from seqrecorder.spill import ShuffledSpill
 
@@ -150,15 +151,16 @@ class SplitWriter:
     def _deal(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None, shards: int) -> None:
         while len(self._shards) < min(shards, self.records + len(data)):
             self._shards.append(self._new_shard())
+        items = list(data)
         for shard in range(len(self._shards)):
             first = (shard - self.records) % shards
             part = slice(first, None, shards)
             if first < len(data):
-                self._write(shard, data[part], lengths[part], None if rows is None else rows[part])
+                self._write(shard, items[part], lengths[part], None if rows is None else rows[part])
 
     def _fill(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
         limit = self.options.shard_bytes or DEFAULT_SHARD_BYTES
-        ends = np.cumsum(np.fromiter(map(len, data), np.int64, len(data)) + _FRAME)
+        ends = np.cumsum(sizes(data) + _FRAME)
         start = 0
         while start < len(data):
             if not self._shards:

@@ -11,11 +11,12 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
-from seqrecorder.lifecycle import Block, LifeCycle
+from seqrecorder.lifecycle import Block, LifeCycle, Sources
+from seqrecorder.rows import sizes
 from seqrecorder.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 _Result = tuple[list[Block], int]
 _AHEAD = 2  # chunks in flight for each worker
@@ -25,7 +26,7 @@ _RESULT_BYTES = 32 << 20  # after which a worker hands over what it has, and the
 class Encoder(Protocol):
     """Runs the life cycle of chunks of source records, and gives the blocks back in order."""
 
-    def submit(self, sources: Sequence[tuple[int, Any]]) -> Iterator[Block]:
+    def submit(self, sources: Sources) -> Iterator[Block]:
         """Take a chunk, and yield the blocks that are ready and next in order."""
         ...
 
@@ -44,7 +45,7 @@ class InlineEncoder:
     def __init__(self, life_cycle: LifeCycle) -> None:
         self._life_cycle = life_cycle
 
-    def submit(self, sources: Sequence[tuple[int, Any]]) -> Iterator[Block]:
+    def submit(self, sources: Sources) -> Iterator[Block]:
         """Encode at once."""
         return self._life_cycle.encode(sources)
 
@@ -77,12 +78,12 @@ class PoolEncoder:
                 f"cannot: {error}; define the class at the top of a module, or leave `workers` out"
             ) from error
         self._workers = workers
-        self._pending: collections.deque[tuple[Sequence[tuple[int, Any]], Future[_Result]]] = collections.deque()
+        self._pending: collections.deque[tuple[Sources, Future[_Result]]] = collections.deque()
         self._pool = ProcessPoolExecutor(
             workers, multiprocessing.get_context("spawn"), _start, (record_class, dict(params), rows)
         )
 
-    def submit(self, sources: Sequence[tuple[int, Any]]) -> Iterator[Block]:
+    def submit(self, sources: Sources) -> Iterator[Block]:
         """Hand a chunk to a worker, and yield the oldest blocks once enough are under way."""
         self._pending.append((sources, self._pool.submit(_work, sources)))
         while len(self._pending) > self._workers * _AHEAD:
@@ -105,12 +106,13 @@ class PoolEncoder:
                 "needs `if __name__ == '__main__':` around its work"
             ) from error
         except Exception as error:
+            first, last = sources.positions[[0, -1]].tolist()
             raise SourceError(
-                f"records {sources[0][0]} to {sources[-1][0]} cannot reach a worker process and come back:"
+                f"records {first} to {last} cannot reach a worker process and come back:"
                 f" {type(error).__name__}: {error}; make them picklable, or leave `workers` out"
             ) from error
-        if done < len(sources):
-            rest = sources[done:]
+        if done < len(sources.records):
+            rest = sources.after(done)
             self._pending.appendleft((rest, self._pool.submit(_work, rest)))
         return blocks
 
@@ -129,14 +131,14 @@ def _start(record_class: type, params: dict[str, Any], rows: bool) -> None:  # n
     _life_cycle = LifeCycle(Schema.of(record_class), params, rows=rows)
 
 
-def _work(sources: Sequence[tuple[int, Any]]) -> _Result:
+def _work(sources: Sources) -> _Result:
     """Return the blocks of a chunk, as far as the memory goes, and how many of its sources are through."""
     if _life_cycle is None:  # pragma: no cover - the pool runs _start first
         raise RuntimeError("a worker was not started")
     blocks, size = list[Block](), 0
     for block in _life_cycle.encode(sources):
         blocks.append(block)
-        size += sum(map(len, block.data))
+        size += int(sizes(block.data).sum())
         if size >= _RESULT_BYTES and block.done:
             return blocks, block.done
-    return blocks, len(sources)
+    return blocks, len(sources.records)

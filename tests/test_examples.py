@@ -17,6 +17,7 @@ PRINTED = {
     "compare_batches.py": "steps of the first batch 2000, of the largest 2000",
     "forecast_windows.py": "when the last value is repeated",
     "frames_per_step.py": "lengths [13, 9, 13, 13]",
+    "lift_queue_pipeline.py": "order: not fixed in the original; the examples are the same",
     "packed_rows.py": "10% by guessing",
     "stateful_language_model.py": "4.85 by guessing",
     "stocks_and_eeg.py": "9 windows of 160 samples\ndrawn: series.png",

@@ -27,7 +27,7 @@ def test_python_blocks_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     from seqrecorder.cli import main
 
     commands = [line for code in blocks("console") for line in code.splitlines() if line.startswith("seqrecorder ")]
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command in commands:
         assert main(command.split()[1:]) == 0
 

@@ -22,10 +22,13 @@ def write(
 ) -> tuple[Path, np.ndarray]:
     path = directory / "x.tfrecord"
     shard = ShardWriter(path, directory / "x.lengths", compression)
-    for start in range(0, len(data), parts):
-        part = data[start : start + parts]
-        shard.write(part, np.array([[len(item), start] for item in part]))
-    return path, shard.close(2)
+    try:
+        for start in range(0, len(data), parts):
+            part = data[start : start + parts]
+            shard.write(part, np.array([[len(item), start] for item in part]))
+        return path, shard.close(2)
+    finally:
+        shard.abandon()
 
 
 @pytest.mark.parametrize("compression", [None, "GZIP"])

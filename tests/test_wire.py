@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder import wire
+from seqrecorder import rows, wire
 from seqrecorder.wire import Leaf, serialize
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -131,13 +131,14 @@ def test_everything_is_read_back() -> None:
     assert schema.encode_batch([]) == []
 
 
-def test_the_width_of_rows_does_not_change_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to place rows, chosen by their width, give the same bytes."""
+def test_the_way_rows_are_copied_does_not_change_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows copied one by one, or in blocks of any width, give the same bytes."""
     schema = sr.Schema.of(Mixed)
     expected = schema.encode_batch(MANY)
-    for limit in (0, 10**6):
-        monkeypatch.setattr(wire, "_SMALL_ROW", limit)
-        assert schema.encode_batch(MANY) == expected
+    for name, value in (("_LARGE_ROW", -1), ("_BLOCK", 1), ("_BLOCK", 7), ("_BLOCK", 10**4)):
+        with monkeypatch.context() as patch:
+            patch.setattr(rows, name, value)
+            assert schema.encode_batch(MANY) == expected
 
 
 def test_features_stand_in_declaration_order() -> None:

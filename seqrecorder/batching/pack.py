@@ -9,6 +9,7 @@ import numpy as np
 
 from seqrecorder.batching.best_fit import best_fit_rows
 from seqrecorder.batching.options import check_batch_size, check_count
+from seqrecorder.batching.plan import at_end
 from seqrecorder.batching.stretches import check_names, group_of_steps, parse_records
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import PARALLEL, Batches
@@ -277,7 +278,7 @@ def pack_batches(
     # `scan` traces its function twice to find out that the state has no static shape: let that be a call.
     traced = tf.function(step, input_signature=((strings, lines, index), (strings, numbers, last)), autograph=False)
     nothing = tf.zeros([0], tf.string)
-    end = tf.data.Dataset.from_tensors((nothing, tf.zeros([0], tf.int64), True))
+    end = at_end((nothing, tf.zeros([0], tf.int64), True))
     stream = windows.map(lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
     return stream.scan((nothing, tf.zeros([0, 3], tf.int64), tf.zeros([], tf.int64)), traced).flat_map(cut)
 

@@ -62,9 +62,19 @@ def plan_batches(windows: Any, plan: Plan, *, batch_size: int | None = None) -> 
     # `scan` traces its function twice to find out that the state has no static shape: let that be a call.
     traced = tf.function(step, input_signature=((strings, numbers, index), (strings, numbers, last)), autograph=False)
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    end = tf.data.Dataset.from_tensors((*nothing, True))
-    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
+    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False)).concatenate(at_end((*nothing, True)))
     return stream.scan((*nothing, tf.zeros([], tf.int64)), traced).flat_map(cut)
+
+
+def at_end(element: Any) -> Any:
+    """Return a `tf.data.Dataset` of one element, to follow a stream and to say that it has ended.
+
+    Under tf.data's service each source is dealt among the workers, so that an element of its own would reach one of
+    them alone, and the others would keep back what they hold. Random numbers are a source that is not dealt.
+    """
+    import tensorflow as tf
+
+    return tf.data.Dataset.random(seed=0).take(1).map(lambda _: element)
 
 
 def sort_rows(lengths: Any, multiple: int, *, keep_rest: Any) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.batching.options import check_batch_size, check_count
+from seqrecorder.batching.plan import at_end
 from seqrecorder.batching.stretches import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import WINDOW, Batches
@@ -162,7 +163,7 @@ def plan_segments(windows: Any, batch_size: int, num_unroll: int, *, drain: bool
     stream = windows.map(lambda serialized, lengths: (serialized, lengths, False))
     if drain:
         nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-        stream = stream.concatenate(tf.data.Dataset.from_tensors((*nothing, True)))
+        stream = stream.concatenate(at_end((*nothing, True)))
     numbers = tf.zeros([batch_size], tf.int64)
     return stream.scan(
         (tf.fill([batch_size], ""), numbers, numbers), lambda slots, window: deal_records(slots, window, num_unroll)

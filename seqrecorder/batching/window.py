@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.batching.options import check_batch_size, check_count
-from seqrecorder.batching.plan import rows_of
+from seqrecorder.batching.plan import at_end, rows_of
 from seqrecorder.batching.stretches import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import Batches
@@ -228,5 +228,5 @@ def plan_windows(windows: Any, counts: Any, batch_size: int, *, seed: Any, drop_
     nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     stream = windows.map(lambda serialized, lengths: (serialized, lengths, False))
     if not drop_remainder:
-        stream = stream.concatenate(tf.data.Dataset.from_tensors((nothing, none, True)))
+        stream = stream.concatenate(at_end((nothing, none, True)))
     return stream.scan((nothing, none, none, none, tf.zeros([], tf.int64)), traced)

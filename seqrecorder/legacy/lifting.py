@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from seqrecorder.legacy.queues import ShuffleBuffer
 
+_AHEAD = 2
+"""Elements that are made before they are asked for."""
+
 
 def lift(
     input_fn: Callable[[], Any],
@@ -55,10 +58,15 @@ def lift(
     and the keys of readers bit for bit. Random queues, several threads and several readers left the order to chance;
     then it is another one of the orders that were possible, and `explain` says so.
 
+    An iterator can be saved in a `tf.train.Checkpoint` where nothing random runs in the pipeline; one over a shuffled
+    producer, whose order is that of the old operation, refuses it. Text files, and those of records of one length, are
+    held in memory while they are read.
+
     Args:
         input_fn: takes nothing and returns a nested structure of tensors.
         feed: constant values for placeholders, by name.
-        graph_seed: what `tf.set_random_seed` was given before the function was called, where it was.
+        graph_seed: what `tf.set_random_seed` was given before the function was called, where it was; by default, the
+            seed of the graph inside which `lift` is called.
         shuffle_buffer: from how many elements a random queue chooses: `"capacity"`, which is what it held where
             training was slower than reading, `"min_after_dequeue"`, the least that it held, or a number.
         explain: prints the stages that were found.
@@ -91,6 +99,8 @@ def trace(
     import tensorflow as tf
 
     check_shuffle_buffer(shuffle_buffer)
+    if graph_seed is None and not tf.executing_eagerly():
+        graph_seed = tf.compat.v1.get_default_graph().seed
     graph = tf.Graph()
     with graph.as_default(), quiet(), first_behaviour():
         if graph_seed is not None:
@@ -102,7 +112,9 @@ def trace(
         options.deterministic = True
         # With it on, the end of an iterator may wait for the next tick of a timer.
         options.autotune.enabled = False
-        dataset = lifted.dataset.map(lambda *tensors: returned.pack(tensors)).with_options(options)
+        # Queues were filled while a model trained on what they gave.
+        packed = lifted.dataset.map(lambda *tensors: returned.pack(tensors)).prefetch(_AHEAD)
+        dataset = packed.with_options(options)
     return attrs.evolve(lifted, dataset=dataset)
 
 

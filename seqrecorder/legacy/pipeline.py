@@ -38,7 +38,7 @@ class Lifted:
     Attributes:
         dataset: of elements with the structure that the function returned; lists are tuples.
         stages: of the pipeline, from the source on.
-        notes: what the original did besides, and the dataset does not.
+        notes: what took a part of the elements away in the original, and does not any more.
     """
 
     dataset: Any
@@ -48,7 +48,7 @@ class Lifted:
     @property
     def exact(self) -> bool:
         """Whether the original gave one order only, which is then that of the dataset."""
-        return all(stage.unfixed is None for stage in self.stages)
+        return not self.notes and all(stage.unfixed is None for stage in self.stages)
 
     def __str__(self) -> str:
         lines = [f"{number}. {stage}" for number, stage in enumerate(self.stages, 1)]

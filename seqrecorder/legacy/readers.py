@@ -87,8 +87,8 @@ def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
     return as_paths(files).flat_map(lambda path: lines_of(path, skip_header_lines))
 
 
-def lines_of(path: Any, skip_header_lines: int) -> Any:
-    """Return `text_lines` of one file, given as a tensor."""
+def lines_of(path: Any, skip_header_lines: int, *, keyed: bool = True) -> Any:
+    """Return `text_lines` of one file, given as a tensor; without keys, which take time, on request."""
     import tensorflow as tf
 
     # TextLineDataset would leave out every carriage return, not only those of line ends.
@@ -97,6 +97,8 @@ def lines_of(path: Any, skip_header_lines: int) -> Any:
         tf.equal(lines[-1:], "")
     )  # what follows the last line end is a line only if there is something
     lines = lines[: tf.size(lines) - tf.cast(ended, tf.int32)]
+    if not keyed:
+        return tf.data.Dataset.from_tensor_slices(lines).skip(skip_header_lines)
     numbered = tf.data.Dataset.from_tensor_slices(lines).enumerate(1).skip(skip_header_lines)
     return numbered.map(lambda number, line: (_key(path, number), line))
 
@@ -116,15 +118,18 @@ def tf_records(files: Files, *, compression: str = "") -> Any:
     return as_paths(files).flat_map(lambda path: records_of(path, compression))
 
 
-def records_of(path: Any, compression: str) -> Any:
-    """Return `tf_records` of one file, given as a tensor."""
+def records_of(path: Any, compression: str, *, keyed: bool = True) -> Any:
+    """Return `tf_records` of one file, given as a tensor; without keys, which take time, on request."""
     import tensorflow as tf
 
-    def keyed(offset: Any, record: Any) -> Any:
+    if not keyed:
+        return tf.data.TFRecordDataset(path, compression)
+
+    def with_key(offset: Any, record: Any) -> Any:
         following = offset + FRAME + tf.cast(tf.strings.length(record), tf.int64)
         return following, (_key(path, offset), record)
 
-    return tf.data.TFRecordDataset(path, compression).scan(tf.constant(0, tf.int64), keyed)
+    return tf.data.TFRecordDataset(path, compression).scan(tf.constant(0, tf.int64), with_key)
 
 
 def fixed_length_records(

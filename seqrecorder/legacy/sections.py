@@ -149,14 +149,14 @@ def run_section(section: Section, pulled: Sequence[Sequence[Any]], state: State)
 
     Args:
         section: what to run.
-        pulled: for each of its pulls, the tensors that it gave.
+        pulled: for each of its pulls, the tensors that it gave; the first ones may be left out, if nothing uses them.
         state: variables, tables and placeholders.
     """
     import tensorflow as tf
 
     given: dict[str, Any] = {}
     for op, tensors in zip(section.pulls, pulled, strict=True):
-        for old, new in zip(op.outputs, tensors, strict=True):
+        for old, new in zip(op.outputs[len(op.outputs) - len(tensors) :], tensors, strict=True):
             if old.dtype == new.dtype:  # else it stands for sparse tensors, and only takes use it
                 new.set_shape(old.shape)
             given[old.name] = new
@@ -189,14 +189,12 @@ def _imported(section: Section, wanted: Sequence[Any], given: Mapping[str, Any])
     if not section.inner:
         return {}
     graph = next(iter(section.inner.values())).graph
-    definition = tf.compat.v1.GraphDef()
-    whole = graph.as_graph_def(add_shapes=False)
-    definition.versions.CopyFrom(whole.versions)
-    definition.library.CopyFrom(whole.library)
+    definition = tf.compat.v1.GraphDef(versions=graph.graph_def_versions)
     used = set()
-    for node in whole.node:
-        if node.name not in section.inner:
-            continue
+    calls = False
+    for op in section.inner.values():
+        node = op.node_def
+        calls |= any(attribute.WhichOneof("value") in {"func", "list"} for attribute in node.attr.values())
         copy = definition.node.add()
         copy.CopyFrom(node)
         copy.device = ""
@@ -209,6 +207,8 @@ def _imported(section: Section, wanted: Sequence[Any], given: Mapping[str, Any])
             else:
                 copy.input.append(name)
                 used.add(name if ":" in name else name + ":0")
+    if calls:
+        definition.library.CopyFrom(graph.as_graph_def().library)
     mapping = {name: tensor for name, tensor in given.items() if name in used}
     here = tf.compat.v1.get_default_graph()
     _keep_python_alive(graph, here)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.lifting import translate
-from seqrecorder.legacy.modes import eagerly
+from seqrecorder.legacy.modes import eagerly, quiet
 from seqrecorder.legacy.pipeline import Lifted, Stage
 from seqrecorder.legacy.registry import register
 
@@ -52,7 +52,8 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
     specs = tf.nest.flatten(lifted.dataset.element_spec, expand_composites=True)
     take = _Taking(lifted.dataset)
     types = [spec.dtype for spec in specs]
-    tensors = tf.compat.v1.py_func(take, [], types, stateful=True, name=name)
+    with quiet():
+        tensors = tf.compat.v1.py_func(take, [], types, stateful=True, name=name)
     for tensor, spec in zip(tensors, specs, strict=True):
         tensor.set_shape(spec.shape)
     register(tensors[0].op, lifted)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import LiftError
+from seqrecorder.legacy.feeds import keeps, put, rows, seeds, steps, unseeded
 from seqrecorder.legacy.graph import (
     DEQUEUES,
     READS,
     Feed,
     Runners,
+    consumers,
     describe,
     source_of,
     sparse_slot,
@@ -18,7 +20,7 @@ from seqrecorder.legacy.joins import common_pulls, families, run_branch
 from seqrecorder.legacy.pipeline import Stage
 from seqrecorder.legacy.queues import grouped, ordered, several_at_once
 from seqrecorder.legacy.readers import lines_of, records_of, slices_of
-from seqrecorder.legacy.sections import Section, cut_section, run_section
+from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,12 +46,14 @@ class Translation:
         self._graph, self._state, self._datasets = graph, state, datasets
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
         self._runners = Runners(graph)
+        self._returned: set[str] = set()
         self._taken: dict[str, str] = {}
         self._lifted: set[str] = set()
         self._sparse: dict[str, tuple[bool, ...]] = {}
 
     def outputs(self, tensors: Sequence[Any]) -> Any:
         """Return a `tf.data.Dataset` of tuples: what running the tensors again and again gives."""
+        self._returned = {part.name for tensor in tensors for part in parts_of(tensor)}
         section = self._cut(tensors)
         if not section.pulls:
             raise LiftError(
@@ -58,7 +62,8 @@ class Translation:
             )
         dataset = self._section(section, "what is returned", 1)
         if section.inner:
-            self._note_stage("outputs", f"{len(section.inner)} operations on what is taken", "map")
+            found = f"{len(section.inner)} operations on what is taken"
+            self._note_stage("outputs", found, "map", unseeded([section]))
         self._note_competitors()
         return dataset
 
@@ -85,6 +90,8 @@ class Translation:
         """Return a dataset of what several pulls give at a time, and a function that sorts it by pull."""
         import tensorflow as tf
 
+        if len(pulls) == 1:
+            return self._pull(pulls[0], place), lambda tensors: [tensors]
         groups: dict[str, list[Any]] = {}
         for pull in pulls:
             source = pull if pull.name in self._datasets else source_of(pull.inputs[0])
@@ -113,12 +120,12 @@ class Translation:
             return contents.map(lambda *tensors: (tensors,))
         why = "which of the operations that take from it at once came first was left to chance"
         self._note_stage(pulls[0].name, f"{len(pulls)} times {describe(pulls[0])} at once", "one after the other", why)
-        return several_at_once(contents, len(pulls))
+        return several_at_once(contents.map(lambda *tensors: tensors), len(pulls))
 
     # Sources ----------------------------------------------------------------------------------------------
 
     def _pull(self, pull: Any, place: str) -> Any:
-        """Return a dataset of tuples: what one pull gives each time it runs."""
+        """Return a dataset of what one pull gives each time it runs: tuples, or values whose keys nothing uses."""
         if pull.name in self._datasets:
             self._claim(pull, place)
             lifted = self._datasets[pull.name]
@@ -152,7 +159,7 @@ class Translation:
     def _read(self, pull: Any, place: str) -> Any:
         reader, queue = source_of(pull.inputs[0]), source_of(pull.inputs[1])
         self._claim(reader, place)
-        read, done = self._reading(pull)
+        read, done = self._reading([pull])
         files = self._paths(queue, place)
         self._note_stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({done})")
         return files.flat_map(read)
@@ -160,9 +167,12 @@ class Translation:
     def _paths(self, queue: Any, place: str) -> Any:
         return self._ordered(queue, place).map(lambda path: path)  # a string, no longer a tuple of one
 
-    def _reading(self, pull: Any) -> tuple[Any, str]:
-        """Return a function from a path to a dataset of `(key, value)`, and what it is."""
-        read, done = reading(source_of(pull.inputs[0]))
+    def _reading(self, pulls: Sequence[Any]) -> tuple[Any, str]:
+        """Return a function from a path to a dataset of what each of some reads gives, and what it is."""
+        reads = [op for each in pulls for op in consumers(source_of(each.inputs[0])) if op.type in READS]
+        keyed = any(op.outputs[0].consumers() or op.outputs[0].name in self._returned for op in reads)
+        pull = pulls[0]
+        read, done = reading(source_of(pull.inputs[0]), keyed=keyed)
         if pull.type == "ReaderReadV2":
             return read, done
         count = self._constant(pull.inputs[2])
@@ -191,7 +201,7 @@ class Translation:
         slots = [tuple(sparse_slot(component) for component in feed.components) for feed in feeds]
         self._sparse[queue.name] = tuple(slot is not None for slot in slots[0])
         sections = [
-            self._cut([slot or x for slot, x in zip(row, feed.components, strict=True)] + _keeps(feed), feed.after)
+            self._cut([slot or x for slot, x in zip(row, feed.components, strict=True)] + keeps(feed), feed.after)
             for feed, row in zip(feeds, slots, strict=True)
         ]
         place = f"what fills {describe(queue)}"
@@ -204,20 +214,20 @@ class Translation:
                 if len(group) == 1
                 else self._shared([sections[i] for i in group], mine, queue, place)
             )
-            parts.append(_put(raw, mine[0]))
+            parts.append(put(raw, mine[0]))
         contents = parts[0]
         threads = sum(feed.threads for feed in feeds)
         raced = threads > 1 and queue.type != "RandomShuffleQueueV2"
-        unfixed = f"{threads} threads filled the queue" if raced else None
+        unfixed = f"{threads} threads filled the queue" if raced else unseeded(sections)
         if len(parts) > 1:
             turns = tf.data.Dataset.range(len(parts)).repeat()
             contents = tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=False)
             self._note_stage(queue.name, f"{len(parts)} independent sources fill {describe(queue)}", "in turn", unfixed)
         if not any(section.pulls for section in sections) and len(feeds) == 1:
-            self._note_stage(queue.name, *self._producer(sections[0], feeds[0]))
+            self._note_stage(queue.name, *self._producer(sections[0], feeds[0]), unfixed)
         else:
             inner = len(sections[0].inner)
-            done = ".".join([f"map({inner} operations)"] * (inner > 0) + _steps(feeds[0])) or "as it comes"
+            done = ".".join([f"map({inner} operations)"] * (inner > 0) + steps(feeds[0])) or "as it comes"
             self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed)
         return contents
 
@@ -236,7 +246,7 @@ class Translation:
         if pulls[0].type in READS and len(names) > 1:
             for pull in pulls:
                 self._claim(source_of(pull.inputs[0]), place)
-            read, done = self._reading(pulls[0])
+            read, done = self._reading(pulls)
             paths = self._paths(source_of(pulls[0].inputs[1]), place)
             dealt = paths.enumerate().interleave(
                 lambda i, path: read(path).map(lambda *row: (i % count, row)), cycle_length=count, block_length=1
@@ -244,7 +254,7 @@ class Translation:
             self._note_stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({done}, {count})")
         else:
             dealt = self._pull(pulls[0], place)
-            dealt = dealt.enumerate().map(lambda i, row: (i % count, row))
+            dealt = dealt.map(lambda *row: (row,)).enumerate().map(lambda i, row: (i % count, row[0]))
         limits = [self._state.limit(op) for section in sections for op in section.limits]
         if limits:
             raise LiftError(
@@ -254,19 +264,16 @@ class Translation:
             )
         return dealt.map(lambda i, row: tuple(run_branch(sections, i, row, self._state)))
 
-    def _producer(self, section: Section, feed: Feed) -> tuple[str, str, str | None]:
+    def _producer(self, section: Section, feed: Feed) -> tuple[str, str]:
         """Describe what fills a queue from nothing but constants."""
         limit = min((self._state.limit(op) for op in section.limits), default=None)
         shuffles = [op for op in section.inner.values() if op.type == "RandomShuffle"]
-        seeds = [(op.get_attr("seed"), op.get_attr("seed2")) for op in shuffles]
         epochs = "for ever" if limit is None else f"{limit} times"
-        rows = feed.components[0].shape[0] if feed.many and feed.components[0].shape.rank else 1
-        order = f", shuffled each time, seeds {seeds[0]}" if shuffles else ""
-        unfixed = "the shuffle has no seed" if (0, 0) in seeds and rows != 1 else None
-        many = ".unbatch()" if feed.many else ""
+        order = f", shuffled each time, seeds {seeds(shuffles[0])}" if shuffles else ""
         times = "counter()" if limit is None else f"range({limit})"
-        found = f"a producer of {rows} elements, {epochs}{order}"
-        return found, f"{times}.map({'RandomShuffle' if shuffles else 'the same'}){many}", unfixed
+        found = f"a producer of {rows(feed)} elements, {epochs}{order}"
+        done = "RandomShuffle" if shuffles else "the same"
+        return found, ".".join([times, f"map({done})", *steps(feed)])
 
     # Notes ------------------------------------------------------------------------------------------------
 
@@ -305,17 +312,20 @@ def flat(dataset: Any) -> Any:
     return dataset.map(lambda *element: tuple(tf.nest.flatten(element, expand_composites=True)))
 
 
-def reading(reader: Any) -> tuple[Any, str]:
-    """Return what a reader does: a function from a path to a dataset of `(key, value)`; and its name."""
+def reading(reader: Any, *, keyed: bool) -> tuple[Any, str]:
+    """Return what a reader does: a function from a path to a dataset of `(key, value)`; and its name.
+
+    Where keys are not used and take time, it is a dataset of values.
+    """
     import tensorflow as tf
 
     get = reader.get_attr
     if reader.type == "TextLineReaderV2":
         skip = get("skip_header_lines")
-        return (lambda path: lines_of(path, skip)), f"TextLineDataset.skip({skip})"
+        return (lambda path: lines_of(path, skip, keyed=keyed)), f"TextLineDataset.skip({skip})"
     if reader.type == "TFRecordReaderV2":
         compression = get("compression_type").decode()
-        return (lambda path: records_of(path, compression)), f"TFRecordDataset({compression!r})"
+        return (lambda path: records_of(path, compression, keyed=keyed)), f"TFRecordDataset({compression!r})"
     if reader.type == "FixedLengthRecordReaderV2":
         sizes = {name: get(name) for name in ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes")}
         encoding = get("encoding").decode()
@@ -331,22 +341,6 @@ def _times(limits: Sequence[int]) -> Any:
     import tensorflow as tf
 
     return tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter()
-
-
-def _keeps(feed: Feed) -> list[Any]:
-    return [] if feed.keep is None else [feed.keep[0]]
-
-
-def _steps(feed: Feed) -> list[str]:
-    return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
-
-
-def _put(raw: Any, feed: Feed) -> Any:
-    """Return a dataset of elements of a queue from one of what a feed gives."""
-    if feed.keep is not None:
-        value = feed.keep[1]
-        raw = raw.filter(lambda *row: row[-1] if value else ~row[-1]).map(lambda *row: row[:-1])
-    return raw.unbatch() if feed.many else raw
 
 
 def _pulls_before(op: Any) -> list[Any]:

@@ -207,6 +207,39 @@ def test_one_reader_in_several_branches(records):
     assert_lifts_in_another_order(input_fn)
 
 
+@pytest.mark.parametrize("reader", [v1.TFRecordReader, v1.TextLineReader])
+def test_keys_that_some_branches_use(records, texts, reader):
+    """Keys are there wherever one of several branches uses them, whether readers are shared or not."""
+    paths = records if reader is v1.TFRecordReader else texts
+
+    def input_fn(shared):
+        queue = v1.train.string_input_producer(paths, num_epochs=1, shuffle=False)
+        readers = [reader()] * 2 if shared else [reader(), reader()]
+        (_, value), (key, other) = (each.read(queue) for each in readers)
+        return v1.train.batch_join([(value, value), (key, other)], 1)
+
+    for shared in (False, True):
+        lifted = legacy.lift(lambda shared=shared: input_fn(shared))
+        found = [(first.item(), second.item()) for first, second in lifted.as_numpy_iterator()]
+        keys = [first.rpartition(b":")[0].decode() for first, second in found if first != second]
+        assert keys
+        assert set(keys) <= set(paths)
+        both = legacy.text_lines(paths) if reader is v1.TextLineReader else legacy.tf_records(paths)
+        assert sorted(second for _, second in found) == sorted(value for _, value in both.as_numpy_iterator())
+
+
+def test_a_key_alone(records):
+    """A key may be returned as it is read, with or without its value."""
+
+    def input_fn(*parts):
+        queue = v1.train.string_input_producer(records, num_epochs=1, seed=1)
+        pair = v1.TFRecordReader().read(queue)
+        return tuple(pair[part] for part in parts)
+
+    for parts in ((0,), (1,), (1, 0)):
+        assert_lifts_exactly(lambda parts=parts: input_fn(*parts))
+
+
 def test_epochs_are_mixed_by_shuffling(records):
     """Shuffling comes after repeating, so a buffer larger than an epoch mixes epochs."""
 

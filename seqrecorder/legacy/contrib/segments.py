@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.batching.unroll import plan_segments
+from seqrecorder.legacy.modes import quiet
 from seqrecorder.legacy.pipeline import Stage
 from seqrecorder.legacy.session import replaced
 
@@ -258,7 +259,10 @@ class NextQueuedSequenceBatch:
         import tensorflow as tf
 
         initial = self._initial[state_name]
-        found = tf.compat.v1.py_func(self._saved[state_name].load, [self.key, self.sequence, initial], initial.dtype)
+        with quiet():
+            found = tf.compat.v1.py_func(
+                self._saved[state_name].load, [self.key, self.sequence, initial], initial.dtype
+            )
         found.set_shape(initial.shape)
         return found
 
@@ -272,7 +276,8 @@ class NextQueuedSequenceBatch:
 
         save = self._saved[state_name].save
         tensors = [self.key, self.next_key, tf.convert_to_tensor(value)]
-        return tf.compat.v1.py_func(save, tensors, tf.bool, name=name).op
+        with quiet():
+            return tf.compat.v1.py_func(save, tensors, tf.bool, name=name).op
 
 
 class _States:

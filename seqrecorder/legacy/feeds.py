@@ -1,0 +1,53 @@
+"""What is put into queues: how many elements, how they are chosen, and whether they are the same in every run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seqrecorder.legacy.graph import Feed
+    from seqrecorder.legacy.sections import Section
+
+
+def rows(feed: Feed) -> int | str:
+    """Return how many elements a feed enqueues at a time, as far as the graph knows."""
+    if not feed.many:
+        return 1
+    count = feed.components[0].shape[0] if feed.components[0].shape.rank else None
+    return "?" if count is None else int(count)
+
+
+def seeds(op: Any) -> tuple[int, int] | None:
+    """Return the seeds of a random operation, None for another."""
+    attributes = op.node_def.attr
+    return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
+
+
+def unseeded(sections: Sequence[Section]) -> str | None:
+    """Return why what sections give was another each time that the program ran, or None."""
+    for section in sections:
+        for op in section.stateful:
+            alone = op.type == "RandomShuffle" and op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1
+            if seeds(op) == (0, 0) and not alone:
+                return f"{op.type} {op.name!r} has no seed"
+    return None
+
+
+def keeps(feed: Feed) -> list[Any]:
+    """Return the tensor that says whether what is fed is kept, if there is one."""
+    return [] if feed.keep is None else [feed.keep[0]]
+
+
+def steps(feed: Feed) -> list[str]:
+    """Return what `put` does, in the words of tf.data."""
+    return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
+
+
+def put(raw: Any, feed: Feed) -> Any:
+    """Return a dataset of elements of a queue from one of what a feed gives."""
+    if feed.keep is not None:
+        value = feed.keep[1]
+        raw = raw.filter(lambda *row: row[-1] if value else ~row[-1]).map(lambda *row: row[:-1])
+    return raw.unbatch() if feed.many else raw

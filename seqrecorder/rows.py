@@ -1,0 +1,204 @@
+"""Rows of bytes, held as one flat array and the rows' lengths; joined and cut in numpy.
+
+numpy has no copy of ragged rows, so rows are copied as blocks of one width, in ascending order, through views whose
+elements overlap: what a block writes beyond the end of its row is overwritten by the row behind it.
+
+Tried and measured, on short rows (7 to 16 bytes; 200,000 records): blocks take 4 to 6 ns each, up to 128 bytes wide;
+a matrix of the widest row that is compressed by a mask 22 ns a row; scattering by an index for each byte 8 ns a byte;
+a Python slice for each row 150 ns, which wins from about 4 kB a row on, where memory is the limit. Rows become `bytes`
+fastest through `BytesIO.read` (35 ns; slices 67 ns, `struct.unpack` 94 ns).
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+import attrs
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_BLOCK = 128
+_OCTET = 255
+_LARGE_ROW = 4096  # mean bytes from which rows are copied one by one
+
+
+@attrs.frozen(eq=False)
+class Blob(Sequence[bytes]):
+    """Rows of bytes, a sequence that makes bytes objects of those that are asked for.
+
+    >>> rows = of_list([b"a", b"bc", b""])
+    >>> rows[1], list(rows[1:]), rows[::-1]
+    (b'bc', [b'bc', b''], [b'', b'bc', b'a'])
+
+    Attributes:
+        data: uint8, the rows one behind the other.
+        lengths: int64, bytes of each row.
+        width: the length of every row where all are equal and non-zero, else 0.
+    """
+
+    data: NDArray[np.uint8]
+    lengths: NDArray[np.int64]
+    width: int = 0
+
+    def __len__(self) -> int:
+        return self.lengths.size
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(split_rows(self))
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                return split_rows(self)[index]
+            first = int(self.lengths[:start].sum())
+            lengths = self.lengths[start:stop]
+            return Blob(self.data[first : first + int(lengths.sum())], lengths, self.width if lengths.size else 0)
+        position = range(len(self))[index]
+        first = int(self.lengths[:position].sum())
+        return self.data[first : first + int(self.lengths[position])].tobytes()
+
+
+def of_matrix(matrix: NDArray[np.uint8]) -> Blob:
+    """Return the rows of a matrix."""
+    rows, width = matrix.shape
+    return Blob(matrix.reshape(-1), np.full(rows, width, np.int64), width)
+
+
+def of_prefixes(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Blob:
+    """Return the first `lengths[i]` bytes of each row of a contiguous matrix."""
+    width = matrix.shape[1]
+    if not lengths.size or int(lengths.min()) == width:
+        return of_matrix(matrix)
+    size = int(lengths.sum())
+    out = np.empty(size + width, np.uint8)
+    _overlapping(out, width)[np.cumsum(lengths) - lengths] = matrix.view(f"V{width}")[:, 0]
+    longest = int(lengths.max())
+    return Blob(out[:size], lengths, longest if longest == int(lengths.min()) else 0)
+
+
+def of_list(rows: Sequence[bytes], longest: int | None = None) -> Blob:
+    """Return rows that are bytes objects; a `Blob` is returned as it is.
+
+    Args:
+        rows: the rows.
+        longest: a bound of their lengths, where one is known.
+    """
+    if isinstance(rows, Blob):
+        return rows
+    if longest is not None and longest <= _OCTET:
+        # Numbers that fit a byte become an array faster as bytes: 19 ns instead of 27.
+        lengths = np.frombuffer(bytes(list(map(len, rows))), np.uint8).astype(np.int64)
+    else:
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    return Blob(np.frombuffer(b"".join(rows), np.uint8), lengths)
+
+
+def sizes(rows: Sequence[bytes]) -> NDArray[np.int64]:
+    """Return the bytes of each row, int64."""
+    return rows.lengths if isinstance(rows, Blob) else np.fromiter(map(len, rows), np.int64, len(rows))
+
+
+def split_rows(blob: Blob) -> list[bytes]:
+    """Return the rows as bytes objects."""
+    return list(map(io.BytesIO(blob.data.tobytes()).read, blob.lengths.tolist()))
+
+
+def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
+    """Return rows that are each made of the next `counts[i]` rows."""
+    if rows.width:
+        return Blob(rows.data, counts * rows.width)
+    ends = np.zeros(rows.lengths.size + 1, np.int64)
+    np.cumsum(rows.lengths, out=ends[1:])
+    bounds = np.zeros(counts.size + 1, np.int64)
+    np.cumsum(counts, out=bounds[1:])
+    return Blob(rows.data, np.diff(ends[bounds]))
+
+
+def total_lengths(parts: Sequence[Blob]) -> NDArray[np.int64]:
+    """Return the lengths of the rows of all parts, side by side."""
+    total: NDArray[np.int64] = parts[0].lengths.copy()
+    for part in parts[1:]:
+        total += part.lengths
+    return total
+
+
+def interleave(parts: Sequence[Blob]) -> Blob:
+    """Return rows made of the rows of all parts, side by side.
+
+    >>> split_rows(interleave([of_list([b"a", b"bcd"]), of_list([b"", b"EF"])]))
+    [b'a', b'bcdEF']
+    """
+    parts = _joined_where_fixed(parts)
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.stack([part.lengths for part in parts], 1)
+    size = int(lengths.sum())
+    if size > _LARGE_ROW * lengths.size:
+        data = _copied_one_by_one(parts, lengths, size)
+    else:
+        data = _copied_in_blocks(parts, lengths, size)
+    return Blob(data, lengths.sum(1))
+
+
+def _joined_where_fixed(parts: Sequence[Blob]) -> list[Blob]:
+    """Return the parts with neighbours whose rows all have one length made one part."""
+    joined: list[Blob] = []
+    for fixed, run in itertools.groupby(parts, key=lambda part: part.width > 0):
+        members = list(run)
+        if fixed and len(members) > 1:
+            rows = members[0].lengths.size
+            joined.append(of_matrix(np.hstack([part.data.reshape(rows, part.width) for part in members])))
+        else:
+            joined += members
+    return joined
+
+
+def _copied_in_blocks(parts: Sequence[Blob], lengths: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+    longest = int(lengths.max(initial=1))
+    block = min(_BLOCK, longest)
+    source = np.concatenate([*[part.data for part in parts], np.zeros(block, np.uint8)])
+    bases = np.cumsum([0, *[part.data.size for part in parts[:-1]]]).tolist()
+    begins = np.stack(
+        [np.cumsum(part.lengths) - part.lengths + base for part, base in zip(parts, bases, strict=True)], 1
+    ).reshape(-1)
+    flat = lengths.reshape(-1)
+    targets = np.cumsum(flat) - flat
+    if longest > block:
+        blocks = (flat + (block - 1)) // block
+        within = (np.arange(int(blocks.sum())) - np.repeat(np.cumsum(blocks) - blocks, blocks)) * block
+        begins, targets = np.repeat(begins, blocks) + within, np.repeat(targets, blocks) + within
+    out = np.empty(size + block, np.uint8)
+    # In ascending order of targets: the end of a block is overwritten by the next row.
+    _overlapping(out, block)[targets] = _overlapping(source, block)[begins]
+    return out[:size]
+
+
+def _overlapping(data: NDArray[np.uint8], width: int) -> NDArray[np.void]:
+    """Return a view of `width` bytes from every byte on."""
+    view: NDArray[np.void] = np.ndarray((data.size - width + 1,), f"V{width}", data.data, strides=(1,))
+    return view
+
+
+def _copied_one_by_one(parts: Sequence[Blob], lengths: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+    out = np.empty(size, np.uint8)
+    targets = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
+    for column, part in enumerate(parts):
+        source = np.cumsum(part.lengths) - part.lengths
+        view, data = out.data, np.ascontiguousarray(part.data).data
+        rows = zip(targets[:, column].tolist(), source.tolist(), part.lengths.tolist(), strict=True)
+        for start, begin, length in rows:
+            view[start : start + length] = data[begin : begin + length]
+    return out

@@ -1,0 +1,43 @@
+"""A guard against losing speed: ratios to hand-written TensorFlow in the same run, with generous floors.
+
+Runs on request, `pytest -m perf`, on a machine that does nothing else. A ratio of medians hardly depends on the
+processor; the floors are about half of what was measured when they were set.
+"""
+
+import pytest
+
+from seqrecorder.bench import run
+from seqrecorder.bench.candidates import COLUMNS, OURS, PACKED
+
+FLOORS = {
+    "W1": {
+        ("encode", OURS): 6,
+        ("write", OURS): 3,
+        ("write", COLUMNS): 4,
+        ("read", OURS): 1.5,
+        ("read_records", OURS): 1.6,
+    },
+    "W2": {("encode", OURS): 15, ("write", OURS): 5, ("read", OURS): 0.5, ("read_records", OURS): 3},
+    "W3": {("encode", OURS): 2, ("write", OURS): 1.5, ("read", OURS): 0.4, ("read_records", OURS): 0.8},
+    "W4": {
+        ("encode", OURS): 4,
+        ("write", OURS): 2,
+        ("write", COLUMNS): 3,
+        ("read", OURS): 5,
+        ("read_records", OURS): 0.7,
+    },
+    "W5": {("encode", OURS): 2.5, ("write", OURS): 1.5, ("read", OURS): 1, ("read_records", OURS): 1.5},
+}
+PACKED_BYTES = {"W1": 0.45, "W2": 0.92}
+
+
+@pytest.mark.perf
+@pytest.mark.parametrize("name", sorted(FLOORS))
+def test_ratios_stay_above_their_floors(name):
+    """Each operation is at least so many times as fast as the hand-written way, and packed files stay small."""
+    report = run.measure(name, rounds=5, peers=False)
+    ratios = {(timing.measure, timing.candidate): timing.ratio for timing in report.timings}
+    slow = {what: (round(ratios[what], 2), floor) for what, floor in FLOORS[name].items() if ratios[what] < floor}
+    assert not slow
+    if name in PACKED_BYTES:
+        assert report.bytes[PACKED] <= PACKED_BYTES[name] * report.raw_bytes
