@@ -88,7 +88,17 @@ class RecordCodec:
 
     def _built(self, values: list[list[Any]]) -> list[Any]:
         build, names = self.schema.record_class, self._arguments
+        if self._positional:
+            return list(map(build, *values))
         return [build(**dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
+
+    @functools.cached_property
+    def _positional(self) -> bool:
+        """Whether the class takes the stored fields first and by position, which is faster than by name."""
+        leading = [a for a in attrs.fields(self.schema.record_class) if a.init][: len(self.schema.fields)]
+        named = [attribute.name for attribute in leading] == [field.name for field in self.schema.fields]
+        own_init = "__attrs_init__" in vars(self.schema.record_class)  # and the class's own __init__ takes anything
+        return named and not own_init and not any(attribute.kw_only for attribute in leading)
 
     @functools.cached_property
     def _arguments(self) -> list[str]:

@@ -17,8 +17,8 @@ FLOORS = {
         ("read", OURS): 1.5,
         ("read_records", OURS): 1.6,
     },
-    "W2": {("encode", OURS): 15, ("write", OURS): 5, ("read", OURS): 0.5, ("read_records", OURS): 3},
-    "W3": {("encode", OURS): 2, ("write", OURS): 1.5, ("read", OURS): 0.4, ("read_records", OURS): 0.8},
+    "W2": {("encode", OURS): 15, ("write", OURS): 5, ("read", OURS): 0.3, ("read_records", OURS): 3},
+    "W3": {("encode", OURS): 2, ("write", OURS): 1.5, ("read", OURS): 0.3, ("read_records", OURS): 0.8},
     "W4": {
         ("encode", OURS): 4,
         ("write", OURS): 2,
@@ -26,7 +26,7 @@ FLOORS = {
         ("read", OURS): 5,
         ("read_records", OURS): 0.7,
     },
-    "W5": {("encode", OURS): 2.5, ("write", OURS): 1.5, ("read", OURS): 1, ("read_records", OURS): 1.5},
+    "W5": {("encode", OURS): 2.5, ("write", OURS): 1.5, ("read", OURS): 0.8, ("read_records", OURS): 1.5},
 }
 PACKED_BYTES = {"W1": 0.45, "W2": 0.92}
 
