@@ -84,6 +84,7 @@ def opened(path: Path, compression: Compression) -> Iterator[tuple[BinaryIO, int
     """Open a shard as plain bytes that can be searched, a compressed one as far as it can be unpacked.
 
     >>> import os
+    >>> from pathlib import Path
     >>> with opened(Path(os.devnull), None) as (file, size, problem):
     ...     size, problem
     (0, '')

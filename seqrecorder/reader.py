@@ -129,10 +129,10 @@ def read(
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
 
     Returns:
-        A `tf.data.Dataset` that tells its cardinality where it is known (what is made of it by `map` and the like does
-        not). It has no Python function inside, so it can be saved and resumed with
-        `tf.train.Checkpoint(iterator=iter(dataset))`. Under tf.data's service with `ShardingPolicy.DYNAMIC` every
-        record comes once, if it is not shuffled here: shuffle what the service gives.
+        A `tf.data.Dataset` that tells its cardinality where it is known, as does what `map` makes of it. It has no
+        Python function inside, so it can be saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`. Under
+        tf.data's service with `ShardingPolicy.DYNAMIC` every record comes once, if it is not shuffled here: shuffle
+        what the service gives.
 
     Raises:
         DatasetNotFoundError: there is no dataset, split or file of that name.

@@ -117,7 +117,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
     >>> _ = shard.write_bytes(data)
     >>> found = sr.salvage(place / "corpus", place / "rescued")
     >>> found.records, found.lost, str(found.shards[0].losses[0]).split(":")[0]
-    (2, 1, 'bytes 0 to 58 (record 0)')
+    (2, 1, 'bytes 0 to 48 (record 0)')
     >>> [record.ids.tolist() for record in sr.read_records(place / "rescued")]
     [[4], [5, 6]]
 

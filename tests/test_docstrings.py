@@ -20,6 +20,7 @@ MODULES = sorted(
 def test_examples_run(name: str) -> None:
     """The examples of a module give what stands below them."""
     module = importlib.import_module(name.removesuffix(".__init__"))
-    results = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    names = {"__name__": "example"}  # they are read as a user's code, not as the package's own
+    results = doctest.testmod(module, extraglobs=names, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert results.attempted
     assert not results.failed
