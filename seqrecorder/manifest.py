@@ -368,3 +368,18 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise ValueError(f"expected a count, got {value!r}")
     return value
+
+
+def combined(old: Manifest, new: Manifest) -> Manifest:
+    """Return the manifest of a dataset with the shards of both generations."""
+    splits = {name: SplitInfo(name, split.shards) for name, split in old.splits.items()}
+    for name, split in new.splits.items():
+        earlier = splits[name].shards if name in splits else ()
+        splits[name] = SplitInfo(name, earlier + split.shards)
+    return attrs.evolve(
+        new,
+        splits=splits,
+        skipped=old.skipped + new.skipped,
+        metadata=old.metadata if new.metadata is None else new.metadata,
+        asset_infos={**old.asset_infos, **new.asset_infos},
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,16 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
+from seqrecorder.assets import write_assets
 from seqrecorder.columns import scatter
-from seqrecorder.errors import DatasetError, DatasetNotFoundError, OptionError, RecordError, SchemaMismatchError
-from seqrecorder.files import sha256, write_file
+from seqrecorder.errors import DatasetError, OptionError, RecordError, SchemaMismatchError
+from seqrecorder.files import write_file
 from seqrecorder.framing import check_compression
 from seqrecorder.given import bytes_of, given_columns, parts
 from seqrecorder.lifecycle import Block, LifeCycle, Sources, check_columns, check_params
-from seqrecorder.manifest import AssetInfo, Manifest, SplitInfo, read_manifest
+from seqrecorder.manifest import Manifest, combined, read_manifest
 from seqrecorder.naming import MANIFEST, check_names
 from seqrecorder.progress import Progress
-from seqrecorder.publish import ASSET_GENERATION, merge_into, next_generation
+from seqrecorder.publish import merge_into, next_generation
 from seqrecorder.records import RecordCodec
 from seqrecorder.routing import DEFAULT_SPLIT, Router, UniqueKeys
 from seqrecorder.rows import sizes
@@ -37,8 +37,10 @@ from seqrecorder.sources import RecordStream
 from seqrecorder.splitwriter import ShardOptions, SplitWriter
 from seqrecorder.staging import Staging, cleanup_when_terminated
 from seqrecorder.workers import InlineEncoder, PoolEncoder
+from seqrecorder.write_options import WriteOptions
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
     from types import TracebackType
 
@@ -54,72 +56,6 @@ if TYPE_CHECKING:
 _CHUNK_RECORDS = 8192
 _HOOK_RECORDS = 256
 _CHUNK_BYTES = 16 << 20
-
-
-def _own_dict(value: Mapping[str, Any] | None) -> dict[str, Any]:
-    return dict(value or {})
-
-
-@attrs.frozen
-class WriteOptions:
-    """The options of `Writer` and `write`; see there."""
-
-    splits: Any = None
-    split_by: Any = None
-    seed: int = 0
-    shards: int | None = None
-    shard_bytes: int | None = None
-    compression: str | None = None
-    shuffle: bool = False
-    workers: int = 1
-    params: Mapping[str, Any] = attrs.field(factory=dict, converter=_own_dict)
-    csv: bool = False
-    metadata: Any = None
-    assets: Mapping[str, Any] = attrs.field(factory=dict, converter=_own_dict)
-    on_duplicate: Literal["error", "first"] = "error"
-    overwrite: bool = False
-    append: bool = False
-    progress: bool | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
-            raise OptionError(f"seed: expected an int, got {self.seed!r}")
-        if not isinstance(self.workers, int) or isinstance(self.workers, bool) or self.workers < 1:
-            raise OptionError(f"workers: expected a number of processes, 1 or more, got {self.workers!r}")
-        if self.on_duplicate not in ("error", "first"):
-            raise OptionError(f"on_duplicate: expected 'error' or 'first', got {self.on_duplicate!r}")
-        if self.append and self.overwrite:
-            raise OptionError("give append=True or overwrite=True, not both")
-        check_compression(self.compression)
-        check_names(self.assets, "asset")
-        for name, content in self.assets.items():
-            if ASSET_GENERATION.fullmatch(name):
-                raise OptionError(
-                    f"asset {name!r}: such names are those of the dataset's own directories; choose another"
-                )
-            if not isinstance(content, (bytes, str, os.PathLike)):
-                kind = type(content).__name__
-                raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")
-        _check_metadata(self.metadata)
-
-
-def _check_metadata(value: Any) -> None:
-    """Raise `OptionError` for what would not come back from JSON as it is."""
-    try:
-        # Also text that UTF-8 cannot hold, and NaN, which is no JSON.
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise OptionError(f"metadata: expected what JSON holds, got {error}") from error
-    inner = [value]
-    while inner:
-        item = inner.pop()
-        if isinstance(item, dict):
-            strange = next((key for key in item if not isinstance(key, str)), None)
-            if strange is not None:
-                raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")
-            inner += item.values()
-        elif isinstance(item, (list, tuple)):
-            inner += item
 
 
 class Writer:
@@ -487,10 +423,10 @@ class Writer:
             skipped=self._skipped,
             splitting=self._router.splitting(self._position),
             metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
-            asset_infos=self._write_assets(staged),
+            asset_infos=write_assets(self.options.assets, staged, self._generation if self.options.append else 0),
         )
         if self._old is not None and self.options.append:
-            manifest = _combined(self._old, manifest)
+            manifest = combined(self._old, manifest)
             merge_into(destination, staged, manifest, self._old, keep=True)
         else:
             write_file(staged / MANIFEST, manifest.to_json().encode())
@@ -522,42 +458,6 @@ class Writer:
         if self.options.overwrite and (self.destination / MANIFEST).exists():
             return next_generation(self.destination)
         return 0
-
-    def _write_assets(self, staging: Path) -> dict[str, AssetInfo]:
-        infos = {}
-        for name, content in self.options.assets.items():
-            info = AssetInfo("", self._generation if self.options.append else 0)
-            path = staging / info.relative(name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(path, _contents(name, content))
-            infos[name] = attrs.evolve(info, sha256=sha256(path))
-        return infos
-
-
-def _contents(name: str, content: Any) -> bytes:
-    if isinstance(content, (bytes, str)):
-        return content.encode() if isinstance(content, str) else content
-    try:
-        return Path(content).read_bytes()
-    except OSError as error:
-        raise DatasetNotFoundError(
-            f"asset {name!r}: {content} cannot be read: {error.strerror}", path=content
-        ) from error
-
-
-def _combined(old: Manifest, new: Manifest) -> Manifest:
-    """Return the manifest of a dataset with the shards of both generations."""
-    splits = {name: SplitInfo(name, split.shards) for name, split in old.splits.items()}
-    for name, split in new.splits.items():
-        earlier = splits[name].shards if name in splits else ()
-        splits[name] = SplitInfo(name, earlier + split.shards)
-    return attrs.evolve(
-        new,
-        splits=splits,
-        skipped=old.skipped + new.skipped,
-        metadata=old.metadata if new.metadata is None else new.metadata,
-        asset_infos={**old.asset_infos, **new.asset_infos},
-    )
 
 
 def write(

@@ -53,6 +53,19 @@ def test_positions_go_with_their_records(lines: Path, case: str, shuffle: int) -
     assert seen == set(range(len(LENGTHS)))
 
 
+@pytest.mark.parametrize("case", ["single", "pad", "bucket", "sorted", "budget", "ragged"])
+def test_epochs_hold_every_record_once(lines: Path, case: str) -> None:
+    """Each of three epochs holds every record exactly once, in an order of its own that the seed repeats."""
+    orders = []
+    for _ in range(2):
+        dataset = sr.read(lines, batch=STRATEGIES[case], shuffle=30, seed=2, epochs=3, index_name="at", fields=["ids"])
+        orders.append(np.concatenate([np.ravel(element["at"].numpy()) for element in dataset]))
+    np.testing.assert_array_equal(*orders)
+    epochs = orders[0].reshape(3, len(LENGTHS))
+    assert [sorted(epoch) for epoch in epochs.tolist()] == [list(range(len(LENGTHS)))] * 3
+    assert len(set(map(tuple, epochs.tolist()))) == 3
+
+
 def test_positions_of_a_part(lines: Path) -> None:
     """Readers of a share, and of some lengths only, give the positions in the whole split."""
     whole = [record.ids.size for record in sr.read_records(lines)]

@@ -194,10 +194,10 @@ def test_resumes_exactly(corpus: Path, tmp_path: Path, batch: sr.Pad | sr.Bucket
         return [np.asarray(element["key"].numpy()).tolist() for element in elements]
 
     whole = keys(build())
-    iterator = iter(build())
+    iterator, anew = iter(build()), build()
     for position in range(0, len(whole), 3):
         saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / f"at{position}"))
-        again = iter(build())
+        again = iter(anew)
         tf.train.Checkpoint(iterator=again).restore(saved)
         assert keys(again) == whole[position:]
         for _ in range(min(3, len(whole) - position)):

@@ -10,8 +10,8 @@ import ast
 from typing import TYPE_CHECKING, Literal
 
 from seqrecorder.migrate.flow import block_of, depending, loads, own_nodes, reads, statements
-from seqrecorder.migrate.helpers import Helper, calls_of, check_reader
 from seqrecorder.migrate.moving import Mover, Origin, element
+from seqrecorder.migrate.reader_functions import Helper, calls_of, check_reader
 from seqrecorder.migrate.source import Edit, Verbatim
 from seqrecorder.migrate.stages import Unclear
 from seqrecorder.migrate.structure import Structures

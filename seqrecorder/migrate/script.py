@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from seqrecorder.migrate.flow import reads, scopes
-from seqrecorder.migrate.helpers import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.modern import modernised
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
 from seqrecorder.migrate.pipeline import Rewriter
 from seqrecorder.migrate.python2 import as_python3
+from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.recordclass import with_record_class
 from seqrecorder.migrate.source import Edit, Source
 from seqrecorder.migrate.stages import Unclear, find_stages

@@ -119,10 +119,10 @@ def test_resumes_exactly(lines: Path, tmp_path: Path, options: sr.Bucket) -> Non
         return sr.read(lines, batch=options, shuffle=200, seed=1, epochs=2)
 
     whole = [b["key"].numpy().tolist() for b in build()]
-    iterator = iter(build())
+    iterator, anew = iter(build()), build()
     for position in range(0, len(whole), 11):
         saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / f"at{position}"))
-        again = iter(build())
+        again = iter(anew)
         tf.train.Checkpoint(iterator=again).restore(saved)
         assert [b["key"].numpy().tolist() for b in again] == whole[position:]
         for _ in range(min(11, len(whole) - position)):

@@ -14,8 +14,10 @@ import seqrecorder as sr
 from seqrecorder.files import on_fault_point
 
 SLOW_WRITER = """
-import sys, time
+import signal, sys, time
 import seqrecorder as sr
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background inherit that it is ignored
 
 @sr.record
 class Word:
@@ -279,7 +281,10 @@ def test_interrupted_write_cleans_up_soon(tmp_path, number, figure):
         assert process.stdout.readline() == b"writing\n"
         process.send_signal(number)
         start = time.monotonic()
-        process.wait(30)
+        try:
+            process.wait(30)
+        finally:
+            process.kill()  # one that does not end must not hold up the tests
         assert time.monotonic() - start < 2
     assert names(tmp_path) == []
     figure(4, f"{number.name} in the middle of a write", 1, "left over after 2 s")

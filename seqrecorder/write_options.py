@@ -1,0 +1,83 @@
+"""The options of writing, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from seqrecorder.errors import OptionError
+from seqrecorder.framing import check_compression
+from seqrecorder.naming import check_names
+from seqrecorder.publish import ASSET_GENERATION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _own_dict(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    return dict(value or {})
+
+
+@attrs.frozen
+class WriteOptions:
+    """The options of `Writer` and `write`; see there."""
+
+    splits: Any = None
+    split_by: Any = None
+    seed: int = 0
+    shards: int | None = None
+    shard_bytes: int | None = None
+    compression: str | None = None
+    shuffle: bool = False
+    workers: int = 1
+    params: Mapping[str, Any] = attrs.field(factory=dict, converter=_own_dict)
+    csv: bool = False
+    metadata: Any = None
+    assets: Mapping[str, Any] = attrs.field(factory=dict, converter=_own_dict)
+    on_duplicate: Literal["error", "first"] = "error"
+    overwrite: bool = False
+    append: bool = False
+    progress: bool | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise OptionError(f"seed: expected an int, got {self.seed!r}")
+        if not isinstance(self.workers, int) or isinstance(self.workers, bool) or self.workers < 1:
+            raise OptionError(f"workers: expected a number of processes, 1 or more, got {self.workers!r}")
+        if self.on_duplicate not in ("error", "first"):
+            raise OptionError(f"on_duplicate: expected 'error' or 'first', got {self.on_duplicate!r}")
+        if self.append and self.overwrite:
+            raise OptionError("give append=True or overwrite=True, not both")
+        check_compression(self.compression)
+        check_names(self.assets, "asset")
+        for name, content in self.assets.items():
+            if ASSET_GENERATION.fullmatch(name):
+                raise OptionError(
+                    f"asset {name!r}: such names are those of the dataset's own directories; choose another"
+                )
+            if not isinstance(content, (bytes, str, os.PathLike)):
+                kind = type(content).__name__
+                raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")
+        _check_metadata(self.metadata)
+
+
+def _check_metadata(value: Any) -> None:
+    """Raise `OptionError` for what would not come back from JSON as it is."""
+    try:
+        # Also text that UTF-8 cannot hold, and NaN, which is no JSON.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise OptionError(f"metadata: expected what JSON holds, got {error}") from error
+    inner = [value]
+    while inner:
+        item = inner.pop()
+        if isinstance(item, dict):
+            strange = next((key for key in item if not isinstance(key, str)), None)
+            if strange is not None:
+                raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")
+            inner += item.values()
+        elif isinstance(item, (list, tuple)):
+            inner += item
