@@ -13,8 +13,10 @@ import attrs
 import numpy as np
 
 from seqrecorder.cropping import cropped_lengths
+from seqrecorder.finishing import checked
 from seqrecorder.numbering import numbered
 from seqrecorder.parsing import Parser
+from seqrecorder.pipelines import rebatched, tf_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,7 +106,9 @@ class StreamOptions:
         return cropped_lengths(lengths, self.crops.get(self.group or "", ()), xp)
 
 
-def stream(origin: Origin, options: StreamOptions, transform: Callable[[Any, Any], Any]) -> Any:
+def stream(
+    origin: Origin, options: StreamOptions, transform: Callable[[Any, Any], Any], *, permute: bool = True
+) -> Any:
     """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows.
 
     Args:
@@ -113,6 +117,7 @@ def stream(origin: Origin, options: StreamOptions, transform: Callable[[Any, Any
         transform: takes the `tf.data.Dataset` of an epoch, whose elements are `(serialized,)` or
             `(serialized, lengths)` with string `[w]` and int64 `[w]`, and the number that stands for the epoch's order
             (None where records are not shuffled); and returns another dataset.
+        permute: whether the rows of windows come permuted where records are shuffled; else that is still to do.
     """
     import tensorflow as tf
 
@@ -127,7 +132,12 @@ def stream(origin: Origin, options: StreamOptions, transform: Callable[[Any, Any
     numbers = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
     if options.epochs is not None:
         numbers = numbers.take(options.epochs)
-    return numbers.flat_map(lambda number: transform(files.epoch(number), number))
+
+    def epoch(number: Any) -> Any:
+        windows = files.epoch(number)
+        return transform(_permuted(windows, number) if permute else windows, number)
+
+    return numbers.flat_map(epoch)
 
 
 class _Files:
@@ -146,25 +156,27 @@ class _Files:
         return (serialized,) if self.options.group is None else (serialized, tf.zeros([0], tf.int64))
 
     def epoch(self, number: Any) -> Any:
-        """Return the windows of one epoch: shuffled by a number, or in the order of the files for None."""
+        """Return the windows of one epoch: of files in random order, or in their order where the number is None."""
         import tensorflow as tf
 
+        window, cycle = self.options.window, 1
         order = tf.range(self.count, dtype=tf.int64)
-        if number is None:
-            return tf.data.Dataset.from_tensor_slices(order).flat_map(
-                lambda file: self.windows(file, self.options.window)
+        if number is not None:
+            cycle = min(_CYCLE, self.count)
+            window = -(-self.options.shuffle // cycle)
+            key = tf.stack([number, tf.constant(0, tf.int64)])
+            order = tf.random.experimental.stateless_shuffle(order, key)
+        if self.count == 1:
+            windows = self.windows(tf.constant(0, tf.int64), window)
+        else:
+            files = tf.data.Dataset.from_tensor_slices(order)
+            windows = files.interleave(
+                lambda file: self.windows(file, window),
+                cycle_length=cycle,
+                block_length=1,
+                num_parallel_calls=None,
             )
-        key = tf.stack([number, tf.constant(0, tf.int64)])
-        order = tf.random.experimental.stateless_shuffle(order, key)
-        cycle = min(_CYCLE, self.count)
-        window = -(-self.options.shuffle // cycle)
-        windows = tf.data.Dataset.from_tensor_slices(order).interleave(
-            lambda file: self.windows(file, window),
-            cycle_length=cycle,
-            block_length=1,
-            num_parallel_calls=None,
-        )
-        return windows.rebatch(self.options.shuffle).enumerate().map(lambda i, window: _permute(number, i, window))
+        return windows if number is None else rebatched(windows, self.options.shuffle)
 
     def windows(self, file: Any, window: int) -> Any:
         """Return the windows of one file, counted, with lengths where they are wanted."""
@@ -180,35 +192,28 @@ class _Files:
         def count(total: Any, serialized: Any) -> Any:
             size = tf.shape(serialized, tf.int64)[0]
             wrong = tf.where(size > 0, total + size > expected, total != expected)
-            check = tf.debugging.Assert(
+            now = checked(
+                total + size,
                 tf.logical_not(wrong & (expected >= 0)),
-                [
-                    "shard",
-                    path,
-                    "holds another number of records than expected:",
-                    total + size,
-                    "of",
-                    expected,
-                    "; `seqrecorder verify` says what is damaged",
-                ],
+                "shard",
+                path,
+                "holds another number of records than expected:",
+                total + size,
+                "of",
+                expected,
+                "; `seqrecorder verify` says what is damaged",
             )
-            with tf.control_dependencies([check] if check is not None else []):
-                lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
-                return total + size, self._wanted(file, serialized, total, lengths)
+            lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
+            return now, self._wanted(file, serialized, total, lengths)
 
-        return (
-            self._records(path, expected, window)
-            .concatenate(ended)
-            .scan(tf.constant(0, tf.int64), count)
-            .filter(lambda serialized, *_: tf.shape(serialized)[0] > 0)
-        )
+        return self._records(path, expected, window).concatenate(ended).scan(tf.constant(0, tf.int64), count)
 
     def _records(self, path: Any, expected: Any, window: int) -> Any:
         """Return the serialized records of a file, or as many empty strings where only lengths count."""
         import tensorflow as tf
 
         if self.options.known is None:
-            return tf.data.TFRecordDataset(path, self.origin.compression or "").batch(window)
+            return tf_records(path, self.origin.compression).batch(window)
         starts = tf.data.Dataset.range(0, expected, window)
         return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
 
@@ -268,9 +273,25 @@ class _Files:
         return table[:, self.stored_groups.index(group)]
 
 
-def _permute(number: Any, index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
+def permutation(number: Any, index: Any, size: Any) -> Any:
+    """Return a random order of the rows of a window, int32 `(size,)`.
+
+    Args:
+        number: int64 scalar: stands for the order of the epoch.
+        index: int64 scalar: of the window in the epoch.
+        size: int32 scalar: rows of the window.
+    """
     import tensorflow as tf
 
-    key = tf.stack([number, index + 1])
-    order = tf.random.experimental.stateless_shuffle(tf.range(tf.shape(window[0])[0]), key)
-    return tuple(tf.gather(part, order) for part in window)
+    return tf.random.experimental.stateless_shuffle(tf.range(size), tf.stack([number, index + 1]))
+
+
+def _permuted(windows: Any, number: Any) -> Any:
+    """Return windows with their rows in random order."""
+    import tensorflow as tf
+
+    def permute(index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
+        order = permutation(number, index, tf.size(window[0]))
+        return tuple(tf.gather(part, order) for part in window)
+
+    return windows.enumerate().map(permute)

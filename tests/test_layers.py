@@ -18,6 +18,7 @@ LAYERS = (
     ("fields", "declarations", "field_json", "evolution", "schema", "draft"),
     ("files", "staging", "crc", "framing", "damage", "rows", "frames", "wire", "spill"),
     (
+        "pipelines",
         "columns",
         "given",
         "tensors",
