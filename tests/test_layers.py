@@ -91,7 +91,8 @@ LAYERS = (
         "migrate.pipeline",
         "migrate.script",
     ),
-    ("migrate.synthesis", "migrate.trial", "migrate.verification", "migrate.project", "migrate.summary"),
+    ("migrate.stand_ins", "migrate.definitions", "migrate.synthesis", "migrate.chance", "migrate.equality"),
+    ("migrate.calling", "migrate.trial", "migrate.verification", "migrate.project", "migrate.summary"),
     ("cli",),
     ("__main__",),
 )

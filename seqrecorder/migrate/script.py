@@ -22,6 +22,7 @@ from seqrecorder.migrate.structure import of_returns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from seqrecorder.migrate.flow import Scope
     from seqrecorder.migrate.pipeline import Target
     from seqrecorder.migrate.stages import Stages
     from seqrecorder.migrate.structure import Structure
@@ -58,7 +59,7 @@ class Rewritten:
         text: the new text; the old one where nothing changes.
         findings: what is left to a person.
         notes: how the new pipelines differ from the old ones.
-        functions: names of the functions that make pipelines; `<module>` for the module itself.
+        functions: names of the functions that make pipelines, `Class.method` of methods; `<module>` for the module.
     """
 
     status: Status
@@ -113,7 +114,8 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
         return Rewritten("flagged", flagged, tuple(script.findings))
     written = Source(source.edited(edits))
     if target == "eager":
-        written = Source(written.edited(_renamed(written, {*script.functions, *script.helpers})))
+        names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers)}
+        written = Source(written.edited(_renamed(written, names)))
     with_class = with_record_class(written.text) if records else None
     if with_class is not None:
         written = Source(with_class)
@@ -161,7 +163,7 @@ class _Script:
                 edits += rewriter.edits()
                 used |= rewriter.used
                 self.notes += rewriter.notes
-                self.functions.append(getattr(each.scope, "name", "<module>"))
+                self.functions.append(_called(tree, each.scope))
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():
             with _Caught(self):
@@ -228,6 +230,15 @@ class _Script:
         finding = Finding(line, unclear.code, unclear.reason)
         if finding not in self.findings:
             self.findings.append(finding)
+
+
+def _called(tree: ast.Module, scope: Scope) -> str:
+    """Return the name of a scope; of its class and its method, with a point between, where it is in one."""
+    for kind in tree.body:
+        for method in kind.body if isinstance(kind, ast.ClassDef) else ():
+            if isinstance(method, ast.FunctionDef) and scope in ast.walk(method):
+                return f"{kind.name}.{method.name}"
+    return getattr(scope, "name", "<module>")
 
 
 def _renamed(source: Source, functions: set[str]) -> list[Edit]:
