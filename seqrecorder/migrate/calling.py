@@ -56,10 +56,11 @@ class Callee:
         name: of the function; of its class and of itself with a point between; or `<module>`.
         target: `graph` or `eager`.
         literals: strings of the script that others take the place of.
+        old: whether it is written for TensorFlow 1, and finds that.
     """
 
-    def __init__(self, text: str, name: str, target: str, literals: Mapping[str, str]) -> None:
-        self.target = target
+    def __init__(self, text: str, name: str, target: str, literals: Mapping[str, str], *, old: bool) -> None:
+        self.target, self._old = target, old
         text = as_python3(text)
         self.tree = _with_literals(ast.parse(text), literals)
         place = Path(tempfile.mkdtemp(), "script.py")  # a file, because AutoGraph looks for the source code
@@ -182,7 +183,7 @@ class Callee:
     @contextlib.contextmanager
     def _behaving(self) -> Iterator[None]:
         """Let old code find its TensorFlow, with as much of contrib as there is."""
-        with compat() if self.target == "graph" else contextlib.nullcontext():
+        with compat() if self._old else contextlib.nullcontext():
             yield
 
 

@@ -63,7 +63,8 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> str
         tf.compat.v1.disable_v2_behavior()
     literals: dict[str, str] = {}
     while True:
-        before, after = Callee(old, name, "graph", literals), Callee(new, name, target, literals)
+        before = Callee(old, name, "graph", literals, old=True)
+        after = Callee(new, name, target, literals, old=False)
         try:
             return _compared(before, after, name, directory)
         except ForeignFileError as error:
