@@ -30,6 +30,7 @@ LAYERS = (
         "profiles",
         "rawbytes",
         "records",
+        "preflight",
         "shards",
         "manifest",
     ),

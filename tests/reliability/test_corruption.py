@@ -168,10 +168,11 @@ from seqrecorder.crc import masked_crc32c
 
 @sr.record
 class Line:
+    key: str = sr.context(str, key=True)
     ids: np.ndarray = sr.feature_list("int64")
 
 place = Path(sys.argv[1])
-sr.write([Line([1, 2]), Line([3])], place / "lines")
+sr.write([Line("a", [1, 2]), Line("b", [3])], place / "lines")
 [shard] = (place / "lines" / "train").glob("*.tfrecord")
 whole = shard.read_bytes()
 first = 16 + int.from_bytes(whole[:8], "little")
@@ -180,6 +181,11 @@ def attempts(bare):
     yield lambda: sr.read(bare, schema=Line)
     yield lambda: list(sr.read_records(bare, schema=Line))
     yield lambda: sr.read(place / "lines", check="full")
+    yield lambda: list(sr.read(place / "lines"))
+    yield lambda: list(sr.read_records(place / "lines"))
+    yield lambda: list(sr.read_records(place / "lines", on_corrupt="skip"))
+    if power > 60:
+        yield lambda: sr.write([Line("c", [4])], place / "lines", append=True)
     yield lambda: sr.verify(bare)
     yield lambda: sr.verify(place / "lines")
     yield lambda: sr.salvage(bare, place / f"salvaged{power}{name}{time.monotonic_ns()}")
