@@ -60,9 +60,13 @@ class FileState:
         return cls(path, compression, stat.st_size, stat.st_mtime_ns, stat.st_ino, moment)
 
 
+ADVICE = ("`seqrecorder verify ", "` lists what is damaged, `seqrecorder salvage` saves what is whole")
+"""What to do about a damaged shard, around what to verify; the end of a message."""
+
+
 def advice(place: Path | str) -> str:
     """Return what to do about a damaged shard, for the end of a message."""
-    return f"`seqrecorder verify {place}` lists what is damaged, `seqrecorder salvage` saves what is whole"
+    return str(place).join(ADVICE)
 
 
 def check_size(path: Path, size: int, dataset: Path) -> None:

@@ -13,8 +13,11 @@ import attrs
 import numpy as np
 
 from seqrecorder.cropping import cropped_lengths
+from seqrecorder.finishing import checked
+from seqrecorder.framing import FOOTER, HEADER
 from seqrecorder.numbering import numbered
 from seqrecorder.parsing import Parser
+from seqrecorder.preflight import ADVICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from seqrecorder.origin import Origin
 
 _WRITTEN = ("start", "step")
+
+_BUFFER_BYTES = 256 << 10
 
 _CYCLE = 16
 """Files that a shuffled stream mixes at a time."""
@@ -138,6 +143,11 @@ class _Files:
         self.count = len(origin.files)
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is known how many records the files hold."""
+        return self.origin.records >= 0
+
     def nothing(self) -> tuple[Any, ...]:
         """Return a window without records."""
         import tensorflow as tf
@@ -176,41 +186,72 @@ class _Files:
         tables = {group: self._table(group, file, expected) for group in self.options.measured()}
         # The end of every file is an element too, so that a file that ended early is noticed.
         ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+        zero = tf.constant(0, tf.int64)
 
-        def count(total: Any, serialized: Any) -> Any:
-            size = tf.shape(serialized, tf.int64)[0]
-            wrong = tf.where(size > 0, total + size > expected, total != expected)
-            check = tf.debugging.Assert(
-                tf.logical_not(wrong & (expected >= 0)),
-                [
-                    "shard",
-                    path,
-                    "holds another number of records than expected:",
-                    total + size,
-                    "of",
-                    expected,
-                    "; `seqrecorder verify` says what is damaged",
-                ],
-            )
-            with tf.control_dependencies([check] if check is not None else []):
-                lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
-                return total + size, self._wanted(file, serialized, total, lengths)
+        def count(state: tuple[Any, Any], serialized: Any) -> Any:
+            total = state[0]
+            lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
+            return self._counted(path, expected, state, serialized), self._wanted(file, serialized, total, lengths)
 
         return (
             self._records(path, expected, window)
             .concatenate(ended)
-            .scan(tf.constant(0, tf.int64), count)
+            .scan((zero, zero), count)
             .filter(lambda serialized, *_: tf.shape(serialized)[0] > 0)
         )
+
+    def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
+        """Return how many records and bytes of a file came, once as many have come as are expected.
+
+        Args:
+            path: of the file.
+            expected: how many records it has, -1 where that is not known.
+            state: how many records and bytes came before.
+            serialized: string, `(w,)`, the next records; none at the end of the file.
+        """
+        import tensorflow as tf
+
+        total, offset = state
+        size = tf.size(serialized, tf.int64)
+        if not self.is_counted:
+            return total + size, offset
+        sizes = tf.cast(tf.strings.length(serialized)[: expected - total], tf.int64) + (HEADER + FOOTER)
+        done, byte = total + tf.size(sizes, tf.int64), offset + tf.reduce_sum(sizes)
+        manifest = self.origin.manifest
+        place = path if manifest is None else tf.constant(str(manifest.path))
+        at = [path, ": record ", tf.strings.as_string(done), " at byte ", tf.strings.as_string(byte)]
+        wanted = [" is damaged, missing or one too many, of ", tf.strings.as_string(expected), " that are expected; "]
+        whole = tf.where(size > 0, total + size <= expected, total == expected)
+        return checked(done, whole, tf.strings.join(["shard ", *at, *wanted, ADVICE[0], place, ADVICE[1]])), byte
 
     def _records(self, path: Any, expected: Any, window: int) -> Any:
         """Return the serialized records of a file, or as many empty strings where only lengths count."""
         import tensorflow as tf
 
-        if self.options.known is None:
-            return tf.data.TFRecordDataset(path, self.origin.compression or "").batch(window)
-        starts = tf.data.Dataset.range(0, expected, window)
-        return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+        if self.options.known is not None:
+            starts = tf.data.Dataset.range(0, expected, window)
+            return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+        # `tf.data.TFRecordDataset` traces a function for its list of files.
+        records = _strings(
+            tf.raw_ops.TFRecordDataset(
+                filenames=[path], compression_type=self.origin.compression or "", buffer_size=_BUFFER_BYTES
+            )
+        )
+        if not self.is_counted:
+            return records.batch(window)
+        # TensorFlow's own error names no file, so a record that is damaged ends the file, whose count then does. A file
+        # that cannot be opened would be tried for ever; so a byte is read first, and left out.
+        byte = _strings(
+            tf.raw_ops.FixedLengthRecordDatasetV2(
+                filenames=[path],
+                header_bytes=tf.constant(0, tf.int64),
+                record_bytes=tf.constant(1, tf.int64),
+                footer_bytes=tf.constant(0, tf.int64),
+                buffer_size=tf.constant(1, tf.int64),
+                compression_type="",
+            )
+        )
+        return byte.take(1).skip(1).batch(window).concatenate(records.ignore_errors().batch(window))
 
     def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any]) -> tuple[Any, ...]:
         """Return the window's records that are this reader's, and their lengths.
@@ -266,6 +307,13 @@ class _Files:
         path = tf.gather(tf.constant([str(f.lengths_path) for f in files]), file)
         table = tf.reshape(tf.io.decode_raw(tf.io.read_file(path), tf.int64), [-1, len(self.stored_groups)])
         return table[:, self.stored_groups.index(group)]
+
+
+def _strings(variant: Any) -> Any:
+    """Return the dataset of strings that an op made."""
+    import tensorflow as tf
+
+    return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
 
 
 def _permute(number: Any, index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -149,14 +149,26 @@ def test_read_errors_say_everything(lines):
         lambda: list(sr.read_records(lines)),
         lambda: sr.read_records(lines, check="full"),
         lambda: sr.read(lines, check="full"),
+        lambda: list(sr.read(lines)),
+        lambda: list(sr.read(lines, batch=sr.Bucket(2), shuffle=3, check="none")),
+        lambda: tf.function(lambda batches: next(iter(batches)))(sr.read(lines, batch=sr.Pad(4))),
     ):
-        with pytest.raises(sr.ShardReadError) as error:
+        with pytest.raises((sr.ShardReadError, tf.errors.InvalidArgumentError)) as error:
             read()
         message = str(error.value)
         assert str(shard) in message
         assert "record" in message
         assert "byte" in message or "GZIP" in message
-        assert f"seqrecorder verify {lines}" in message
+        assert f"`seqrecorder verify {lines}`" in message
+        assert "`seqrecorder salvage`" in message
+
+
+def test_a_vanished_shard_is_an_error(lines):
+    """A shard that vanishes while others are read is an error that names it, and does not hang."""
+    dataset = sr.read(lines, batch=sr.Pad(1))
+    shards_of(lines)[1].unlink()
+    with pytest.raises(tf.errors.NotFoundError, match=shards_of(lines)[0].name.replace("00000-", "00001-", 1)):
+        list(dataset)
 
 
 FORGED = """
