@@ -37,6 +37,29 @@ def tf_records(path: Any, compression: str | None) -> Any:
     return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string))
 
 
+def opened(path: Any) -> Any:
+    """Return a `tf.data.Dataset` of no text, which opens a file and fails, naming it, where that cannot be done.
+
+    >>> import os
+    >>> list(opened(os.devnull))
+    []
+
+    Args:
+        path: of the file: a string, or a string scalar.
+    """
+    import tensorflow as tf
+
+    byte = tf.raw_ops.FixedLengthRecordDatasetV2(
+        filenames=[path] if isinstance(path, str) else path[tf.newaxis],
+        header_bytes=tf.constant(0, tf.int64),
+        record_bytes=tf.constant(1, tf.int64),
+        footer_bytes=tf.constant(0, tf.int64),
+        buffer_size=tf.constant(1, tf.int64),
+        compression_type="",
+    )
+    return tf.data.experimental.from_variant(byte, tf.TensorSpec([], tf.string)).take(1).skip(1)
+
+
 def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
     """Return batches of other sizes of the rows of a dataset's batches.
 

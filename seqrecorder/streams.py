@@ -14,9 +14,11 @@ import numpy as np
 
 from seqrecorder.cropping import cropped_lengths
 from seqrecorder.finishing import checked
+from seqrecorder.framing import FOOTER, HEADER
 from seqrecorder.numbering import numbered
 from seqrecorder.parsing import Parser
-from seqrecorder.pipelines import rebatched, tf_records
+from seqrecorder.pipelines import opened, rebatched, tf_records
+from seqrecorder.preflight import advice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -148,6 +150,11 @@ class _Files:
         self.count = len(origin.files)
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is known how many records the files hold."""
+        return self.origin.records >= 0
+
     def nothing(self) -> tuple[Any, ...]:
         """Return a window without records."""
         import tensorflow as tf
@@ -188,34 +195,54 @@ class _Files:
         tables = {group: self._table(group, file, expected) for group in self.options.measured()}
         # The end of every file is an element too, so that a file that ended early is noticed.
         ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+        zero = tf.constant(0, tf.int64)
 
-        def count(total: Any, serialized: Any) -> Any:
-            size = tf.shape(serialized, tf.int64)[0]
-            wrong = tf.where(size > 0, total + size > expected, total != expected)
-            now = checked(
-                total + size,
-                tf.logical_not(wrong & (expected >= 0)),
-                "shard",
-                path,
-                "holds another number of records than expected:",
-                total + size,
-                "of",
-                expected,
-                "; `seqrecorder verify` says what is damaged",
-            )
+        def count(state: tuple[Any, Any], serialized: Any) -> Any:
+            total = state[0]
             lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
-            return now, self._wanted(file, serialized, total, lengths)
+            return self._counted(path, expected, state, serialized), self._wanted(file, serialized, total, lengths)
 
-        return self._records(path, expected, window).concatenate(ended).scan(tf.constant(0, tf.int64), count)
+        return self._records(path, expected, window).concatenate(ended).scan((zero, zero), count)
+
+    def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
+        """Return how many records and bytes of a file came, once as many have come as are expected.
+
+        Args:
+            path: of the file.
+            expected: how many records it has, -1 where that is not known.
+            state: how many records and bytes came before.
+            serialized: string, `(w,)`, the next records; none at the end of the file.
+        """
+        import tensorflow as tf
+
+        total, offset = state
+        size = tf.size(serialized, tf.int64)
+        if not self.is_counted:
+            return total + size, offset
+        sizes = tf.cast(tf.strings.length(serialized)[: expected - total], tf.int64) + (HEADER + FOOTER)
+        done, byte = total + tf.size(sizes, tf.int64), offset + tf.reduce_sum(sizes)
+        manifest = self.origin.manifest
+        counted = checked(
+            done,
+            tf.where(size > 0, total + size <= expected, total == expected),
+            *("shard", path, "record", done, "at byte", byte, "is damaged, missing or one too many, of", expected),
+            f"that are expected; {advice(manifest.path if manifest else 'SHARD')}",
+        )
+        return counted, byte
 
     def _records(self, path: Any, expected: Any, window: int) -> Any:
         """Return the serialized records of a file, or as many empty strings where only lengths count."""
         import tensorflow as tf
 
-        if self.options.known is None:
-            return tf_records(path, self.origin.compression).batch(window)
-        starts = tf.data.Dataset.range(0, expected, window)
-        return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+        if self.options.known is not None:
+            starts = tf.data.Dataset.range(0, expected, window)
+            return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+        records = tf_records(path, self.origin.compression)
+        if not self.is_counted:
+            return records.batch(window)
+        # TensorFlow's own error names no file, so a record that is damaged ends the file, whose count then fails. A
+        # file that cannot be opened would be tried for ever, so that is tried before.
+        return opened(path).batch(window).concatenate(records.ignore_errors().batch(window))
 
     def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any]) -> tuple[Any, ...]:
         """Return the window's records that are this reader's, and their lengths.

@@ -31,6 +31,7 @@ LAYERS = (
         "profiles",
         "rawbytes",
         "records",
+        "preflight",
         "shards",
         "manifest",
     ),

@@ -88,11 +88,12 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
         (held, held_lengths, index), (serialized, lengths, last, number) = carried, turn
         serialized = tf.concat([held, serialized], 0)
         lengths_ = tf.concat([held_lengths, lengths], 0)
+        drawn_rows = None
         if permute:
             first = tf.size(held)
             arrived = permutation(number, index, tf.size(lengths))
-            drawn = tf.concat([tf.range(first), arrived + first], 0)
-            lengths_ = tf.gather(lengths_, drawn)
+            drawn_rows = tf.concat([tf.range(first), arrived + first], 0)
+            lengths_ = tf.gather(lengths_, drawn_rows)
         rows, sizes = plan(lengths_, Turn(index, last, number))
         # The strings are gathered once, whatever is done to their order; the rest are views. Rows are kept for the next
         # window, but after the last they are dropped.
@@ -100,7 +101,8 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
         rest = tf.size(rows, sizes.dtype) - leaving
         kept = rest * tf.cast(~last, rest.dtype)
         parts = tf.stack([leaving, kept, rest - kept])
-        batches, left, _ = tf.split(tf.gather(serialized, tf.gather(drawn, rows) if permute else rows), parts)
+        order = rows if drawn_rows is None else tf.gather(drawn_rows, rows)
+        batches, left, _ = tf.split(tf.gather(serialized, order), parts)
         of_batches, left_lengths, _ = tf.split(tf.gather(lengths_, rows), parts)
         following = (index + 1) * tf.cast(~last, index.dtype)
         return (left, left_lengths, following), (batches, of_batches, tf.cast(sizes, tf.int64))

@@ -241,8 +241,8 @@ def _taken(helper: Helper) -> str:
 
 def _called(tree: ast.Module, scope: Scope) -> str:
     """Return the name of a scope; of its class and its method, with a point between, where it is in one."""
-    for kind in tree.body:
-        for method in kind.body if isinstance(kind, ast.ClassDef) else ():
+    for kind in [node for node in tree.body if isinstance(node, ast.ClassDef)]:
+        for method in kind.body:
             if isinstance(method, ast.FunctionDef) and scope in ast.walk(method):
                 return f"{kind.name}.{method.name}"
     return getattr(scope, "name", "<module>")
