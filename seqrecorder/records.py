@@ -20,7 +20,7 @@ from seqrecorder.parsing import Parser
 from seqrecorder.schema import Schema
 from seqrecorder.tensors import encode_images, encode_tensors
 from seqrecorder.values import Mismatch
-from seqrecorder.wire import Leaf, serialize
+from seqrecorder.wire import Leaf, check_limit, serialize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,8 +69,8 @@ class RecordCodec:
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Return the same for the columns of `size` records, which fit the schema."""
-        leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], size)]
         try:
+            leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], size)]
             data = serialize(leaves, size)
         except RecordError as error:
             if self.schema.key_field is not None and error.position is not None:
@@ -216,6 +216,8 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 def _buffers(field: Field, column: Column) -> Any:
     """Return one little-endian buffer per record or step: a matrix where all are equally long, else a list."""
+    if column.counts is not None and column.present is None and not field.is_list:
+        check_limit(column.counts * field.element.itemsize * field.count)  # before the copies that follow
     values = np.ascontiguousarray(column.values)
     bytes_ = values.reshape(-1).view(np.uint8)
     width = field.element.itemsize * field.count

@@ -99,16 +99,17 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Blob:
     for tag, entries in ((0x0A, context), (0x12, lists)):
         if entries:
             total = total_lengths(entries)
-            _check_limit(total)
+            check_limit(total)
             parts += [_header([bytes([tag]), total]), *entries]
     if not parts:
         return of_list([b""] * size)
     total = total_lengths(parts)
-    _check_limit(total)
+    check_limit(total)
     return interleave(parts)
 
 
-def _check_limit(total: NDArray[np.int64]) -> None:
+def check_limit(total: NDArray[np.int64]) -> None:
+    """Raise `LimitExceededError`, with the position of the first, where records of so many bytes are over the limit."""
     over = np.flatnonzero(total > MESSAGE_LIMIT)
     if over.size:
         position = int(over[0])

@@ -426,32 +426,33 @@ def test_left_over_of_others(tmp_path):
     assert (tmp_path / "precious" / "file").exists()
 
 
-def race(destination, number, barrier, results):
-    barrier.wait()
-    try:
-        make(destination, f"writer {number}")
-    except DatasetExistsError:
-        results.put(("exists", number))
-    except BaseException as error:  # noqa: BLE001 - it is reported
-        results.put((repr(error), number))
-    else:
-        results.put(("won", number))
-
-
-@pytest.mark.parametrize("turns", [4, pytest.param(50, marks=pytest.mark.nightly)])
-def test_race(tmp_path, turns):
-    """Of eight processes that race for one destination exactly one wins; the others find that it exists."""
+def race(directory, number, turns, barrier, results):
     for turn in range(turns):
+        barrier.wait()
+        try:
+            make(directory / str(turn) / "corpus", f"writer {number}")
+        except DatasetExistsError:
+            results.put((turn, "exists", number))
+        except BaseException as error:  # noqa: BLE001 - it is reported
+            results.put((turn, repr(error), number))
+        else:
+            results.put((turn, "won", number))
+
+
+def test_race(tmp_path):
+    """Of eight processes that race for one destination exactly one wins; the others find that it exists."""
+    turns = 50
+    barrier, results = fork.Barrier(8), fork.Queue()
+    writers = [fork.Process(target=race, args=(tmp_path, i, turns, barrier, results)) for i in range(8)]
+    for writer in writers:
+        writer.start()
+    outcome = [results.get(timeout=60) for _ in range(turns * len(writers))]
+    for writer in writers:
+        writer.join()
+    for turn in range(turns):
+        assert sorted(result for when, result, _ in outcome if when == turn) == ["exists"] * 7 + ["won"]
+        winner = next(number for when, result, number in outcome if (when, result) == (turn, "won"))
         destination = tmp_path / str(turn) / "corpus"
-        barrier, results = fork.Barrier(8), fork.Queue()
-        writers = [fork.Process(target=race, args=(destination, i, barrier, results)) for i in range(8)]
-        for writer in writers:
-            writer.start()
-        outcome = [results.get(timeout=30) for _ in writers]
-        for writer in writers:
-            writer.join()
-        assert sorted(result for result, _ in outcome) == ["exists"] * 7 + ["won"]
-        winner = next(number for result, number in outcome if result == "won")
         assert {p.read_text() for p in destination.rglob("*") if p.is_file()} == {f"writer {winner}"}
         assert names(destination.parent) == ["corpus"]
 

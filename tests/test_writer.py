@@ -771,29 +771,38 @@ import seqrecorder as sr
 from written_records import Clip, items
 options = dict(splits={"train": .7, "eval": .2, "test": .1}, seed=7, csv=True, shuffle=True, metadata={"b": 1, "a": 2})
 if __name__ == "__main__":
-    sr.write(items(500), sys.argv[1] + "/items", shards=3, split_by="group", **options)
-    clips = [Clip(f"c{i}", size=i * 7) for i in range(80)]
-    params = {"length": 100, "scale": 0.5}
-    sr.write(clips, sys.argv[1] + "/clips", workers=int(sys.argv[2]), params=params, **options)
+    for run, workers in enumerate(map(int, sys.argv[2:])):
+        place = f"{sys.argv[1]}/{run}"
+        sr.write(items(500), place + "/items", shards=3, split_by="group", **options)
+        clips = [Clip(f"c{i}", size=i * 7) for i in range(80)]
+        params = {"length": 100, "scale": 0.5}
+        sr.write(clips, place + "/clips", workers=workers, params=params, **options)
 """
 
 
-def test_same_bytes(tmp_path: Path) -> None:
-    """Same records, schema and seed give the same bytes with 1 and 2 workers, whatever PYTHONHASHSEED is."""
+@pytest.mark.parametrize(
+    "runs",
+    [
+        {"0": [1] * 10, "12345": [2] + [1] * 9},
+        pytest.param({"0": [1, 2, 8], "1": [8, 2, 1], "random": [1] * 14}, marks=pytest.mark.nightly),
+    ],
+    ids=["20 runs", "eight workers"],
+)
+def test_same_bytes(tmp_path: Path, runs: dict[str, list[int]]) -> None:
+    """Same records, schema and seed give the same bytes in 20 runs, whatever the workers and PYTHONHASHSEED."""
     (tmp_path / "script.py").write_text(SCRIPT)
     processes = []
-    for hash_seed, workers in (("0", 1), ("12345", 2)):
-        directory = tmp_path / hash_seed
-        directory.mkdir()
+    for hash_seed, workers in runs.items():
         environment = {
             **os.environ,
             "PYTHONHASHSEED": hash_seed,
             "PYTHONPATH": ":".join([str(Path(__file__).parent), *(p or "." for p in sys.path)]),
         }
-        command = [sys.executable, str(tmp_path / "script.py"), str(directory), str(workers)]
+        command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / hash_seed), *map(str, workers)]
         processes.append(subprocess.Popen(command, env=environment))
-    assert [process.wait(120) for process in processes] == [0, 0]
-    assert digest(tmp_path / "0") == digest(tmp_path / "12345")
+    assert {process.wait(200) for process in processes} == {0}
+    digests = [digest(run) for hash_seed in runs for run in (tmp_path / hash_seed).iterdir()]
+    assert (len(digests), len(set(digests))) == (20, 1)
 
 
 def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
