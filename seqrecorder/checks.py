@@ -21,8 +21,9 @@ from seqrecorder.files import sha256
 from seqrecorder.framing import detect_compression, walk_frames
 from seqrecorder.manifest import Manifest, ShardInfo, is_as_written, read_manifest
 from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST
-from seqrecorder.origin import Origin, cached_walk, resolve
+from seqrecorder.origin import Origin, resolve
 from seqrecorder.parsing import Parser
+from seqrecorder.preflight import cached_walk
 from seqrecorder.records import RecordCodec
 from seqrecorder.schema import Schema
 from seqrecorder.shards import RecordReader

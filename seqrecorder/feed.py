@@ -133,6 +133,7 @@ class Feed:
         window: int = WINDOW,
         group: str | None = None,
         drop_empty: bool = False,
+        permute: bool = True,
     ) -> Any:
         """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows (see `seqrecorder.streams`).
 
@@ -141,10 +142,11 @@ class Feed:
             window: records to a window, at most: of large records fewer come.
             group: the alignment group whose lengths come with the records; None for none.
             drop_empty: whether records without steps in the group are left out.
+            permute: as for `seqrecorder.streams.stream`.
         """
         size = self.origin.window(window)
         options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
-        return stream(self.origin, options, transform)
+        return stream(self.origin, options, transform, permute=permute)
 
 
 @attrs.frozen

@@ -8,6 +8,8 @@ header for a normal end, and a forged length with a valid CRC can kill its proce
 from __future__ import annotations
 
 import gzip
+import os
+import struct
 import zlib
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
@@ -39,6 +41,8 @@ _BOMB_BYTES = 16 << 20
 
 
 _WALKED = 1 << 14
+_LENGTH = struct.Struct("<Q")
+_LONGEST_BLOCK = 1 << 18
 _WINDOW_RECORDS = 256
 _WINDOW_BYTES = 16 << 20
 
@@ -93,6 +97,29 @@ class Walk:
         """How many records to hold at once: no more than about 16 MiB of the largest."""
         largest = int(self.lengths.max(initial=1))
         return max(1, min(_WINDOW_RECORDS, _WINDOW_BYTES // max(1, largest)))
+
+
+def lengths_lead_to_end(path: Path) -> bool:
+    """Return whether the lengths of a plain shard's frames lead from its first byte to its last, whatever their CRCs.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    unpack, margin = _LENGTH.unpack_from, HEADER + FOOTER
+    with path.open("rb", buffering=0) as file:
+        size, offset, block = os.fstat(file.fileno()).st_size, 0, _LONGEST_BLOCK
+        while offset < size:
+            file.seek(offset)
+            data = file.read(block)
+            place, last = 0, len(data) - _LENGTH.size
+            while place <= last:
+                place += unpack(data, place)[0] + margin
+            if not place:
+                return False  # fewer bytes than a length has
+            # Where frames are far longer than a block, reading nothing but lengths is faster, on disks too.
+            block = _LENGTH.size if place > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
+            offset += place
+    return offset == size
 
 
 def walk_frames(path: Path, compression: Compression) -> Walk:

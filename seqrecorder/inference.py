@@ -16,7 +16,8 @@ from seqrecorder.dtypes import element_type
 from seqrecorder.errors import OptionError, SchemaError, SchemaMismatchError, did_you_mean
 from seqrecorder.fields import DEFAULT_GROUP, Field, check_together
 from seqrecorder.framing import check_compression
-from seqrecorder.origin import check_walk, common_compression, shard_paths
+from seqrecorder.origin import common_compression, shard_paths
+from seqrecorder.preflight import check_walk
 from seqrecorder.profiles import ABSENT, EXAMPLE, Profiler, Range, aligned
 from seqrecorder.rawbytes import RawFeatures
 from seqrecorder.schema import Schema

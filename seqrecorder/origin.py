@@ -16,11 +16,12 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
-from seqrecorder.framing import check_compression, detect_compression, walk_frames
+from seqrecorder.framing import check_compression, detect_compression
 from seqrecorder.layouts import check_layout, detect_layout
 from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.naming import MANIFEST
 from seqrecorder.parsing import Parser
+from seqrecorder.preflight import FileState, cached_walk, check_frames, check_size, check_walk
 from seqrecorder.schema import Schema
 from seqrecorder.shards import RecordReader, peek, read_lengths
 from seqrecorder.skipping import without_damage
@@ -28,7 +29,7 @@ from seqrecorder.skipping import without_damage
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from seqrecorder.framing import Compression, Walk
+    from seqrecorder.framing import Compression
     from seqrecorder.specs import Layout
 
 Check = Literal["manifest", "full", "none"]
@@ -73,6 +74,7 @@ class Origin:
         compression: of the shards.
         files: the shards, in order.
         manifest: of the dataset; None for bare shards.
+        check: what was looked at already, or is to be.
     """
 
     where: str
@@ -81,6 +83,7 @@ class Origin:
     compression: Compression
     files: tuple[ShardFile, ...]
     manifest: Manifest | None = None
+    check: Check = "manifest"
 
     @property
     def records(self) -> int:
@@ -110,6 +113,14 @@ class Origin:
                 "check='none' leaves unknown; leave `check` out"
             )
         return self, (index, count)
+
+    def check_frames(self, file: ShardFile) -> None:
+        """Raise `ShardReadError` where the frames of a file would lead TensorFlow out of it.
+
+        Nothing is looked at under check="none". Nor are bare shards, over whose frames a walk has gone already.
+        """
+        if self.check != "none" and self.manifest is not None:
+            check_frames(file.path, self.compression, self.manifest.path)
 
     def lengths(self, group: str) -> NDArray[np.int64]:
         """Return the length of every record in an alignment group, file by file.
@@ -159,8 +170,9 @@ def resolve(
         schema: class or schema to read as; needed for bare shards.
         compression: of bare shards; None looks at their first bytes.
         layout: of bare shards.
-        check: `manifest` trusts shards whose size is as the manifest says, and walks over the frames of bare ones;
-            `full` reads all; `none` looks at nothing.
+        check: `manifest` trusts shards whose size is as the manifest says, but for the lengths of their frames, which
+            `Origin.check_frames` follows when a file is opened; and walks over the frames of bare ones. `full` reads
+            all; `none` looks at nothing.
         on_corrupt: `error`, or `skip` to read all of every shard and to leave out what is damaged.
 
     Raises:
@@ -224,11 +236,11 @@ def _resolve_dataset(
             continue
         files.append(file)
         if check != "none":
-            _check_size(path, shard.bytes, manifest.path)
+            check_size(path, shard.bytes, manifest.path)
         if check == "full":
             check_walk(path, manifest.compression, shard.records, manifest.path)
             _check_data(path, manifest.compression)
-    return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest)
+    return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
 
 
 def _without_damage(file: ShardFile, manifest: Manifest, digest: str) -> ShardFile:
@@ -242,68 +254,15 @@ def _without_damage(file: ShardFile, manifest: Manifest, digest: str) -> ShardFi
     return attrs.evolve(file, path=copy.path, lengths_path=copy.lengths_path, records=copy.records, bytes=size)
 
 
-def _advice(place: Path | str) -> str:
-    return f"`seqrecorder verify {place}` lists what is damaged"
-
-
-def _check_size(path: Path, size: int, dataset: Path) -> None:
-    try:
-        got = path.stat().st_size
-    except OSError as error:
-        raise ShardReadError(
-            f"{path}: a shard of the dataset is missing ({error.strerror}); {_advice(dataset)}",
-            path=path,
-        ) from None
-    if got != size:
-        raise ShardReadError(
-            f"{path}: expected {size} bytes, as the manifest says, got {got}; {_advice(dataset)}",
-            path=path,
-        )
-
-
-def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> int:
-    """Walk over the frames of a shard and return how many records it has.
-
-    Raises:
-        ShardReadError: it is damaged, or has another number of records than expected (-1 expects none).
-    """
-    walk = cached_walk(path, compression)
-    if walk.problem:
-        raise ShardReadError(
-            f"{path}: after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}; {_advice(hint)}",
-            path=path,
-        )
-    if records >= 0 and walk.lengths.size != records:
-        raise ShardReadError(f"{path}: expected {records} records, got {walk.lengths.size}", path=path)
-    return walk.lengths.size
-
-
-def cached_walk(path: Path, compression: Compression) -> Walk:
-    """Return `walk_frames` of a file, remembered while its size and time stay the same."""
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {error.strerror}", path=path) from None
-    return _walk(path, compression, stat.st_size, stat.st_mtime_ns)
-
-
 def _check_data(path: Path, compression: Compression) -> None:
     """Raise `ShardReadError`, naming the record, unless every record has the CRC that follows it."""
-    walk, stat = cached_walk(path, compression), path.stat()
-    _read_all(path, compression, walk.window, stat.st_size, stat.st_mtime_ns)
+    _read_all(FileState.of(path, compression), cached_walk(path, compression).window)
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_all(path: Path, compression: Compression, window: int, size: int, time: int) -> None:
-    del size, time  # they are the cache's key
-    for _ in RecordReader(path, compression, window):
+def _read_all(state: FileState, window: int) -> None:
+    for _ in RecordReader(state.path, state.compression, window):
         pass
-
-
-@functools.lru_cache(maxsize=4096)
-def _walk(path: Path, compression: Compression, size: int, time: int) -> Walk:
-    del size, time  # they are the cache's key
-    return walk_frames(path, compression)
 
 
 def _resolve_bare(

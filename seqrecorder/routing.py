@@ -12,6 +12,7 @@ import numpy as np
 from seqrecorder.errors import DuplicateKeyError, OptionError, RecordError
 from seqrecorder.manifest import BY_FUNCTION, Splitting
 from seqrecorder.naming import check_name
+from seqrecorder.preflight import check_frames
 from seqrecorder.records import RecordCodec
 from seqrecorder.shards import RecordReader
 from seqrecorder.splits import KeyRegistry, Ratios, key_hash
@@ -204,7 +205,9 @@ class UniqueKeys:
         codec = RecordCodec(manifest.schema.select(names))
         for name, split in manifest.splits.items():
             for shard in split.shards:
-                for data in RecordReader(manifest.shard_path(name, shard), manifest.compression):
+                path = manifest.shard_path(name, shard)
+                check_frames(path, manifest.compression, manifest.path)
+                for data in RecordReader(path, manifest.compression):
                     known = (self._identity(record) for record in codec.decode_batch(data))
                     hashes = [key_hash(identity) for identity in known if identity is not None]
                     self._registry.add(np.array(hashes, np.uint64), self._old_count)

@@ -20,6 +20,7 @@ from seqrecorder.files import faults_around
 from seqrecorder.frames import are_short, frames
 from seqrecorder.framing import walk_frames
 from seqrecorder.naming import MANIFEST
+from seqrecorder.pipelines import tf_records
 from seqrecorder.rows import sizes
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 # GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
 _GZIP_LEVEL = 1
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.EIO, errno.EACCES, errno.ENOENT)
-_BUFFER_BYTES = 256 << 10
 _ROWS_WAITING = 8192  # rows of lengths that are kept in memory
 _EXACT_BINS = 512
 _BITS_KEPT = 5
@@ -245,11 +245,7 @@ class RecordReader:
         import tensorflow as tf
 
         done = 0
-        # `tf.data.TFRecordDataset` traces a function for its list of files, which takes longer than a small file.
-        records = tf.raw_ops.TFRecordDataset(
-            filenames=[str(self.path)], compression_type=self.compression or "", buffer_size=_BUFFER_BYTES
-        )
-        dataset = tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string)).batch(self.window)
+        dataset = tf_records(str(self.path), self.compression).batch(self.window)
         options = tf.data.Options()
         options.autotune.enabled = False  # its teardown blocks for up to seconds
         try:

@@ -13,8 +13,12 @@ import attrs
 import numpy as np
 
 from seqrecorder.cropping import cropped_lengths
+from seqrecorder.finishing import checked
+from seqrecorder.framing import FOOTER, HEADER
 from seqrecorder.numbering import numbered
 from seqrecorder.parsing import Parser
+from seqrecorder.pipelines import opened, rebatched, tf_records
+from seqrecorder.preflight import advice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,7 +108,9 @@ class StreamOptions:
         return cropped_lengths(lengths, self.crops.get(self.group or "", ()), xp)
 
 
-def stream(origin: Origin, options: StreamOptions, transform: Callable[[Any, Any], Any]) -> Any:
+def stream(
+    origin: Origin, options: StreamOptions, transform: Callable[[Any, Any], Any], *, permute: bool = True
+) -> Any:
     """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows.
 
     Args:
@@ -113,6 +119,7 @@ def stream(origin: Origin, options: StreamOptions, transform: Callable[[Any, Any
         transform: takes the `tf.data.Dataset` of an epoch, whose elements are `(serialized,)` or
             `(serialized, lengths)` with string `[w]` and int64 `[w]`, and the number that stands for the epoch's order
             (None where records are not shuffled); and returns another dataset.
+        permute: whether the rows of windows come permuted where records are shuffled; else that is still to do.
     """
     import tensorflow as tf
 
@@ -127,7 +134,12 @@ def stream(origin: Origin, options: StreamOptions, transform: Callable[[Any, Any
     numbers = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
     if options.epochs is not None:
         numbers = numbers.take(options.epochs)
-    return numbers.flat_map(lambda number: transform(files.epoch(number), number))
+
+    def epoch(number: Any) -> Any:
+        windows = files.epoch(number)
+        return transform(_permuted(windows, number) if permute else windows, number)
+
+    return numbers.flat_map(epoch)
 
 
 class _Files:
@@ -138,6 +150,11 @@ class _Files:
         self.count = len(origin.files)
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is known how many records the files hold."""
+        return self.origin.records >= 0
+
     def nothing(self) -> tuple[Any, ...]:
         """Return a window without records."""
         import tensorflow as tf
@@ -146,25 +163,27 @@ class _Files:
         return (serialized,) if self.options.group is None else (serialized, tf.zeros([0], tf.int64))
 
     def epoch(self, number: Any) -> Any:
-        """Return the windows of one epoch: shuffled by a number, or in the order of the files for None."""
+        """Return the windows of one epoch: of files in random order, or in their order where the number is None."""
         import tensorflow as tf
 
+        window, cycle = self.options.window, 1
         order = tf.range(self.count, dtype=tf.int64)
-        if number is None:
-            return tf.data.Dataset.from_tensor_slices(order).flat_map(
-                lambda file: self.windows(file, self.options.window)
+        if number is not None:
+            cycle = min(_CYCLE, self.count)
+            window = -(-self.options.shuffle // cycle)
+            key = tf.stack([number, tf.constant(0, tf.int64)])
+            order = tf.random.experimental.stateless_shuffle(order, key)
+        if self.count == 1:
+            windows = self.windows(tf.constant(0, tf.int64), window)
+        else:
+            files = tf.data.Dataset.from_tensor_slices(order)
+            windows = files.interleave(
+                lambda file: self.windows(file, window),
+                cycle_length=cycle,
+                block_length=1,
+                num_parallel_calls=None,
             )
-        key = tf.stack([number, tf.constant(0, tf.int64)])
-        order = tf.random.experimental.stateless_shuffle(order, key)
-        cycle = min(_CYCLE, self.count)
-        window = -(-self.options.shuffle // cycle)
-        windows = tf.data.Dataset.from_tensor_slices(order).interleave(
-            lambda file: self.windows(file, window),
-            cycle_length=cycle,
-            block_length=1,
-            num_parallel_calls=None,
-        )
-        return windows.rebatch(self.options.shuffle).enumerate().map(lambda i, window: _permute(number, i, window))
+        return windows if number is None else rebatched(windows, self.options.shuffle)
 
     def windows(self, file: Any, window: int) -> Any:
         """Return the windows of one file, counted, with lengths where they are wanted."""
@@ -176,41 +195,54 @@ class _Files:
         tables = {group: self._table(group, file, expected) for group in self.options.measured()}
         # The end of every file is an element too, so that a file that ended early is noticed.
         ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+        zero = tf.constant(0, tf.int64)
 
-        def count(total: Any, serialized: Any) -> Any:
-            size = tf.shape(serialized, tf.int64)[0]
-            wrong = tf.where(size > 0, total + size > expected, total != expected)
-            check = tf.debugging.Assert(
-                tf.logical_not(wrong & (expected >= 0)),
-                [
-                    "shard",
-                    path,
-                    "holds another number of records than expected:",
-                    total + size,
-                    "of",
-                    expected,
-                    "; `seqrecorder verify` says what is damaged",
-                ],
-            )
-            with tf.control_dependencies([check] if check is not None else []):
-                lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
-                return total + size, self._wanted(file, serialized, total, lengths)
+        def count(state: tuple[Any, Any], serialized: Any) -> Any:
+            total = state[0]
+            lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
+            return self._counted(path, expected, state, serialized), self._wanted(file, serialized, total, lengths)
 
-        return (
-            self._records(path, expected, window)
-            .concatenate(ended)
-            .scan(tf.constant(0, tf.int64), count)
-            .filter(lambda serialized, *_: tf.shape(serialized)[0] > 0)
+        return self._records(path, expected, window).concatenate(ended).scan((zero, zero), count)
+
+    def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
+        """Return how many records and bytes of a file came, once as many have come as are expected.
+
+        Args:
+            path: of the file.
+            expected: how many records it has, -1 where that is not known.
+            state: how many records and bytes came before.
+            serialized: string, `(w,)`, the next records; none at the end of the file.
+        """
+        import tensorflow as tf
+
+        total, offset = state
+        size = tf.size(serialized, tf.int64)
+        if not self.is_counted:
+            return total + size, offset
+        sizes = tf.cast(tf.strings.length(serialized)[: expected - total], tf.int64) + (HEADER + FOOTER)
+        done, byte = total + tf.size(sizes, tf.int64), offset + tf.reduce_sum(sizes)
+        manifest = self.origin.manifest
+        counted = checked(
+            done,
+            tf.where(size > 0, total + size <= expected, total == expected),
+            *("shard", path, "record", done, "at byte", byte, "is damaged, missing or one too many, of", expected),
+            f"that are expected; {advice(manifest.path if manifest else 'SHARD')}",
         )
+        return counted, byte
 
     def _records(self, path: Any, expected: Any, window: int) -> Any:
         """Return the serialized records of a file, or as many empty strings where only lengths count."""
         import tensorflow as tf
 
-        if self.options.known is None:
-            return tf.data.TFRecordDataset(path, self.origin.compression or "").batch(window)
-        starts = tf.data.Dataset.range(0, expected, window)
-        return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+        if self.options.known is not None:
+            starts = tf.data.Dataset.range(0, expected, window)
+            return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+        records = tf_records(path, self.origin.compression)
+        if not self.is_counted:
+            return records.batch(window)
+        # TensorFlow's own error names no file, so a record that is damaged ends the file, whose count then fails. A
+        # file that cannot be opened would be tried for ever, so that is tried before.
+        return opened(path).batch(window).concatenate(records.ignore_errors().batch(window))
 
     def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any]) -> tuple[Any, ...]:
         """Return the window's records that are this reader's, and their lengths.
@@ -268,9 +300,25 @@ class _Files:
         return table[:, self.stored_groups.index(group)]
 
 
-def _permute(number: Any, index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
+def permutation(number: Any, index: Any, size: Any) -> Any:
+    """Return a random order of the rows of a window, int32 `(size,)`.
+
+    Args:
+        number: int64 scalar: stands for the order of the epoch.
+        index: int64 scalar: of the window in the epoch.
+        size: int32 scalar: rows of the window.
+    """
     import tensorflow as tf
 
-    key = tf.stack([number, index + 1])
-    order = tf.random.experimental.stateless_shuffle(tf.range(tf.shape(window[0])[0]), key)
-    return tuple(tf.gather(part, order) for part in window)
+    return tf.random.experimental.stateless_shuffle(tf.range(size), tf.stack([number, index + 1]))
+
+
+def _permuted(windows: Any, number: Any) -> Any:
+    """Return windows with their rows in random order."""
+    import tensorflow as tf
+
+    def permute(index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
+        order = permutation(number, index, tf.size(window[0]))
+        return tuple(tf.gather(part, order) for part in window)
+
+    return windows.enumerate().map(permute)

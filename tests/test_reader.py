@@ -481,3 +481,23 @@ def test_parts_that_make_no_sense(corpus: Path, options: dict[str, object], mess
     """Limits and slices that make no sense are refused by name."""
     with pytest.raises(sr.OptionError, match=message):
         sr.read(corpus, "train", **options)
+
+
+@pytest.mark.parametrize("shard", [None, (1, 3)])
+def test_records_that_cannot_be_decoded_have_a_place(tmp_path: Path, shard: tuple[int, int] | None) -> None:
+    """A whole record that is not what the schema says is named with its shard, number, byte and position."""
+    place = tmp_path / "lines"
+    records = [sentence(n, 2) for n in range(9)]
+    sr.write(records, place, shards=2)
+    path = sorted(place.rglob("*.tfrecord"))[1]
+    data = sr.Schema.of(Sentence).encode_batch(records[1::2])
+    end = 16 * 3 + sum(map(len, data[:3]))
+    data[3] = data[3].replace(b"ids", b"idx")
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for item in data:
+            writer.write(item)
+    with pytest.raises(sr.RecordError) as error:
+        list(sr.read_records(place, shard=shard))
+    assert f"{path}, record 3 at byte {end}: cannot be decoded" in str(error.value)
+    assert f"`seqrecorder verify {place}`" in str(error.value)
+    assert error.value.position == 7

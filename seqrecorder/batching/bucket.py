@@ -16,6 +16,7 @@ from seqrecorder.batching.padded import PaddedBatches
 from seqrecorder.batching.warm_up import largest_batch
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import PARALLEL, Batches, shape_of
+from seqrecorder.finishing import checked
 from seqrecorder.padding import to_longest
 from seqrecorder.parsing import length_name
 
@@ -196,14 +197,11 @@ class Bucket(PaddedBatches):
             values = feed.parser.parse_batch(serialized, padding)
             # Without a field of the group among those that are parsed, the planned lengths are all there is.
             have = values.get(name, planned)
-            check = tf.debugging.assert_equal(
-                have, planned, f"{where}: the lengths files disagree with the records; `seqrecorder verify` says where"
-            )
-            with tf.control_dependencies([check] if check is not None else []):
-                values[name] = tf.identity(have)
+            message = f"{where}: the lengths files disagree with the records; `seqrecorder verify` says where"
+            values[name] = checked(have, have == planned, message)
             return values
 
-        planned = feed.stream(plan.apply, window=plan.window, group=group, drop_empty=self.empty == "drop")
+        planned = self._planned(feed, plan, group)
         batches = planned.map(lambda *part: feed.shape(parse(*part)), num_parallel_calls=PARALLEL)
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.size:
@@ -217,8 +215,15 @@ class Bucket(PaddedBatches):
         group = feed.group(self.length_field)
         plan, feed, _ = self.resolve(feed, group)
         width = self._padding(feed, group, plan).width
-        planned = feed.stream(plan.apply, window=plan.window, group=group, drop_empty=self.empty == "drop")
+        planned = self._planned(feed, plan, group)
         return planned.map(lambda _, lengths: shape_of(lengths, width(group, lengths)))
+
+    def _planned(self, feed: Feed, plan: BucketPlan, group: str) -> Any:
+        """Return `(serialized, lengths)` batches."""
+        turns = feed.stream(
+            plan.turns, window=plan.window, group=group, drop_empty=self.empty == "drop", permute=not plan.permutes
+        )
+        return plan.apply(turns, shuffled=bool(feed.options.shuffle))
 
     def _padding(self, feed: Feed, group: str, plan: BucketPlan) -> Padding:
         return self.padding(feed, group, lambda g, n: plan.width(n) if g == group else to_longest(g, n))

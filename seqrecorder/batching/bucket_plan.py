@@ -9,8 +9,10 @@ import numpy as np
 
 from seqrecorder.batching.bucket_batches import bucket_batches
 from seqrecorder.batching.budget import budget_batches
+from seqrecorder.batching.plan import in_turns
 from seqrecorder.batching.sorted_windows import sorted_batches
 from seqrecorder.finishing import longest_of
+from seqrecorder.pipelines import rebatched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,31 +69,45 @@ class BucketPlan:
         """How many records are planned at a time."""
         return self.sizes[0] * _SORTED_BATCHES if self.by_length else _WINDOW
 
-    def apply(self, windows: Any, number: Any) -> Any:
-        """Return a `tf.data.Dataset` of `(serialized, lengths)` batches for one of windows.
+    @property
+    def permutes(self) -> bool:
+        """Whether `apply` permutes the rows of windows itself, which saves it a copy of them."""
+        return self.budget is None and not self.by_length
+
+    def turns(self, windows: Any, number: Any) -> Any:
+        """Return the windows of an epoch, as `apply` takes them.
 
         Args:
             windows: elements `(serialized: string [w], lengths: int64 [w])`.
             number: int64 scalar that stands for the order of the epoch; None where records are not shuffled.
         """
+        if not self.permutes:
+            windows = rebatched(windows, self.window)  # windows end at every file, and may be as small as `shuffle`
+        if self.budget is not None and self.budget.drop:
+            windows = windows.map(self._fitting)
+        return in_turns(windows, 0 if number is None else number)
+
+    def apply(self, turns: Any, *, shuffled: bool) -> Any:
+        """Return a `tf.data.Dataset` of `(serialized, lengths)` batches.
+
+        Args:
+            turns: what `turns` made of each epoch, one after the other.
+            shuffled: whether records are shuffled.
+        """
         budget = self.budget
-        if self.by_length or budget is not None:
-            windows = windows.rebatch(self.window)  # windows end at every file, and may be as small as `shuffle`
         if budget is not None:
-            if budget.drop:
-                windows = windows.map(self._fitting)
             return budget_batches(
-                windows,
+                turns,
                 budget.max_steps,
                 boundaries=self._counted(budget.longest),
                 batch_size_multiple=budget.batch_size_multiple,
                 max_batch_size=budget.max_batch_size,
                 drop_remainder=self.drop_remainder,
-                seed=number,
+                at_random=shuffled,
             )
         if self.by_length:
-            return sorted_batches(windows, self.sizes[0], drop_remainder=self.drop_remainder, seed=number)
-        return bucket_batches(windows, self.boundaries, self.sizes, drop_remainder=self.drop_remainder)
+            return sorted_batches(turns, self.sizes[0], drop_remainder=self.drop_remainder, at_random=shuffled)
+        return bucket_batches(turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=shuffled)
 
     def _counted(self, longest: int) -> tuple[int, ...]:
         """Return the boundaries up to which the budget counts steps, for they are padded so far."""

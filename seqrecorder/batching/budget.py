@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.batching.boundaries import check_boundaries
-from seqrecorder.batching.plan import at_random, check_windows, plan_batches, rows_of, sort_rows
+from seqrecorder.batching.plan import Turn, drawn, plan_batches, rows_of, sort_rows
 from seqrecorder.errors import OptionError
 
 if TYPE_CHECKING:
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def budget_batches(
-    windows: Any,
+    turns: Any,
     max_steps: int,
     *,
     boundaries: Sequence[int] | None = None,
     batch_size_multiple: int = 1,
     max_batch_size: int | None = None,
     drop_remainder: bool = False,
-    seed: Any = None,
+    at_random: bool = False,
 ) -> Any:
     """Return batches of rows of similar length whose rows times longest length never exceed `max_steps`.
 
@@ -32,15 +32,14 @@ def budget_batches(
     >>> import tensorflow as tf
     >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
-    >>> for serialized, lengths in budget_batches(records.batch(4), max_steps=4):
+    >>> for serialized, lengths in budget_batches(in_turns(records.batch(4)), max_steps=4):
     ...     print(serialized.numpy().tolist(), lengths.numpy().tolist())
     [b'a', b'bb'] [1, 2]
     [b'ccc'] [3]
     [b'dddd'] [4]
 
     Args:
-        windows: a finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w])`, in
-            stream order; `w` may differ from window to window, and may be 0. No length may exceed
+        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them. No length may exceed
             `max_steps // batch_size_multiple`: leave such records out before, or split them.
         max_steps: most padded steps of a batch. A record of length 0 counts as one step.
         boundaries: ascending; for a caller who pads to boundaries (minus one), so that there are few
@@ -50,8 +49,8 @@ def budget_batches(
             fewer.
         max_batch_size: most rows of a batch.
         drop_remainder: leave out the last batch of all where it is smaller than `batch_size_multiple`.
-        seed: a number, or an int64 scalar such as a function of the epoch: the batches of a window leave in
-            an order drawn from it, so that lengths do not come in runs. None: they leave shortest first.
+        at_random: whether the batches of a window leave in an order drawn from the number of the epoch, so that lengths
+            do not come in runs; else they leave shortest first.
 
     Returns:
         A `tf.data.Dataset` of `(serialized: tf.string [b], lengths: tf.int64 [b])`, ascending by length
@@ -63,7 +62,6 @@ def budget_batches(
     """
     import tensorflow as tf
 
-    check_windows(windows)
     longest = _longest(max_steps, boundaries, batch_size_multiple, max_batch_size)
     multiple = batch_size_multiple
 
@@ -74,7 +72,7 @@ def budget_batches(
             lengths = tf.maximum(lengths, tf.gather(tf.concat([bounds - 1, [0]], 0), to))
         return tf.maximum(lengths, 1)
 
-    def plan(lengths: Any, window: Any, last: Any) -> Any:
+    def plan(lengths: Any, turn: Turn) -> Any:
         # No cut is possible then, and the search for one would not end.
         lengths += _zero_unless_over(
             longest,
@@ -82,7 +80,9 @@ def budget_batches(
             f"expected lengths of at most {longest} steps (max_steps={max_steps} // "
             f"batch_size_multiple={multiple}); leave longer records out, split them or raise it; got ",
         )
-        rows, planned = sort_rows(lengths, multiple, keep_rest=tf.zeros_like(last) if drop_remainder else last)
+        rows, planned = sort_rows(
+            lengths, multiple, keep_rest=tf.zeros_like(turn.last) if drop_remainder else turn.last
+        )
 
         # In units of `multiple` rows, each as long as its last row. Unit `i` can end a batch of `most[i]`
         # units, hence one that starts at unit `i + 1 - most[i]` or later. As `most` never increases, that
@@ -96,10 +96,12 @@ def budget_batches(
         following = tf.searchsorted(earliest, tf.range(units), side="right", out_type=tf.int64)
 
         bounds = tf.minimum(_chain(tf.concat([following, [units]], 0)) * multiple, planned)
-        starts, sizes = at_random(bounds[:-1], bounds[1:] - bounds[:-1], seed, window)
+        starts, sizes = bounds[:-1], bounds[1:] - bounds[:-1]
+        if at_random:
+            starts, sizes = drawn(starts, sizes, turn)
         return tf.concat([tf.gather(rows, rows_of(starts, sizes)), rows[planned:]], 0), sizes
 
-    return plan_batches(windows, plan)
+    return plan_batches(turns, plan)
 
 
 def _chain(following: Any) -> Any:

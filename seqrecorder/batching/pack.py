@@ -15,6 +15,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.feed import PARALLEL, Batches
 from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
+from seqrecorder.pipelines import rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.batching.stretches import Parsed
@@ -149,7 +150,7 @@ class Pack:
 
     def _plan(self, windows: Any, number: Any) -> Any:
         return pack_batches(
-            windows.rebatch(self.buffer),  # windows end at every file, and may be as small as `shuffle`
+            rebatched(windows, self.buffer),  # windows end at every file, and may be as small as `shuffle`
             self.length,
             self.batch_size,
             split=self.too_long == "split",
@@ -271,7 +272,7 @@ def pack_batches(
 
     def cut(serialized: Any, table: Any, sizes: Any) -> Any:
         # `rebatch` needs no function for each batch. The sizes may be none; the lines end with the last of them.
-        return tf.data.Dataset.from_tensors((serialized, table)).rebatch(tf.concat([sizes, [1]], 0))
+        return rebatched(tf.data.Dataset.from_tensors((serialized, table)), tf.concat([sizes, [1]], 0))
 
     strings, numbers = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
     lines, index, last = tf.TensorSpec([None, 3], tf.int64), tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.bool)

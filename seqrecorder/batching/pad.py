@@ -13,6 +13,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.feed import PARALLEL, WINDOW, Batches, batch_count, shape_of
 from seqrecorder.finishing import checked
 from seqrecorder.padding import to_longest
+from seqrecorder.pipelines import rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.feed import Feed
@@ -131,7 +132,7 @@ class Pad(PaddedBatches):
         """Return batches of serialized records, with their lengths where a group is named."""
         drop = self.empty == "drop" and bool(feed.origin.schema.groups)
         return feed.stream(
-            lambda windows, _: windows.rebatch(self.batch_size, drop_remainder=self.drop_remainder),
+            lambda windows, _: rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder),
             window=max(WINDOW, self.batch_size),
             group=feed.group(None) if drop else group,
             drop_empty=drop,

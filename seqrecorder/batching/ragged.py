@@ -13,6 +13,7 @@ from seqrecorder.fields import DEFAULT_GROUP
 from seqrecorder.outputs import Carried
 from seqrecorder.padding import of_all_rows
 from seqrecorder.parsing import SEQUENCE_LENGTH, Parser, length_name
+from seqrecorder.pipelines import rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.columns import Column
@@ -106,7 +107,7 @@ class Ragged:
     def _batches(self, feed: Feed, group: str | None = None) -> Any:
         """Return batches of serialized records, with their lengths where a group is named."""
         return feed.stream(
-            lambda windows, _: windows.rebatch(self.batch_size, drop_remainder=self.drop_remainder),
+            lambda windows, _: rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder),
             window=max(WINDOW, self.batch_size),
             group=group,
         )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqrecorder.batching.plan import at_random, check_windows, plan_batches, rows_of, sort_rows
+from seqrecorder.batching.plan import Turn, drawn, plan_batches, rows_of, sort_rows
 from seqrecorder.errors import OptionError
 
 
-def sorted_batches(windows: Any, batch_size: int, *, drop_remainder: bool = False, seed: Any = None) -> Any:
+def sorted_batches(turns: Any, batch_size: int, *, drop_remainder: bool = False, at_random: bool = False) -> Any:
     """Return batches of rows of similar length: each window is sorted by length and cut.
 
     A window is filled up with the rows that the one before it left over, which are its newest: as many as do
@@ -18,36 +18,38 @@ def sorted_batches(windows: Any, batch_size: int, *, drop_remainder: bool = Fals
     >>> import tensorflow as tf
     >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
-    >>> for serialized, lengths in sorted_batches(records.batch(4), 2):
+    >>> for serialized, lengths in sorted_batches(in_turns(records.batch(4)), 2):
     ...     print(serialized.numpy().tolist(), lengths.numpy().tolist())
     [b'a', b'bb'] [1, 2]
     [b'ccc', b'dddd'] [3, 4]
 
     Args:
-        windows: a finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w])`, in
-            stream order; `w` may differ from window to window, and may be 0.
+        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them.
         batch_size: rows of a batch. The last batch of all may have fewer.
         drop_remainder: leave out that last batch; then `batch_size` is the static shape.
-        seed: a number, or an int64 scalar such as a function of the epoch: the batches of a window leave in
-            an order drawn from it, so that lengths do not come in runs. None: they leave shortest first.
+        at_random: whether the batches of a window leave in an order drawn from the number of the epoch, so that lengths
+            do not come in runs; else they leave shortest first.
 
     Returns:
         A `tf.data.Dataset` of `(serialized: tf.string [b], lengths: tf.int64 [b])`, ascending by length
         inside a batch. It can be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
 
     Raises:
-        OptionError: windows or batch_size make no sense.
+        OptionError: there is no row to a batch.
     """
     import tensorflow as tf
 
-    check_windows(windows)
     if batch_size < 1:
         raise OptionError(f"batch_size: expected 1 or more rows, got {batch_size}")
 
-    def plan(lengths: Any, window: Any, last: Any) -> Any:
-        rows, planned = sort_rows(lengths, batch_size, keep_rest=tf.zeros_like(last) if drop_remainder else last)
+    def plan(lengths: Any, turn: Turn) -> Any:
+        rows, planned = sort_rows(
+            lengths, batch_size, keep_rest=tf.zeros_like(turn.last) if drop_remainder else turn.last
+        )
         starts = tf.range(0, planned, batch_size, tf.int64)
-        starts, sizes = at_random(starts, tf.minimum(planned - starts, batch_size), seed, window)
+        sizes = tf.minimum(planned - starts, batch_size)
+        if at_random:
+            starts, sizes = drawn(starts, sizes, turn)
         return tf.concat([tf.gather(rows, rows_of(starts, sizes)), rows[planned:]], 0), sizes
 
-    return plan_batches(windows, plan, batch_size=batch_size if drop_remainder else None)
+    return plan_batches(turns, plan, batch_size=batch_size if drop_remainder else None)

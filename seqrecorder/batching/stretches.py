@@ -14,6 +14,7 @@ import attrs
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import PARALLEL
 from seqrecorder.padding import of_all_rows
+from seqrecorder.pipelines import rebatched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -227,7 +228,7 @@ def cut_batches(
             return assemble(records, rows[start:end], indices[start:end])
 
         gathered = tf.data.Dataset.range(0, tf.size(rows, tf.int64), together).map(gather)
-        return gathered.rebatch(batch_size, drop_remainder=whole)
+        return rebatched(gathered, batch_size, drop_remainder=whole)
 
     batches = plans.filter(lambda *plan: tf.size(plan[2]) > 0).flat_map(cut)
     return batches.map(feed.shape, num_parallel_calls=PARALLEL)

@@ -13,6 +13,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.feed import WINDOW, Batches
 from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
+from seqrecorder.pipelines import rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.batching.stretches import Parsed
@@ -122,7 +123,7 @@ class Unroll:
 
     def _plans(self, feed: Feed, windows: Any) -> Any:
         # A window of no more records than slots would parse most of them twice.
-        windows = windows.rebatch(max(feed.origin.window(WINDOW), 2 * self.batch_size))
+        windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
             windows = windows.map(self._longest_first)
         return plan_segments(windows, self.batch_size, self.num_unroll, drain=self.tail == "drain")

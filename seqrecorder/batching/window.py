@@ -14,6 +14,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.feed import Batches
 from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
+from seqrecorder.pipelines import rebatched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -162,7 +163,7 @@ class Window:
         import tensorflow as tf
 
         return plan_windows(
-            stream.rebatch(feed.origin.window(_RECORDS)),
+            rebatched(stream, feed.origin.window(_RECORDS)),
             lambda lengths: self.counts(lengths, tf),
             self.batch_size,
             seed=number,

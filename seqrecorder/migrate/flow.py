@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _CHANGING = frozenset(
     (
@@ -106,6 +106,20 @@ def block_of(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     raise LookupError("the statement is not in the scope")
 
 
+def flattened(
+    block: Sequence[ast.stmt], loops: Sequence[ast.For | None], inside: Callable[[ast.With], bool]
+) -> list[ast.stmt]:
+    """Return the statements of a block, with those of some loops, and of some `with`, in their places."""
+    found: list[ast.stmt] = []
+    for statement in block:
+        opened = statement in loops or (isinstance(statement, ast.With) and inside(statement))
+        if opened and isinstance(statement, (ast.For, ast.With)):
+            found += flattened(statement.body, loops, inside)
+        else:
+            found.append(statement)
+    return found
+
+
 def statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements of a block, and those inside of `if` and `with` in it."""
     for statement in block:
@@ -115,6 +129,14 @@ def statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield from statements(statement.orelse)
         elif isinstance(statement, ast.With):
             yield from statements(statement.body)
+
+
+def covers(condition: ast.If, wanted: Sequence[ast.stmt]) -> bool:
+    """Whether each branch of a condition has one of some statements."""
+    branches = [condition.body, condition.orelse]
+    if len(condition.orelse) == 1 and isinstance(condition.orelse[0], ast.If):
+        return covers(condition.orelse[0], wanted) and any(s in wanted for s in statements(condition.body))
+    return all(any(statement in wanted for statement in statements(branch)) for branch in branches)
 
 
 def depending(block: Sequence[ast.stmt], names: set[str]) -> tuple[list[ast.stmt], set[str]]:

@@ -24,6 +24,7 @@ _ALIKE: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "tf.size": ("tf.size", 1, ("out_type", "name")),
     "tf.expand_dims": ("tf.expand_dims", 2, ("axis", "name")),
     "tf.constant": ("tf.constant", 3, ("dtype", "shape", "name")),
+    "tf.convert_to_tensor": ("tf.convert_to_tensor", 2, ("dtype", "name")),
     "tf.gfile.Glob": ("tf.io.gfile.glob", 1, ()),
     "tf.strings.length": ("tf.strings.length", 1, ("unit", "name")),
     "tf.squeeze": ("tf.squeeze", 2, ("axis", "name")),

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.migrate.flow import binds, depending, own_nodes, reads, statements, writes
-from seqrecorder.migrate.stages import Unclear
+from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from seqrecorder.migrate.names import Names
     from seqrecorder.migrate.source import Source
     from seqrecorder.migrate.stages import Batch, Producer, Read, Stages
@@ -68,13 +70,20 @@ class Mover:
         self.scope = stages.scope
 
     def moved(
-        self, origin: Origin, block: list[ast.stmt], between: list[ast.stmt], anchor: ast.stmt, producer: Producer
+        self,
+        origin: Origin,
+        block: list[ast.stmt],
+        between: list[ast.stmt],
+        anchor: ast.stmt,
+        producers: Sequence[Producer],
     ) -> list[ast.stmt]:
         """Return the statements that become the mapped function."""
-        first = {producer.target.id} if origin.call is not None and isinstance(producer.target, ast.Name) else set()
+        queue = producers[0].target
+        first = {queue.id} if origin.call is not None and isinstance(queue, ast.Name) else set()
         hanging, _ = depending(between, {*origin.names, *first})
         moved = set(hanging)
-        own = [s for s in block[: block.index(anchor)] if s is not producer.statement and s is not origin.statement]
+        made = [s for producer in producers for s in block if producer.statement in [s, *statements([s])]]
+        own = [s for s in block[: block.index(anchor)] if s not in made and s is not origin.statement]
         if origin.read is not None and origin.read.reader.statement is not None:
             own = [s for s in own if s is not origin.read.reader.statement]
         bound = {name for s in moved for name in writes(s)}
@@ -129,8 +138,8 @@ class Mover:
 
     def _is_needed(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether what is done to a record reads what a statement sets."""
-        tensors = [element(batch) for batch in self.stages.batches]
-        return any(binds(statement) & reads(node) for node in (*moved, *tensors))
+        given = [batch.arguments[name] for batch in self.stages.batches for name in ("tensors", "keep_input")]
+        return any(node is not None and binds(statement) & reads(node) for node in (*moved, *given))
 
     def _is_spec(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether a statement makes what only the mapped function needs, such as the features to parse."""

@@ -35,6 +35,16 @@ _SHUFFLED = "enqueue_many shapes allow_smaller_final_batch shared_name name"
 BATCHERS = {
     "tf.train.batch": f"tensors batch_size num_threads capacity {_BATCH}",
     "tf.train.shuffle_batch": f"tensors batch_size capacity min_after_dequeue num_threads seed {_SHUFFLED}",
+    "tf.train.batch_join": f"tensors_list batch_size capacity {_BATCH}",
+    "tf.train.shuffle_batch_join": f"tensors_list batch_size capacity min_after_dequeue seed {_SHUFFLED}",
+    "tf.train.maybe_batch": f"tensors keep_input batch_size num_threads capacity {_BATCH}",
+    "tf.train.maybe_batch_join": f"tensors_list keep_input batch_size capacity {_BATCH}",
+    "tf.train.maybe_shuffle_batch": (
+        f"tensors batch_size capacity min_after_dequeue keep_input num_threads seed {_SHUFFLED}"
+    ),
+    "tf.train.maybe_shuffle_batch_join": (
+        f"tensors_list batch_size capacity min_after_dequeue keep_input seed {_SHUFFLED}"
+    ),
     "tf.contrib.training.bucket_by_sequence_length": (
         "input_length tensors batch_size bucket_boundaries num_threads capacity bucket_capacities shapes dynamic_pad "
         "allow_smaller_final_batch keep_input shared_name name"
@@ -50,12 +60,6 @@ RUNNERS = {
     "tf.train.add_queue_runner": "qr collection",
 }
 UNCONVERTED = {
-    "tf.train.batch_join": "several readers feed one batch",
-    "tf.train.shuffle_batch_join": "several readers feed one batch",
-    "tf.train.maybe_batch": "keep_input drops examples, which needs a filter on what decides it",
-    "tf.train.maybe_batch_join": "keep_input drops examples, and several readers feed one batch",
-    "tf.train.maybe_shuffle_batch": "keep_input drops examples, which needs a filter on what decides it",
-    "tf.train.maybe_shuffle_batch_join": "keep_input drops examples, and several readers feed one batch",
     "tf.train.limit_epochs": "it counts epochs in a local variable",
     "tf.PriorityQueue": "no transformation of a tf.data.Dataset orders by priority",
     "tf.contrib.training.batch_sequences_with_states": "it keeps states between segments: see seqrecorder.Unroll",

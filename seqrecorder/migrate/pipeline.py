@@ -9,17 +9,21 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Literal
 
-from seqrecorder.migrate.flow import block_of, depending, loads, own_nodes, reads, statements
-from seqrecorder.migrate.moving import Mover, Origin, element
-from seqrecorder.migrate.reader_functions import Helper, calls_of, check_reader
-from seqrecorder.migrate.source import Edit, Verbatim
-from seqrecorder.migrate.stages import Unclear
+from seqrecorder.migrate.delivery import HARMLESS, Delivery, only_call
+from seqrecorder.migrate.flow import block_of, covers, flattened, own_nodes, statements
+from seqrecorder.migrate.moving import Mover, element
+from seqrecorder.migrate.origins import Origins
+from seqrecorder.migrate.reader_functions import Helper, check_reader
+from seqrecorder.migrate.source import Edit
 from seqrecorder.migrate.structure import Structures
+from seqrecorder.migrate.text import Text
+from seqrecorder.migrate.unclear import Unclear
 from seqrecorder.migrate.wording import batch_lines, producer_lines, read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from seqrecorder.migrate.moving import Origin
     from seqrecorder.migrate.names import Names
     from seqrecorder.migrate.source import Source
     from seqrecorder.migrate.stages import Batch, Producer, Stages
@@ -53,20 +57,14 @@ class Rewriter:
         self.structures = structures
         self.source, self.names, self.stages, self.helpers, self.target = source, names, stages, helpers, target
         self.scope = stages.scope
-        self.tf = names.module or "tf"
+        self.text = Text(source, names, stages.scope)
+        self.tf = self.text.tf
         self.used: set[int] = set()
         self.notes: list[str] = []
-        self._taken = {node.id for node in ast.walk(self.scope) if isinstance(node, ast.Name)}
-        self._taken |= {node.arg for node in ast.walk(self.scope) if isinstance(node, ast.arg)}
         self._mover = Mover(source, names, stages)
-        self.name = self._fresh("dataset", "pipeline")
-
-    def _fresh(self, wanted: str, other: str) -> str:
-        wanted = wanted if wanted not in self._taken else other
-        while wanted in self._taken:
-            wanted += "_"
-        self._taken.add(wanted)
-        return wanted
+        self.name = self.text.fresh("dataset", "pipeline")
+        self._delivery = Delivery(self.text, self._mover, self.name)
+        self._gone: list[ast.stmt] = []
 
     # What is there ------------------------------------------------------------------------------------------------
 
@@ -76,140 +74,155 @@ class Rewriter:
         Raises:
             Unclear: something is not statically clear.
         """
-        if len(self.stages.producers) != 1:
-            raise Unclear("several-sources", "several producers in one function", self.stages.producers[1].statement)
-        [producer] = self.stages.producers
+        producer = self.stages.producers[0]
         if any(self.names.mentions(self.scope, frozenset({"tf.train.match_filenames_once"}))):
             raise Unclear("match-filenames", "match_filenames_once makes a local variable", producer.statement)
-        block = block_of(self.scope, producer.statement)
-        self._check_place(block, producer)
-        origin = self._origin(producer, block)
-        text = self._text
-        unit = self.source.unit(self.source.indent(producer.statement))
-        head = [_with_unit(line, unit) for line in producer_lines(producer, self.name, self.tf, text)]
-        reading_lines: list[str] = []
-        if origin.read is not None:
-            if origin.call is None:
-                check_reader(origin.read, self.source.tree)
-            keyed = self._fresh("records_of", "with_keys")
-            lines = read_lines(origin.read, self.name, keyed, self.tf, text)
-            reading_lines = [_with_unit(line, unit) for line in lines]
-        if origin.read is not None and origin.read.reader.kind == "tf.FixedLengthRecordReader":
-            self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
-        apart = origin.statement is not None and origin.statement is not producer.statement
-        edits = []
+        place = self._place()
+        loops = [batch.loop for batch in self.stages.batches]
+        block = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
+        origins = Origins(self.stages, self.helpers, self.text)
+        origin = origins.find(producer, block)
+        self.used |= origins.used
+        if origin.call is not None and origin.argument is not None:
+            self.text.substitutions.append((origin.argument, ", ".join(origin.names)))
+        heads = [
+            self.text.units(producer_lines(each, self.name, self.tf, self.text.of), each.statement)
+            for each in self.stages.producers
+        ]
+        reading = self._reading(origin, producer)
+        edits: list[Edit] = []
         if origin.read is not None and origin.read.reader.statement is not None and origin.call is None:
-            edits.append(self._replace(origin.read.reader.statement, []))
-        if not self.stages.batches:
-            reading_lines.append(self._unbatched(origin, producer))
-            edits += self._called_with(origin, block)
-        if apart and origin.statement is not None:
-            edits += [self._replace(producer.statement, head), self._replace(origin.statement, reading_lines)]
+            edits.append(self._gone_alone(origin.read.reader.statement))
+        if self.stages.batches:
+            edits += self._batched(origin, block, place)
         else:
-            edits.append(self._replace(producer.statement, [*head, *reading_lines]))
-        return edits + (self._batched(origin, block, producer) if self.stages.batches else [])
+            edits += self._unbatched(origin, place, reading)
+        looped = any(loop is not None and origin.statement in loop.body for loop in loops)
+        if origin.statement is not None and origin.statement is not producer.statement and not looped:
+            edits.append(self.text.replaced(origin.statement, reading))
+        elif len(heads) > 1:
+            edits.append(self._after(place, reading))
+        else:
+            heads[0] += reading
+            if origin.statement is not None and looped:
+                edits.append(self._gone_alone(origin.statement))
+        edits += [self.text.replaced(p.statement, head) for p, head in zip(self.stages.producers, heads, strict=True)]
+        edits += self._hollow()
+        self.notes += self._delivery.notes
+        return edits
 
-    def _check_place(self, block: list[ast.stmt], producer: Producer) -> None:
+    def _place(self) -> ast.stmt:
+        """Return the producer's statement, or the condition whose branches each have one for the same queue."""
+        first, *others = self.stages.producers
+        if not others:
+            place: ast.stmt = first.statement
+        else:
+            targets = {ast.unparse(producer.target) for producer in self.stages.producers}
+            holding = [
+                node for node in own_nodes(self.scope)
+                if isinstance(node, ast.If) and covers(node, [producer.statement for producer in self.stages.producers])
+                and all(producer.statement in statements([node]) for producer in self.stages.producers)
+            ]  # fmt: skip
+            if len(targets) != 1 or len({p.kind for p in self.stages.producers}) != 1 or not holding:
+                raise Unclear("several-sources", "several producers in one function", others[0].statement)
+            place = holding[0]
         for node in own_nodes(self.scope):
-            if isinstance(node, (ast.For, ast.While, ast.Try)) and block_is_inside(block, node):
-                raise Unclear("in-a-loop", "the pipeline is made inside of a loop or a try", producer.statement)
+            inside = isinstance(node, (ast.For, ast.While, ast.Try)) and place in ast.walk(node)
+            if inside and isinstance(node, ast.stmt):
+                raise Unclear("in-a-loop", "the pipeline is made inside of a loop or a try", place)
+        return place
 
-    def _origin(self, producer: Producer, block: list[ast.stmt]) -> Origin:
-        """Return where the tensors of a record come from, and check that nothing else uses the queue."""
-        target = producer.target
-        if producer.kind == "tf.train.slice_input_producer" or producer.dequeued:
-            items = target.elts if isinstance(target, ast.Tuple) else [target]
-            names = tuple(item.id for item in items if isinstance(item, ast.Name))
-            if len(names) != len(items):
-                raise Unclear("targets", "the tensors are not simply assigned to names", producer.statement)
-            starred = isinstance(target, ast.Name) and not producer.dequeued
-            return Origin(names, producer.statement, None, starred=starred)
-        if not isinstance(target, ast.Name):
-            raise Unclear("targets", "the queue is not simply assigned to a name", producer.statement)
-        uses = loads(self.scope, target.id)
-        found = [*self._reads_of(target.id), *self._helped(target.id, block), *self._dequeued(target.id, block)]
-        if len(uses) != 1 or len(found) != 1:
-            what = "nothing in this file reads from the queue" if not found else "the queue is used more than once"
-            raise Unclear(
-                "queue-used", what + ", or in a way that is not known", uses[0] if uses else producer.statement
-            )
-        if found[0].statement is not None and found[0].statement not in block:
-            raise Unclear("branches", "the read stands under another condition than the producer", found[0].statement)
-        return found[0]
+    def _is_transparent(self, statement: ast.With) -> bool:
+        return all(self.names.called(item.context_expr) in HARMLESS for item in statement.items)
 
-    def _reads_of(self, queue: str) -> Iterator[Origin]:
-        for read in self.stages.reads:
-            if isinstance(read.queue, ast.Name) and read.queue.id == queue:
-                names = (read.value,) if read.key is None else (read.key, read.value)
-                yield Origin(names, read.statement, read)
+    def _outermost(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        """Return the block that a block stands in, as long as nothing but names and devices is between them."""
+        while True:
+            holding = [n for n in own_nodes(self.scope) if isinstance(n, ast.With) and n.body is block]
+            if not holding or not self._is_transparent(holding[0]):
+                return block
+            block = block_of(self.scope, holding[0])
 
-    def _helped(self, queue: str, block: list[ast.stmt]) -> Iterator[Origin]:
-        for helper, call in calls_of(self.stages, self.helpers):
-            argument = helper.argument(call)
-            if isinstance(argument, ast.Name) and argument.id == queue:
-                inside = [s for s in block if call in ast.walk(s)]
-                if not inside or isinstance(inside[0], (ast.For, ast.While, ast.If)) or _repeats(inside[0], call):
-                    raise Unclear("several-readers", "the function that reads is called several times", call)
-                self.used.add(id(call.func))
-                yield Origin((self._fresh(helper.read.value, "record"),), None, helper.read, call, argument)
+    def _gone_alone(self, statement: ast.stmt) -> Edit:
+        """Return the edit by which a statement goes; the comments above it stay."""
+        self._gone.append(statement)
+        return self.text.replaced(statement, [])
 
-    def _dequeued(self, queue: str, block: list[ast.stmt]) -> Iterator[Origin]:
-        for statement in block:
-            value = statement.value if isinstance(statement, ast.Assign) else None
-            func = value.func if isinstance(value, ast.Call) else None
-            if (
-                isinstance(statement, ast.Assign)
-                and isinstance(func, ast.Attribute)
-                and func.attr == "dequeue"
-                and isinstance(func.value, ast.Name)
-                and func.value.id == queue
-                and isinstance(statement.targets[0], ast.Name)
-            ):
-                yield Origin((statement.targets[0].id,), statement, None)
+    def _after(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
+        last = statement.end_lineno or statement.lineno
+        return Edit(last + 1, last, tuple(self.text.indented(lines, self.source.indent(statement))))
+
+    def _hollow(self) -> list[Edit]:
+        """Return the edits by which the headers of loops and `with` go of which nothing is left."""
+        edits: list[Edit] = []
+        for node in reversed([n for n in own_nodes(self.scope) if isinstance(n, (ast.For, ast.With))]):
+            if all(statement in self._gone for statement in node.body):
+                self._gone.append(node)
+                edits.append(Edit(self.source.span(node)[0], self.source.span(node.body[0])[0] - 1, ()))
+        left = [b.loop for b in self.stages.batches if b.loop is not None and b.loop not in self._gone]
+        if left:
+            raise Unclear("batch-join", "the loop over the readers does more than make examples", left[0])
+        return edits
+
+    def _reading(self, origin: Origin, producer: Producer) -> list[str]:
+        """Return the lines that make records of files."""
+        if origin.read is None:
+            return []
+        if origin.call is None:
+            check_reader(origin.read, self.source.tree)
+        if origin.read.reader.kind == "tf.FixedLengthRecordReader":
+            self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
+        keyed = self.text.fresh("records_of", "with_keys")
+        readers = next((self.text.of(batch.readers) for batch in self.stages.batches if batch.readers), None)
+        lines = read_lines(origin.read, self.name, keyed, self.tf, self.text.of, readers=readers)
+        return self.text.units(lines, producer.statement)
 
     # Without a batch ----------------------------------------------------------------------------------------------
 
-    def _unbatched(self, origin: Origin, producer: Producer) -> str:
-        """Return the line that gives one record at a time."""
+    def _unbatched(self, origin: Origin, producing: ast.stmt, reading: list[str]) -> list[Edit]:
+        """Return the edits that give one record at a time; `reading` becomes longer by the line that takes it."""
+        producer = self.stages.producers[0]
+        place = origin.statement or producing
+        block = block_of(self.scope, place)
         if self.target == "eager":
-            raise Unclear("no-batch", "one record at a time, which --target=graph can keep", producer.statement)
+            function = "prepare" if origin.read is None else "parse"
+            ending = f".prefetch({self.tf}.data.AUTOTUNE)"
+            return self._delivery.finished(origin.names, place, block, function, starred=origin.starred, ending=ending)
         made = isinstance(producer.target, ast.Tuple)
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
-        got = f"list({self._next()})" if origin.starred else self._next()
-        return f"{target} = {got}"
-
-    def _called_with(self, origin: Origin, block: list[ast.stmt]) -> list[Edit]:
-        """Return the edit that hands a record to the function that had the queue."""
-        if origin.call is None or origin.argument is None:
+        got = f"list({self._delivery.next()})" if origin.starred else self._delivery.next()
+        reading.append(f"{target} = {got}")
+        if origin.call is None:
             return []
-        [statement] = [s for s in block if origin.call in ast.walk(s)]
-        changed = self.source.moved(statement, self.source.indent(statement), [(origin.argument, origin.names[0])])
-        return [Edit(*self.source.span(statement), tuple(changed))]
-
-    def _next(self) -> str:
-        return f"{self.tf}.data.make_one_shot_iterator({self.name}).get_next()"
+        statement = [s for s in statements(block) if origin.call in ast.walk(s)][-1]
+        return [self.text.changed(statement)]
 
     # With a batch -------------------------------------------------------------------------------------------------
 
-    def _batched(self, origin: Origin, block: list[ast.stmt], producer: Producer) -> list[Edit]:
+    def _batched(self, origin: Origin, block: list[ast.stmt], place: ast.stmt) -> list[Edit]:
         batches = self.stages.batches
         anchor = self._anchor(block, batches)
-        start = block.index(origin.statement if origin.statement is not None else producer.statement) + 1
+        start = block.index(origin.statement if origin.statement is not None else place) + 1
         extras: set[ast.stmt] = {extra for batch in batches for extra in batch.extras}
         between = [s for s in block[start : block.index(anchor)] if s not in extras]
-        moved = self._mover.moved(origin, block, between, anchor, producer)
+        moved = self._mover.moved(origin, block, between, anchor, self.stages.producers)
         structures = Structures(self.names, moved, self.structures)
         tensors = {ast.unparse(element(batch)) for batch in batches}
         if len(tensors) != 1:
             raise Unclear("branches", "the branches batch different tensors", batches[1].statement)
         mapping, structure = self._mapping(origin, moved, batches[0], structures)
-        edits = [Edit(*self.source.span(statement), ()) for statement in (*moved, *extras)]
+        self._gone += [*moved, *extras]
+        edits = [Edit(*self.source.span(statement), ()) for statement in dict.fromkeys((*moved, *extras))]
         first, _ = self.source.span(anchor)
-        edits.append(Edit(first, first - 1, tuple(self._indented(mapping, self.source.indent(anchor)))))
+        edits.append(Edit(first, first - 1, tuple(self.text.indented(mapping, self.source.indent(anchor)))))
+        lines = []
         for batch in batches:
-            lines = batch_lines(batch, self.name, self.tf, self._text)
-            lines.append(f"{self.name} = {self.name}.prefetch({self.tf}.data.AUTOTUNE)")
-            edits += self._delivered(batch, lines, structure, block)
+            lines.append(batch_lines(batch, self.name, self.tf, self.text.of))
+            lines[-1].append(f"{self.name} = {self.name}.prefetch({self.tf}.data.AUTOTUNE)")
+        if self.target == "eager":
+            return edits + self._delivery.datasets(batches, lines, structure, block_of(self.scope, anchor))
+        for batch, made in zip(batches, lines, strict=True):
+            edits += self._delivery.tensors(batch, made, structure)
         return edits
 
     def _anchor(self, block: list[ast.stmt], batches: Sequence[Batch]) -> ast.stmt:
@@ -224,8 +237,8 @@ class Rewriter:
             raise Unclear("several-batches", "the records are batched twice", batches[1].statement)
         if any(batch.statement not in [anchor, *statements([anchor])] for batch in batches):
             raise Unclear("branches", "the batches stand under different conditions", batches[0].statement)
-        if self.target == "eager" and anchor is not batches[0].statement:
-            raise Unclear("branches", "the batch stands under a condition", batches[0].statement)
+        if self.target == "eager" and isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
+            raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
         return anchor
 
     def _mapping(
@@ -239,34 +252,57 @@ class Rewriter:
             inner = (
                 f"({returned},)" if structure == "one-list" else f"({returned})" if structure != "dict" else returned
             )
-            returned, structure = f"{self._text(bucket)}, {inner}", "pair"
+            returned, structure = f"{self.text.of(bucket)}, {inner}", "pair"
         elif structure == "one-list":
             structure = "one"
+        dropping: list[str] = []
+        if (keep := self._keep(batch)) is not None:
+            returned = f"{keep}, ({returned})" if structure in ("list", "pair") else f"{keep}, {returned}"
+            dropping.append(f"{self.name} = {self.name}.filter(lambda keep, tensors: keep)")
+            dropping.append(f"{self.name} = {self.name}.map(lambda keep, tensors: tensors)")
         parameters = ", ".join(("*" if origin.starred else "") + name for name in origin.names)
         if not moved and returned == ", ".join(origin.names) and not origin.starred and origin.call is None:
             return [], structure
         if not moved and origin.starred and returned in (f"tuple({origin.names[0]})", origin.names[0]):
             return [], structure
-        function = self._fresh("prepare" if origin.read is None else "parse", "parse_record")
-        unit = self.source.unit(self.source.indent(batch.statement))
-        lines = [f"def {function}({parameters}):"]
-        body = [self.source.moved(statement, unit, self._substitutions(statement, origin)) for statement in moved]
-        if origin.call is not None and not moved:
-            returned = self._text(tensors, [(origin.argument, origin.names[0])])  # type: ignore[list-item]
-        ending = [f"{unit}return {returned}"]
-        if moved and (direct := self._direct(moved[-1], returned, structures)) is not None:
-            number, column = direct
-            ending = body.pop()
-            first = self.source.span(moved[-1])[0]
-            ending[number - first] = f"{unit}return {ending[number - first][column + len(unit) :]}"
-        lines += [line for part in (*body, ending) for line in part]
+        function, lines = self._function(moved, parameters, returned, batch, structures)
         threads = batch.arguments["num_threads"]
         parallel = (
             ""
             if threads is None or batch.arguments.constant("num_threads", 1) == 1
-            else f", num_parallel_calls={self._text(threads)}"
+            else f", num_parallel_calls={self.text.of(threads)}"
         )
-        return ["", *lines, "", f"{self.name} = {self.name}.map({function}{parallel})"], structure
+        lines += [""] * bool(lines)
+        return [*lines, f"{self.name} = {self.name}.map({function}{parallel})", *dropping], structure
+
+    def _keep(self, batch: Batch) -> str | None:
+        """Return the expression of whether a record is kept, None where all are."""
+        keep = batch.arguments["keep_input"]
+        if keep is None or (isinstance(keep, ast.Constant) and keep.value is True):
+            return None
+        if batch.arguments.constant("enqueue_many", default=False) is not False:
+            raise Unclear("keep-input", "keep_input decides on several records at once", batch.statement)
+        text = self.text.of(keep)
+        return text if self.names.called(keep) else f"{self.tf}.cast({text}, {self.tf}.bool)"
+
+    def _function(
+        self, moved: list[ast.stmt], parameters: str, returned: str, batch: Batch, structures: Structures
+    ) -> tuple[str, list[str]]:
+        """Return the function of a record, and the lines that define it, if it is not one of the script's own."""
+        if not moved and (own := only_call(returned, [parameters])) is not None:
+            return own, []
+        unit = self.source.unit(self.source.indent(batch.statement))
+        body = self.text.moved(moved, unit)
+        if moved and (direct := self._direct(moved[-1], returned, structures)) is not None:
+            number, column = direct
+            place = len(body) - (self.source.span(moved[-1])[1] - number + 1)
+            body[place] = f"{unit}return {body[place][column + len(unit) :]}"
+        else:
+            body.append(f"{unit}return {returned}")
+        if len(body) == 1 and (own := only_call(body[0].strip().removeprefix("return "), [parameters])) is not None:
+            return own, []
+        function = self.text.fresh("prepare" if self.stages.producers[0].kind in _ELEMENTS else "parse", "parse_record")
+        return function, ["", f"def {function}({parameters}):", *body]
 
     def _direct(self, last: ast.stmt, returned: str, structures: Structures) -> tuple[int, int] | None:
         """Return where the value stands that a function can return as it is, without naming it first."""
@@ -282,21 +318,10 @@ class Rewriter:
             return None
         return last.lineno, last.value.col_offset - last.col_offset
 
-    def _substitutions(self, node: ast.AST, origin: Origin | None = None) -> list[tuple[ast.expr, str]]:
-        found: list[tuple[ast.expr, str]] = []
-        if (
-            origin is not None
-            and origin.call is not None
-            and origin.argument is not None
-            and origin.argument in ast.walk(node)
-        ):
-            found.append((origin.argument, origin.names[0]))
-        return found
-
     def _returned(self, tensors: ast.expr, structures: Structures, origin: Origin) -> tuple[str, str]:
         """Return the structure of what is batched, and the expression that the mapped function returns."""
         if isinstance(tensors, (ast.List, ast.Tuple)) and not any(isinstance(i, ast.Starred) for i in tensors.elts):
-            parts = [self._text(item) for item in tensors.elts]
+            parts = [self.text.of(item) for item in tensors.elts]
             if len(parts) == 1:
                 return "one-list", parts[0]
             return "list", ", ".join(parts)
@@ -310,127 +335,8 @@ class Rewriter:
                 "structure", f"whether {ast.unparse(tensors)} is a dictionary or a list cannot be told", tensors
             )
         if structure == "list":
-            return "list", f"tuple({self._text(tensors)})"
-        return ("list" if structure == "tuple" else structure), self._text(tensors)
-
-    def _delivered(self, batch: Batch, lines: list[str], structure: str, block: list[ast.stmt]) -> list[Edit]:
-        """Return the edits that hand the batches on: their tensors, or the dataset."""
-        statement = batch.statement
-        if self.target == "graph":
-            got = self._next()
-            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-            if structure == "list" and not isinstance(target, ast.Tuple):
-                got = f"list({got})"
-            lines.append(f"return {got}" if target is None else f"{self.source.segment(target)} = {got}")
-            return [self._replace(statement, lines)]
-        if isinstance(statement, ast.Return):
-            return [self._replace(statement, [*lines, f"return {self.name}"])]
-        return self._finished(statement, lines, structure, block)
-
-    def _finished(self, statement: ast.Assign, lines: list[str], structure: str, block: list[ast.stmt]) -> list[Edit]:
-        """Return the edits that make the statements after the batch a second mapped function."""
-        after = block[block.index(statement) + 1 :]
-        last = after[-1] if after and not self._is_conditional(block) else None
-        if not isinstance(last, ast.Return) or last.value is None:
-            raise Unclear("returns", "the batch is not what the function returns in the end", statement)
-        target, returned, value = statement.targets[0], last, last.value
-        items = target.elts if isinstance(target, ast.Tuple) else [target]
-        names = [item.id for item in items if isinstance(item, ast.Name)]
-        if len(names) != len(items):
-            raise Unclear("targets", "the batch is not simply assigned to names", statement)
-        if ast.unparse(value) == ast.unparse(target):
-            if depending(after[:-1], set(names))[0]:
-                raise Unclear("returns", "the batch is used for more than being returned", after[0])
-            return [self._replace(statement, lines), self._replace(returned, [f"return {self.name}"])]
-        hanging, bound = depending(after, set(names))
-        parts = _parts(value)
-        if returned not in hanging or any(part is None or not reads(part) & bound for part in parts):
-            raise Unclear("returns", "the function returns more than the batch", returned)
-        self._mover.check(hanging[:-1], after, set(), set())
-        unit, function = self.source.unit(self.source.indent(statement)), self._fresh("finish", "finish_batch")
-        star = "*" if structure == "list" and not isinstance(target, ast.Tuple) else ""
-        finish = ["", f"def {function}({star}{', '.join(names)}):"]
-        edits = [self._replace(statement, lines)]
-        for inner in hanging[:-1]:
-            finish += self.source.moved(inner, unit, self._substitutions(inner))
-            edits.append(Edit(*self.source.span(inner), ()))
-        result = (
-            ", ".join(self._text(part) for part in parts if part) if isinstance(value, ast.List) else self._text(value)
-        )
-        finish += [f"{unit}return {result}", "", f"return {self.name}.map({function})"]
-        return [*edits, self._replace(returned, finish)]
-
-    def _is_conditional(self, block: list[ast.stmt]) -> bool:
-        """Whether a block is a part of a function that may be passed by."""
-        passing = [node for node in own_nodes(self.scope) if isinstance(node, (ast.If, ast.For, ast.While, ast.Try))]
-        return isinstance(self.scope, ast.Module) or any(block_is_inside(block, node) for node in passing)
-
-    # Text ---------------------------------------------------------------------------------------------------------
-
-    def _text(self, node: ast.AST, more: Sequence[tuple[ast.expr, str]] = ()) -> str:
-        """Return an expression's text on one line, with the names of the target."""
-        wanted = [*self._substitutions(node), *more]
-        text = self.source.segment(node)
-        if not wanted:
-            return " ".join(text.split("\n")) if "\n" in text else text
-        replaced = {id(inner): new for inner, new in wanted}
-        return ast.unparse(_Replacing(replaced).visit(_copied(node, replaced)))
-
-    def _replace(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
-        if not self.source.alone(statement):
-            raise Unclear("one-line", "several statements stand on one line", statement)
-        indent = self.source.indent(statement)
-        return Edit(statement.lineno, statement.end_lineno or statement.lineno, tuple(self._indented(lines, indent)))
-
-    def _indented(self, lines: Sequence[str], indent: str) -> list[str]:
-        return [line if isinstance(line, Verbatim) else indent + line if line.strip() else "" for line in lines]
+            return "list", f"tuple({self.text.of(tensors)})"
+        return ("list" if structure == "tuple" else structure), self.text.of(tensors)
 
 
-def _with_unit(line: str, unit: str) -> str:
-    return unit + line.removeprefix("    ") if line.startswith("    ") else line
-
-
-def _parts(value: ast.expr) -> list[ast.expr | None]:
-    if isinstance(value, (ast.Tuple, ast.List)):
-        return list(value.elts)
-    return list[ast.expr | None](value.values) if isinstance(value, ast.Dict) else [value]
-
-
-class _Replacing(ast.NodeTransformer):
-    def __init__(self, replaced: dict[int, str]) -> None:
-        self._replaced = replaced
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if id(node) in self._replaced:
-            return ast.parse(self._replaced[id(node)], mode="eval").body
-        return self.generic_visit(node)
-
-
-def _copied(node: ast.AST, replaced: dict[int, str]) -> ast.AST:
-    """Return a copy of an expression, whose replaced parts are known by their new ids."""
-    memo: dict[int, ast.AST] = {}
-
-    def copy(inner: ast.AST) -> ast.AST:
-        made = type(inner)(**{
-            name: copy(value) if isinstance(value, ast.AST)
-            else [copy(item) if isinstance(item, ast.AST) else item for item in value] if isinstance(value, list)
-            else value
-            for name, value in ast.iter_fields(inner)
-        })  # fmt: skip
-        memo[id(inner)] = made
-        return made
-
-    made = copy(node)
-    for old in [key for key in replaced if key in memo]:
-        replaced[id(memo[old])] = replaced[old]
-    return made
-
-
-def _repeats(statement: ast.stmt, call: ast.Call) -> bool:
-    kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
-    return any(isinstance(node, kinds) and call in ast.walk(node) for node in ast.walk(statement))
-
-
-def block_is_inside(block: list[ast.stmt], node: ast.AST) -> bool:
-    """Whether a block is a part of a node."""
-    return any(inner is block[0] for inner in ast.walk(node) if inner is not node)
+_ELEMENTS = ("tf.train.range_input_producer", "tf.train.slice_input_producer")

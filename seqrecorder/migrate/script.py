@@ -16,12 +16,14 @@ from seqrecorder.migrate.python2 import as_python3
 from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.recordclass import with_record_class
 from seqrecorder.migrate.source import Edit, Source
-from seqrecorder.migrate.stages import Unclear, find_stages
+from seqrecorder.migrate.stages import find_stages
 from seqrecorder.migrate.structure import of_returns
+from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from seqrecorder.migrate.flow import Scope
     from seqrecorder.migrate.pipeline import Target
     from seqrecorder.migrate.stages import Stages
     from seqrecorder.migrate.structure import Structure
@@ -30,6 +32,7 @@ Status = Literal["converted", "flagged", "refused", "nothing"]
 
 _SEEDS = frozenset({"tf.set_random_seed", "tf.random.set_random_seed"})
 _CONSUMERS = frozenset({"tf.train.start_queue_runners", "tf.Session", "tf.train.Supervisor"})
+_MODES = {f"tf.contrib.learn.ModeKeys.{mode.upper()}": f'"{mode}"' for mode in ("train", "eval", "infer")}
 MARK = "# seqrecorder: TODO"
 
 
@@ -58,7 +61,7 @@ class Rewritten:
         text: the new text; the old one where nothing changes.
         findings: what is left to a person.
         notes: how the new pipelines differ from the old ones.
-        functions: names of the functions that make pipelines; `<module>` for the module itself.
+        functions: names of the functions that make pipelines, `Class.method` of methods; `<module>` for the module.
     """
 
     status: Status
@@ -112,8 +115,10 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
         flagged = source.edited(_comments(source, script.findings), text) if alike else text
         return Rewritten("flagged", flagged, tuple(script.findings))
     written = Source(source.edited(edits))
+    written = Source(written.edited(_substituted(written, _modes(written))))
     if target == "eager":
-        written = Source(written.edited(_renamed(written, {*script.functions, *script.helpers})))
+        names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers)}
+        written = Source(written.edited(_renamed(written, names)))
     with_class = with_record_class(written.text) if records else None
     if with_class is not None:
         written = Source(with_class)
@@ -161,7 +166,7 @@ class _Script:
                 edits += rewriter.edits()
                 used |= rewriter.used
                 self.notes += rewriter.notes
-                self.functions.append(getattr(each.scope, "name", "<module>"))
+                self.functions.append(_called(tree, each.scope))
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():
             with _Caught(self):
@@ -169,7 +174,7 @@ class _Script:
                 edits += helper_edits(helper, self.source)
                 self.helpers.append(helper.function.name)
                 self.notes.append(
-                    f"{helper.function.name} takes one serialized record for its parameter "
+                    f"{helper.function.name} takes {_taken(helper)} for its parameter "
                     f"{helper.parameter.arg!r}, which was a queue: callers in other files have to follow"
                 )
         with _Caught(self):
@@ -187,7 +192,7 @@ class _Script:
                     continue
                 helper = as_helper(stages, self.source.tree, self.names)
                 if helper is not None:
-                    helpers[helper.function.name] = helper
+                    helpers[helper.called] = helper
                 else:
                     mains.append(stages)
                 self._check_seed(stages)
@@ -230,6 +235,19 @@ class _Script:
             self.findings.append(finding)
 
 
+def _taken(helper: Helper) -> str:
+    return "one serialized record" if len(helper.names) == 1 else "the key and the data of one record"
+
+
+def _called(tree: ast.Module, scope: Scope) -> str:
+    """Return the name of a scope; of its class and its method, with a point between, where it is in one."""
+    for kind in [node for node in tree.body if isinstance(node, ast.ClassDef)]:
+        for method in kind.body:
+            if isinstance(method, ast.FunctionDef) and scope in ast.walk(method):
+                return f"{kind.name}.{method.name}"
+    return getattr(scope, "name", "<module>")
+
+
 def _renamed(source: Source, functions: set[str]) -> list[Edit]:
     """Return the edits that give names of TensorFlow 2 to what some functions use, and those that they call."""
     names = Names(source.tree)
@@ -241,14 +259,33 @@ def _renamed(source: Source, functions: set[str]) -> list[Edit]:
         if function not in found:
             found.append(function)
             waiting += [own[name] for name in reads(function) & set(own)]
-    wanted = {
-        (node.lineno, node.col_offset): (node, new)
-        for function in found
-        for node, new in modernised(function, names)
-        if new is not None and node.lineno == node.end_lineno
-    }
+    changes = [change for function in found for change in (*modernised(function, names), *_united(function))]
+    return _substituted(source, changes)
+
+
+def _substituted(source: Source, changes: Iterable[tuple[ast.expr, str | None]]) -> list[Edit]:
+    """Return the edits that write other expressions for some that stand on one line."""
+    wanted = {(n.lineno, n.col_offset): (n, new) for n, new in changes if new is not None and n.lineno == n.end_lineno}
     lines = {line for line, _ in wanted}
     return [Edit(line, line, (source.substituted(line, list(wanted.values())),)) for line in sorted(lines)]
+
+
+def _modes(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the names that tf.contrib had for strings, and the strings."""
+    names = Names(source.tree)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and (found := names.resolve(node)) in _MODES:
+            yield node, _MODES[found or ""]
+
+
+def _united(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
+    """Yield unions of dictionaries' items, whose tensors have no hash any more, and what can be written instead."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict" and len(node.args) == 1:
+            union = node.args[0]
+            if isinstance(union, ast.BinOp) and _unites_items(union):
+                parts = [ast.unparse(side).removesuffix(".items()") for side in (union.left, union.right)]
+                yield node, f"{{**{parts[0]}, **{parts[1]}}}"
 
 
 def _left(source: Source, target: Target) -> Iterator[Finding]:
@@ -277,10 +314,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 def _unites_items(node: ast.BinOp) -> bool:
     sides = (node.left, node.right)
-    return isinstance(node.op, ast.BitOr) and all(
-        isinstance(side, ast.Call) and isinstance(side.func, ast.Attribute) and side.func.attr == "items"
-        for side in sides
-    )
+    return isinstance(node.op, ast.BitOr) and all(ast.unparse(side).endswith(".items()") for side in sides)
 
 
 def _elsewhere(stages: Stages) -> tuple[str, str]:

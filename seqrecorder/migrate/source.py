@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import io
 import tokenize
 import warnings
@@ -74,14 +75,15 @@ class Source:
         """Return the white space of one more level."""
         if "\t" in indent:
             return "\t"
+        found: collections.Counter[str] = collections.Counter()
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.If, ast.For, ast.With)):
                 inner = node.body[0]
                 outer = self.lines[node.lineno - 1][: node.col_offset]
                 deeper = self.indent(inner)
                 if inner.lineno > node.lineno and deeper.startswith(outer) and len(deeper) > len(outer):
-                    return deeper[len(outer) :]
-        return "    "
+                    found[deeper[len(outer) :]] += 1
+        return min(found, key=lambda unit: (-found[unit], len(unit))) if found else "    "
 
     def span(self, statement: ast.stmt) -> tuple[int, int]:
         """Return the first and last line of a statement, with the comments right above it."""

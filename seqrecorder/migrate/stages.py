@@ -8,27 +8,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.migrate.flow import loads, own_nodes, reads
-from seqrecorder.migrate.names import BATCHERS, PIPELINE, PRODUCERS, QUEUES, READERS, UNCONVERTED, arguments
+from seqrecorder.migrate.joins import joined
+from seqrecorder.migrate.names import BATCHERS, PIPELINE, PRODUCERS, QUEUES, READERS, SIGNATURES, UNCONVERTED, arguments
+from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from seqrecorder.migrate.flow import Scope
     from seqrecorder.migrate.names import Arguments, Names
-
-
-class Unclear(Exception):  # noqa: N818 - a signal inside this package: what is not clear stays as it is
-    """Something that is not statically clear, so that it is left as it is.
-
-    Attributes:
-        code: a short name of the reason.
-        reason: in words.
-        node: where.
-    """
-
-    def __init__(self, code: str, reason: str, node: ast.AST) -> None:
-        super().__init__(f"{code}: {reason}")
-        self.code, self.reason, self.node = code, reason, node
 
 
 @attrs.frozen(eq=False)
@@ -76,6 +64,7 @@ class Read:
         key: name of the key, None where it is thrown away.
         value: name of the value.
         up_to: how many records at a time, None for one.
+        key_target: what the key is assigned to, where that is not a name.
     """
 
     statement: ast.Assign
@@ -84,6 +73,7 @@ class Read:
     key: str | None
     value: str
     up_to: ast.expr | None = None
+    key_target: ast.expr | None = None
 
 
 @attrs.frozen(eq=False)
@@ -94,13 +84,17 @@ class Batch:
         statement: the assignment or return.
         kind: old name of the function, or of the class of a queue that was filled by hand.
         arguments: of the call; for a queue its own, and what was put in and taken out.
-        extras: the statements that made, filled and ran such a queue.
+        extras: the statements that made, filled and ran such a queue, or a list of examples.
+        readers: how many make such a list, None for one.
+        loop: in which they do; None where there is none.
     """
 
     statement: ast.Assign | ast.Return
     kind: str
     arguments: Arguments
     extras: tuple[ast.stmt, ...] = ()
+    readers: ast.expr | None = None
+    loop: ast.For | None = None
 
 
 @attrs.define(eq=False)
@@ -196,8 +190,18 @@ def _take_assignment(stages: Stages, node: ast.Assign, names: Names) -> None:
 def _take_batch(stages: Stages, node: ast.Assign | ast.Return, names: Names) -> None:
     call = node.value
     if isinstance(call, ast.Call) and (kind := names.called(call)) is not None:
-        stages.batches.append(Batch(node, kind, _bound(call, kind)))
+        bound = _bound(call, kind)
         stages.account(call.func)
+        plain = kind.replace("maybe_", "").removesuffix("_join")
+        if "tensors_list" not in SIGNATURES[kind]:
+            stages.batches.append(Batch(node, plain, bound))
+            return
+        made = joined(stages.scope, bound["tensors_list"])
+        given = {**bound.given, "tensors": made.example}
+        if made.readers is not None:
+            given["num_threads"] = made.readers
+        arguments = attrs.evolve(bound, given=given)
+        stages.batches.append(Batch(node, plain, arguments, made.extras, made.readers, made.loop))
 
 
 def _take_reads(stages: Stages, names: Names) -> None:
@@ -219,16 +223,21 @@ def _take_reads(stages: Stages, names: Names) -> None:
 
 def _read(node: ast.Assign, call: ast.Call, verb: str, reader: Reader, scope: Scope) -> Read:
     target = node.targets[0]
-    pair = target.elts if isinstance(target, ast.Tuple) else []
-    if len(pair) != len(("key", "value")) or not all(isinstance(item, ast.Name) for item in pair):
+    pair = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+    if len(pair) != len(("key", "value")) or not isinstance(pair[1], ast.Name):
         raise Unclear("read-result", "the result of the read is not unpacked into a key and a value", node)
-    key, value = (item.id for item in pair if isinstance(item, ast.Name))
     given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg != "name")]
     wanted = 1 if verb == "read" else 2
     if len(given) != wanted:
         raise Unclear("arguments", f"the arguments of {verb} cannot be told apart", node)
-    used = any(key in reads(inner) for inner in own_nodes(scope) if isinstance(inner, ast.Name))
-    return Read(node, reader, given[0], key if used else None, value, given[1] if verb == "read_up_to" else None)
+    up_to = given[1] if verb == "read_up_to" else None
+    key, value = pair[0], pair[1].id
+    if not isinstance(key, ast.Name):
+        taken = {inner.id for inner in ast.walk(scope) if isinstance(inner, ast.Name)}
+        name = "key" if "key" not in taken else "record_key"
+        return Read(node, reader, given[0], name, value, up_to, key)
+    used = any(key.id in reads(inner) for inner in own_nodes(scope) if isinstance(inner, ast.Name))
+    return Read(node, reader, given[0], key.id if used else None, value, up_to)
 
 
 # Queues that are filled by hand -------------------------------------------------------------------------------------

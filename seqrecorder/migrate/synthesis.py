@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -66,21 +67,37 @@ def watched() -> Iterator[Asked]:
     """Watch what is asked of records while graphs are built."""
     import tensorflow as tf
 
-    v1, asked = tf.compat.v1, Asked()
+    asked = Asked()
+    # The second is what `tf.compat.v1` is until somebody imports the first.
+    names = ("tensorflow.compat.v1", "tensorflow._api.v2.compat.v1")
+    first = [sys.modules[name] for name in names if name in sys.modules]
     with contextlib.ExitStack() as stack:
-        for place in (v1, v1.io, tf.io):
-            for name in _PARSERS:
-                _patch(stack, place, name, functools.partial(_parse, asked, name))
-            _patch(stack, place, "decode_raw", functools.partial(_decode_raw, asked))
-            _patch(stack, place, "decode_csv", functools.partial(_decode_csv, asked))
-        for place in (v1.image, tf.image, v1.io, tf.io):
-            for name in _IMAGES:
-                _patch(stack, place, name, functools.partial(_decode_image, asked))
-        for name in ("TFRecordReader", "TextLineReader", "FixedLengthRecordReader", "WholeFileReader"):
-            _patch(stack, v1, name, functools.partial(_read, asked, name))
-        for name in ("string_input_producer", "input_producer"):
-            _patch(stack, v1.train, name, functools.partial(_produce, asked))
+        for v1 in first:
+            _watch(stack, v1, asked)
+        for place in (tf.io, tf.image):
+            _watch_parsing(stack, place, asked)
+        _patch(stack, tf.io.gfile, "glob", _found)
         yield asked
+
+
+def _watch(stack: contextlib.ExitStack, v1: Any, asked: Asked) -> None:
+    for place in (v1, v1.io, v1.image):
+        _watch_parsing(stack, place, asked)
+    for name in ("TFRecordReader", "TextLineReader", "FixedLengthRecordReader", "WholeFileReader"):
+        _patch(stack, v1, name, functools.partial(_read, asked, name))
+    for name in ("string_input_producer", "input_producer"):
+        _patch(stack, v1.train, name, functools.partial(_produce, asked))
+    _patch(stack, v1.gfile, "Exists", lambda *_: True)  # what a function looks for is made before it runs
+    _patch(stack, v1.gfile, "Glob", _found)
+
+
+def _watch_parsing(stack: contextlib.ExitStack, place: Any, asked: Asked) -> None:
+    for name in _PARSERS:
+        _patch(stack, place, name, functools.partial(_parse, asked, name))
+    for name in _IMAGES:
+        _patch(stack, place, name, functools.partial(_decode_image, asked))
+    _patch(stack, place, "decode_raw", functools.partial(_decode_raw, asked))
+    _patch(stack, place, "decode_csv", functools.partial(_decode_csv, asked))
 
 
 def _patch(stack: contextlib.ExitStack, place: Any, name: str, replacement: Callable[..., Any]) -> None:
@@ -130,6 +147,12 @@ def _produce(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(given, (list, tuple)):
         asked.files = [item for item in given if isinstance(item, str)]
     return original(*args, **kwargs)
+
+
+def _found(original: Any, pattern: Any) -> list[str]:
+    """Return the files of a pattern; where there are none, one that it would find."""
+    found = list(original(pattern))
+    return found or [str(pattern).replace("*", "0").replace("?", "0")]
 
 
 def _read(asked: Asked, name: str, original: Any, *args: Any, **kwargs: Any) -> Any:

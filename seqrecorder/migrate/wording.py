@@ -6,13 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.names import QUEUES
-from seqrecorder.migrate.stages import Producer, Read, Unclear
+from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from seqrecorder.migrate.names import Arguments
-    from seqrecorder.migrate.stages import Batch
+    from seqrecorder.migrate.stages import Batch, Producer, Read
 
     Text = Callable[[ast.AST], str]
 
@@ -82,8 +82,17 @@ _SEEDED = ("tf.train.string_input_producer", "tf.train.input_producer")
 _INPUTS = {"string_tensor", "input_tensor", "limit", "tensor_list"}
 
 
-def read_lines(read: Read, name: str, function: str, tf: str, text: Text) -> list[str]:
-    """Return the lines that make records of files; `function` is a name for what gives records with their keys."""
+def read_lines(read: Read, name: str, function: str, tf: str, text: Text, *, readers: str | None = None) -> list[str]:
+    """Return the lines that make records of files.
+
+    Args:
+        read: how they are read.
+        name: of the dataset.
+        function: a name for what gives records with their keys.
+        tf: name of TensorFlow.
+        text: writes expressions.
+        readers: how many read at a time.
+    """
     kind, given = read.reader.kind, read.reader.arguments
     if kind == "tf.IdentityReader":
         return [f"{name} = {name}.map(lambda item: (item, item))"] if read.key else []
@@ -96,12 +105,17 @@ def read_lines(read: Read, name: str, function: str, tf: str, text: Text) -> lis
             raise Unclear("keys", "keys of read_up_to are not kept", read.statement)
         inside = _keyed(read, make, given, tf, text)
         lines = ["", f"def {function}(file):", *(f"    {line}" for line in inside), ""]
-        return [*lines, f"{name} = {name}.flat_map({function})"]
+        return [*lines, f"{name} = {name}.{_spread(function, readers)}"]
     if kind == "tf.TextLineReader" and given["skip_header_lines"] is not None:
         make, plain = f"{make}.skip({text(_argument(given, 'skip_header_lines'))})", False
     if read.up_to is not None:
         make, plain = f"{make}.batch({text(read.up_to)})", False
-    return [f"{name} = {name}.flat_map({make.partition('(')[0] if plain else f'lambda file: {make}'})"]
+    return [f"{name} = {name}.{_spread(make.partition('(')[0] if plain else f'lambda file: {make}', readers)}"]
+
+
+def _spread(function: str, readers: str | None) -> str:
+    """Return the call that makes records of files: one after another, or as many at a time as there were readers."""
+    return f"flat_map({function})" if readers in (None, "1") else f"interleave({function}, cycle_length={readers})"
 
 
 def _argument(given: Arguments, name: str) -> ast.expr:
@@ -202,8 +216,8 @@ def _drop(given: Arguments, text: Text) -> str:
 
 def _bucket_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
     given = batch.arguments
-    for option in ("keep_input", "shapes", "bucket_capacities"):
-        if given[option] is not None and not (option == "keep_input" and given.constant(option, default=True) is True):
+    for option in ("shapes", "bucket_capacities"):
+        if given[option] is not None:
             raise Unclear("bucket-options", f"bucket_by_sequence_length with {option}", batch.statement)
     boundaries, size = given["bucket_boundaries"], given["batch_size"]
     if boundaries is None or size is None or isinstance(size, (ast.List, ast.ListComp)):

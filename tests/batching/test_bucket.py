@@ -5,10 +5,12 @@ import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from vector_windows import assert_resumes_before_every_batch, in_epochs, rows, streams_of, windows_of
+from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epochs, rows, streams_of, windows_of
 
 from seqrecorder.batching.bucket_batches import bucket_batches
+from seqrecorder.batching.plan import in_turns
 from seqrecorder.errors import OptionError
+from seqrecorder.streams import permutation
 
 
 def record_by_record(windows, boundaries, batch_sizes, drop_remainder):
@@ -41,10 +43,10 @@ def log_normal(records, window, seed=0):
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(buckets(), streams_of(st.integers(0, 22)), st.booleans())
 def test_the_batches_are_those_of_bucket_by_sequence_length_in_its_order(chosen, streams, drop_remainder):
-    """Whatever the lengths, windows, boundaries and sizes; and inside the function of an outer `flat_map`."""
+    """Whatever the lengths, windows, boundaries and sizes; epoch after epoch."""
     boundaries, sizes = chosen
-    fast = in_epochs(streams, lambda w, _: bucket_batches(w, boundaries, sizes, drop_remainder=drop_remainder))
-    slow = in_epochs(streams, lambda w, _: record_by_record(w, boundaries, sizes, drop_remainder))
+    fast = bucket_batches(epochs_of(streams), boundaries, sizes, drop_remainder=drop_remainder)
+    slow = in_epochs(streams, lambda w: record_by_record(w, boundaries, sizes, drop_remainder))
     expected = rows(slow)
     assert rows(fast) == expected
     assert rows(fast) == expected, "a second iteration gives the same"
@@ -55,8 +57,8 @@ def test_a_long_stream_gives_the_same_in_windows_of_any_size(drop_remainder):
     """Windows far larger and far smaller than a batch, and leftovers that live through many of them."""
     boundaries, sizes = [4, 6, 9, 14, 25], [64, 24, 16, 16, 8, 3]
     streams = [log_normal(1000, window) for window in (3, 64, 1500)]
-    slow = in_epochs(streams, lambda w, _: record_by_record(w, boundaries, sizes, drop_remainder))
-    fast = in_epochs(streams, lambda w, _: bucket_batches(w, boundaries, sizes, drop_remainder=drop_remainder))
+    slow = in_epochs(streams, lambda w: record_by_record(w, boundaries, sizes, drop_remainder))
+    fast = bucket_batches(epochs_of(streams), boundaries, sizes, drop_remainder=drop_remainder)
     assert rows(fast) == rows(slow)
 
 
@@ -64,8 +66,8 @@ def test_resumes_exactly_before_every_batch(tmp_path):
     """The whole remainder follows, in a fresh iterator of a pipeline built anew."""
 
     def build():
-        windows = windows_of([log_normal(16, 5)])(0)
-        return bucket_batches(windows, [6, 12], [4, 3, 2])
+        turns = epochs_of([log_normal(16, 5)])
+        return bucket_batches(turns, [6, 12], [4, 3, 2])
 
     assert_resumes_before_every_batch(build, tmp_path)
 
@@ -75,7 +77,7 @@ def test_resumes_exactly_inside_epochs_with_static_batches(tmp_path):
 
     def build():
         streams = [log_normal(9, 4, seed) for seed in range(2)]
-        return in_epochs(streams, lambda w, _: bucket_batches(w, [7], [3, 3], drop_remainder=True))
+        return bucket_batches(epochs_of(streams), [7], [3, 3], drop_remainder=True)
 
     assert_resumes_before_every_batch(build, tmp_path)
 
@@ -83,18 +85,18 @@ def test_resumes_exactly_inside_epochs_with_static_batches(tmp_path):
 def test_no_windows_and_empty_windows_give_no_batches():
     """Neither a stream without windows nor one of empty windows has anything to flush."""
     streams = [[], [[]], [[], []]]
-    assert rows(in_epochs(streams, lambda w, _: bucket_batches(w, [3], [2, 2]))) == []
+    assert rows(bucket_batches(epochs_of(streams), [3], [2, 2])) == []
 
 
 def test_all_records_in_one_bucket_are_batched_in_order():
     """Here buckets change nothing."""
-    batches = bucket_batches(windows_of([[[5, 5, 5], [], [5, 5]]])(0), [3, 9], [2, 2, 2])
+    batches = bucket_batches(epochs_of([[[5, 5, 5], [], [5, 5]]]), [3, 9], [2, 2, 2])
     assert rows(batches) == [[(0, 5), (1, 5)], [(2, 5), (3, 5)], [(4, 5)]]
 
 
 def test_lengths_beyond_int32_are_in_the_last_bucket():
     """Lengths are int64, though `bucket_by_sequence_length` compares int32."""
-    batches = bucket_batches(windows_of([[[2**40, 1, 2**62]]])(0), [2**35], [2, 2])
+    batches = bucket_batches(epochs_of([[[2**40, 1, 2**62]]]), [2**35], [2, 2])
     assert rows(batches) == [[(0, 2**40), (2, 2**62)], [(1, 1)]]
 
 
@@ -104,7 +106,7 @@ def test_lengths_beyond_int32_are_in_the_last_bucket():
 )
 def test_the_size_of_a_batch_is_static_where_it_is_certain(sizes, drop_remainder, shape):
     """A device that needs static shapes can then be fed."""
-    batches = bucket_batches(windows_of([[[1]]])(0), [3], sizes, drop_remainder=drop_remainder)
+    batches = bucket_batches(epochs_of([[[1]]]), [3], sizes, drop_remainder=drop_remainder)
     assert [spec.shape.as_list() for spec in batches.element_spec] == [shape, shape]
     assert [spec.dtype for spec in batches.element_spec] == [tf.string, tf.int64]
 
@@ -112,7 +114,7 @@ def test_the_size_of_a_batch_is_static_where_it_is_certain(sizes, drop_remainder
 def test_windows_of_static_size_are_taken():
     """`batch(drop_remainder=True)` gives vectors of a known size."""
     records = windows_of([[[1, 9, 1, 9, 1]]])(0).unbatch().batch(2, drop_remainder=True)
-    assert rows(bucket_batches(records, [3], [2, 2])) == [[(0, 1), (2, 1)], [(1, 9), (3, 9)]]
+    assert rows(bucket_batches(in_turns(records), [3], [2, 2])) == [[(0, 1), (2, 1)], [(1, 9), (3, 9)]]
 
 
 @pytest.mark.parametrize(
@@ -127,10 +129,28 @@ def test_windows_of_static_size_are_taken():
 def test_options_that_make_no_sense_are_refused(boundaries, sizes, message):
     """The message says which, what was expected and what came."""
     with pytest.raises(OptionError, match=message):
-        bucket_batches(windows_of([[[1]]])(0), boundaries, sizes)
+        bucket_batches(epochs_of([[[1]]]), boundaries, sizes)
+
+
+def test_rows_are_permuted_within_their_windows():
+    """Each window as if it had come permuted, by the number of its epoch and its place there; leftovers stay first."""
+    streams = [log_normal(200, 30, seed) for seed in range(2)]
+    windows = windows_of(streams)
+
+    def permuted(stream):
+        def permute(index, window):
+            order = permutation(stream + 5, index, tf.size(window[0]))
+            return tuple(tf.gather(part, order) for part in window)
+
+        return in_turns(windows(stream).enumerate().map(permute), stream)
+
+    slow = bucket_batches(tf.data.Dataset.range(2).flat_map(permuted), [4, 9], [3, 4, 5])
+    fast = bucket_batches(epochs_of(streams, first=5), [4, 9], [3, 4, 5], permute=True)
+    unpermuted = bucket_batches(epochs_of(streams), [4, 9], [3, 4, 5])
+    assert rows(fast) == rows(slow) != rows(unpermuted)
 
 
 def test_records_instead_of_windows_are_refused():
     """The planner takes vectors."""
     with pytest.raises(OptionError, match="zip the windows of records with the windows of their lengths"):
-        bucket_batches(tf.data.Dataset.from_tensors("a"), [3], [2, 2])
+        in_turns(tf.data.Dataset.from_tensors("a"))

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from vector_windows import (
     arrivals,
     assert_resumes_before_every_batch,
-    in_epochs,
+    epochs_of,
     rows,
     streams_of,
-    windows_of,
 )
 
 from seqrecorder.batching.budget import budget_batches
@@ -61,10 +60,10 @@ def options(draw):
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
-@given(options(), streams_of(st.integers(0, 12), max_rows=30), st.sampled_from([None, 0, 5]))
-def test_each_window_is_cut_greedily_under_the_budget(chosen, streams, seed):
-    """Whatever the options; a seed changes the order of the batches of a window and nothing else."""
-    batches = rows(in_epochs(streams, lambda w, _: budget_batches(w, seed=seed, **chosen)))
+@given(options(), streams_of(st.integers(0, 12), max_rows=30), st.booleans())
+def test_each_window_is_cut_greedily_under_the_budget(chosen, streams, at_random):
+    """Whatever the options; chance changes the order of the batches of a window and nothing else."""
+    batches = rows(budget_batches(epochs_of(streams), at_random=at_random, **chosen))
     multiple, bounds = chosen["batch_size_multiple"], chosen["boundaries"] or []
     cutting = chosen["max_steps"], bounds, multiple, chosen["max_batch_size"]
 
@@ -74,7 +73,7 @@ def test_each_window_is_cut_greedily_under_the_budget(chosen, streams, seed):
         for window in specified(stream, first, multiple, chosen["drop_remainder"], *cutting):
             given_ = batches[at : at + len(window)]
             at += len(window)
-            assert (given_ if seed is None else sorted(given_)) == (window if seed is None else sorted(window))
+            assert (sorted(given_) if at_random else given_) == (sorted(window) if at_random else window)
         first += sum(map(len, stream))
         seen.append(at)
     assert at == len(batches)
@@ -89,7 +88,7 @@ def test_every_record_comes_exactly_once():
     """Long streams in windows of any size, with leftovers."""
     lengths = [(7 * i * i + 3 * i) % 50 + 1 for i in range(997)]
     streams = [[lengths[at : at + window] for at in range(0, 997, window)] for window in (5, 100, 997)]
-    batches = in_epochs(streams, lambda w, _: budget_batches(w, 800, batch_size_multiple=8, seed=1))
+    batches = budget_batches(epochs_of(streams), 800, batch_size_multiple=8, at_random=True)
     given_ = [row for batch in rows(batches) for row in batch]
     assert sorted(given_) == [(i, lengths[i % 997]) for i in range(3 * 997)]
 
@@ -99,15 +98,15 @@ def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path):
     """The whole remainder follows, in a fresh iterator of a pipeline built anew."""
 
     def build():
-        windows = windows_of([[[3, 1, 4, 1, 5, 9], [], [2, 6, 5, 3, 5, 8, 9], [7, 9]]])(0)
-        return budget_batches(windows, 18, batch_size_multiple=2, seed=3, drop_remainder=drop_remainder)
+        turns = epochs_of([[[3, 1, 4, 1, 5, 9], [], [2, 6, 5, 3, 5, 8, 9], [7, 9]]])
+        return budget_batches(turns, 18, batch_size_multiple=2, at_random=True, drop_remainder=drop_remainder)
 
     assert_resumes_before_every_batch(build, tmp_path)
 
 
 def test_a_record_over_the_budget_is_an_error_that_says_what_to_do():
     """It could be in no batch; the pipeline neither hangs nor drops it."""
-    batches = budget_batches(windows_of([[[3, 4], [9]]])(0), 16, batch_size_multiple=2)
+    batches = budget_batches(epochs_of([[[3, 4], [9]]]), 16, batch_size_multiple=2)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"at most 8 steps .*raise it; got 9"):
         rows(batches)
 
@@ -126,4 +125,4 @@ def test_a_record_over_the_budget_is_an_error_that_says_what_to_do():
 def test_options_that_make_no_sense_are_refused(chosen, message):
     """Alone or together; the message says what was expected and what came."""
     with pytest.raises(OptionError, match=message):
-        budget_batches(windows_of([[[1]]])(0), **chosen)
+        budget_batches(epochs_of([[[1]]]), **chosen)

@@ -1,16 +1,14 @@
 """Sorted windows against their specification in plain Python."""
 
 import pytest
-import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from vector_windows import (
     arrivals,
     assert_resumes_before_every_batch,
-    in_epochs,
+    epochs_of,
     rows,
     streams_of,
-    windows_of,
 )
 
 from seqrecorder.batching.sorted_windows import sorted_batches
@@ -42,16 +40,16 @@ def specified_for_all(streams, batch_size, drop_remainder):
 def test_each_window_is_sorted_and_cut(batch_size, streams, drop_remainder):
     """The newest rows are left over, so that the sizes of batches do not depend on lengths."""
     options = {"drop_remainder": drop_remainder}
-    batches = in_epochs(streams, lambda w, _: sorted_batches(w, batch_size, **options))
+    batches = sorted_batches(epochs_of(streams), batch_size, **options)
     windows = list(specified_for_all(streams, batch_size, drop_remainder))
     assert rows(batches) == [batch for window in windows for batch in window]
 
 
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.integers(1, 4), streams_of(st.integers(0, 9)), st.integers(0, 2**63 - 1))
-def test_a_seed_changes_the_order_of_the_batches_of_a_window_and_nothing_else(batch_size, streams, seed):
-    """Every record is there once, in the batch that it has without a seed; twice the same order."""
-    batches = in_epochs(streams, lambda w, _: sorted_batches(w, batch_size, seed=seed))
+@given(st.integers(1, 4), streams_of(st.integers(0, 9)), st.integers(0, 2**62))
+def test_chance_changes_the_order_of_the_batches_of_a_window_and_nothing_else(batch_size, streams, number):
+    """Every record is there once, in the batch that it has in order; twice the same order."""
+    batches = sorted_batches(epochs_of(streams, number), batch_size, at_random=True)
     shuffled = rows(batches)
     assert rows(batches) == shuffled
     at = 0
@@ -62,13 +60,13 @@ def test_a_seed_changes_the_order_of_the_batches_of_a_window_and_nothing_else(ba
 
 
 def test_windows_and_epochs_have_orders_of_their_own():
-    """A seed may be a tensor, such as a function of the epoch."""
+    """They are drawn from the number of the epoch and the place of the window in it."""
     stream = [list(range(40))] * 2
-    epochs = rows(in_epochs([stream] * 2, lambda w, epoch: sorted_batches(w, 2, seed=epoch + 7)))
+    epochs = rows(sorted_batches(epochs_of([stream] * 2, 7), 2, at_random=True))
     orders = [tuple(batch[0][1] for batch in epochs[at : at + 20]) for at in range(0, 80, 20)]
     assert len(set(orders)) == 4
     assert {tuple(sorted(order)) for order in orders} == {tuple(range(0, 40, 2))}
-    assert orders[0][:6] == (32, 4, 8, 30, 38, 28), "the order drawn from a seed never changes"
+    assert orders[0][:6] == (32, 4, 8, 30, 38, 28), "the order drawn from a number never changes"
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])
@@ -76,8 +74,8 @@ def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path):
     """The whole remainder follows, in a fresh iterator of a pipeline built anew."""
 
     def build():
-        windows = windows_of([[[3, 1, 4, 1, 5, 9], [], [2, 6, 5, 3, 5, 8, 9], [7, 9]]])(0)
-        return sorted_batches(windows, 2, seed=3, drop_remainder=drop_remainder)
+        turns = epochs_of([[[3, 1, 4, 1, 5, 9], [], [2, 6, 5, 3, 5, 8, 9], [7, 9]]])
+        return sorted_batches(turns, 2, at_random=True, drop_remainder=drop_remainder)
 
     assert build().element_spec[0].shape.as_list() == [2 if drop_remainder else None]
     assert_resumes_before_every_batch(build, tmp_path)
@@ -86,10 +84,4 @@ def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path):
 def test_a_batch_without_rows_is_refused():
     """The message says what was expected and what came."""
     with pytest.raises(OptionError, match="batch_size: expected 1 or more rows, got 0"):
-        sorted_batches(windows_of([[[1]]])(0), 0)
-
-
-def test_records_instead_of_windows_are_refused():
-    """The planner takes vectors."""
-    with pytest.raises(OptionError, match="zip the windows of records with the windows of their lengths"):
-        sorted_batches(tf.data.Dataset.from_tensors("a"), 2)
+        sorted_batches(epochs_of([[[1]]]), 0)

@@ -4,6 +4,8 @@ import numpy as np
 import tensorflow as tf
 from hypothesis import strategies as st
 
+from seqrecorder.batching.plan import in_turns
+
 
 def windows_of(streams):
     """Return a function from the index of a stream, a list of lists of lengths, to its windows."""
@@ -21,9 +23,15 @@ def windows_of(streams):
 
 
 def in_epochs(streams, batches):
-    """Return the batches of all streams, made inside the function of a `flat_map`, as epochs are."""
+    """Return the batches of all streams, made inside the function of a `flat_map`."""
     windows = windows_of(streams)
-    return tf.data.Dataset.range(len(streams)).flat_map(lambda stream: batches(windows(stream), stream))
+    return tf.data.Dataset.range(len(streams)).flat_map(lambda stream: batches(windows(stream)))
+
+
+def epochs_of(streams, first=0):
+    """Return the streams as epochs that follow each other, numbered from `first` on, as the planners take them."""
+    windows = windows_of(streams)
+    return tf.data.Dataset.range(len(streams)).flat_map(lambda stream: in_turns(windows(stream), stream + first))
 
 
 def plain(batches):

@@ -85,7 +85,7 @@ def test_rewriting_is_idempotent(target):
     """A script that was rewritten has nothing left to rewrite, and one that was flagged keeps its comments."""
     once = rewrite(classic.HEAD + classic.SEQUENCES + classic.IMAGES, target)
     assert rewrite(once.text, target) == rewrite(once.text, target).__class__("nothing", once.text)
-    flagged = rewrite(script(READ + "    return tf.train.maybe_batch([record], True, 3)\n"), target)
+    flagged = rewrite(UNCLEAR["limit-epochs"], target)
     assert flagged.text.count(MARK) == 1
     again = rewrite(flagged.text, target)
     assert (again.status, again.text) == ("flagged", flagged.text)
@@ -145,8 +145,9 @@ def test_statements_that_do_not_hang_on_the_record_stay():
 BATCH = "    return tf.train.batch([record], 3)\n"
 PARSE = "    x = tf.parse_single_example(record, {'x': tf.FixedLenFeature([], tf.int64)})['x']\n"
 UNCLEAR = {
-    "maybe-batch": script(READ + "    return tf.train.maybe_batch([record], True, 3)\n"),
-    "batch-join": script(READ + "    return tf.train.batch_join([[record]], 3)\n"),
+    "limit-epochs": script(READ + "    return tf.train.batch([tf.train.limit_epochs(record, 2)], 3)\n"),
+    "batch-join": script(READ + "    return tf.train.batch_join([[record], [record]], 3)\n"),
+    "keep-input": script(READ + "    return tf.train.maybe_batch([record], keep, 3, enqueue_many=True)\n"),
     "escapes": script(READ + PARSE + "    b = tf.train.batch([x], 3)\n    return b, x\n"),
     "rebinds": script(
         READ + "    scale = tf.to_float(1) * scale\n    y = tf.size(record) * scale\n    scale = y\n"
@@ -208,7 +209,7 @@ def test_chance_is_drawn_for_each_record():
 
 def test_one_unclear_pipeline_leaves_the_whole_script():
     """A script is not rewritten by half: where one of its pipelines is not clear, the other stays too."""
-    found = rewrite(classic.HEAD + classic.SEQUENCES + UNCLEAR["maybe-batch"].removeprefix(HEAD))
+    found = rewrite(classic.HEAD + classic.SEQUENCES + UNCLEAR["limit-epochs"].removeprefix(HEAD))
     assert found.status == "flagged"
     assert "string_input_producer(filenames" in found.text
 
@@ -229,9 +230,11 @@ def test_names_in_use_are_left_alone():
     """What is written takes names that the function does not use: no variable of the script is hidden."""
     used = "    dataset, parse, serialized_example = 1, 2, 3\n"
     old = classic.HEAD + classic.IMAGES.replace("    if not num_epochs:\n", used + "    if not num_epochs:\n")
-    text = rewrite(old).text
+    call = "image, label = read_and_decode(filename_queue)\n"
+    text = rewrite(old.replace(call, call + "        image = -image\n")).text
     assert "        pipeline = tf.data.Dataset" in text
-    assert "        def parse_record(record):\n            return read_and_decode(record)\n" in text
+    assert "        def parse_record(record):\n            image, label = read_and_decode(record)\n" in text
+    assert "        pipeline = pipeline.map(read_and_decode, num_parallel_calls=2)\n" in rewrite(old).text
 
 
 def test_aliases_are_seen_through():

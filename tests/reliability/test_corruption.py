@@ -149,14 +149,26 @@ def test_read_errors_say_everything(lines):
         lambda: list(sr.read_records(lines)),
         lambda: sr.read_records(lines, check="full"),
         lambda: sr.read(lines, check="full"),
+        lambda: list(sr.read(lines)),
+        lambda: list(sr.read(lines, batch=sr.Bucket(2), shuffle=3, check="none")),
+        lambda: tf.function(lambda batches: next(iter(batches)))(sr.read(lines, batch=sr.Pad(4))),
     ):
-        with pytest.raises(sr.ShardReadError) as error:
+        with pytest.raises((sr.ShardReadError, tf.errors.InvalidArgumentError)) as error:
             read()
         message = str(error.value)
         assert str(shard) in message
         assert "record" in message
         assert "byte" in message or "GZIP" in message
-        assert f"seqrecorder verify {lines}" in message
+        assert f"`seqrecorder verify {lines}`" in message
+        assert "`seqrecorder salvage`" in message
+
+
+def test_a_vanished_shard_is_an_error(lines):
+    """A shard that vanishes while others are read is an error that names it, and does not hang."""
+    dataset = sr.read(lines, batch=sr.Pad(1))
+    shards_of(lines)[1].unlink()
+    with pytest.raises(tf.errors.NotFoundError, match=shards_of(lines)[0].name.replace("00000-", "00001-", 1)):
+        list(dataset)
 
 
 FORGED = """
@@ -168,10 +180,11 @@ from seqrecorder.crc import masked_crc32c
 
 @sr.record
 class Line:
+    key: str = sr.context(str, key=True)
     ids: np.ndarray = sr.feature_list("int64")
 
 place = Path(sys.argv[1])
-sr.write([Line([1, 2]), Line([3])], place / "lines")
+sr.write([Line("a", [1, 2]), Line("b", [3])], place / "lines")
 [shard] = (place / "lines" / "train").glob("*.tfrecord")
 whole = shard.read_bytes()
 first = 16 + int.from_bytes(whole[:8], "little")
@@ -180,6 +193,11 @@ def attempts(bare):
     yield lambda: sr.read(bare, schema=Line)
     yield lambda: list(sr.read_records(bare, schema=Line))
     yield lambda: sr.read(place / "lines", check="full")
+    yield lambda: list(sr.read(place / "lines"))
+    yield lambda: list(sr.read_records(place / "lines"))
+    yield lambda: list(sr.read_records(place / "lines", on_corrupt="skip"))
+    if power > 60:
+        yield lambda: sr.write([Line("c", [4])], place / "lines", append=True)
     yield lambda: sr.verify(bare)
     yield lambda: sr.verify(place / "lines")
     yield lambda: sr.salvage(bare, place / f"salvaged{power}{name}{time.monotonic_ns()}")

@@ -1,0 +1,200 @@
+"""How batches, or records, are handed on: as tensors that an iterator gives, or as the dataset itself."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from seqrecorder.migrate.flow import binds, block_of, depending, own_nodes, reads
+from seqrecorder.migrate.source import Edit
+from seqrecorder.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seqrecorder.migrate.moving import Mover
+    from seqrecorder.migrate.stages import Batch
+    from seqrecorder.migrate.text import Text
+
+HARMLESS = ("tf.name_scope", "tf.device", "tf.variable_scope")
+"""What statements may leave when they become a function that is mapped."""
+
+
+class Delivery:
+    """Hands on what a dataset gives.
+
+    Args:
+        text: writes for the scope.
+        mover: of the scope.
+        dataset: name of the variable.
+    """
+
+    def __init__(self, text: Text, mover: Mover, dataset: str) -> None:
+        self.text, self.mover, self.dataset = text, mover, dataset
+        self.notes: list[str] = []
+
+    def next(self) -> str:
+        """Return the expression of the tensors of one element."""
+        return f"{self.text.tf}.data.make_one_shot_iterator({self.dataset}).get_next()"
+
+    def tensors(self, batch: Batch, lines: Sequence[str], structure: str) -> list[Edit]:
+        """Return the edits by which a batch statement gives tensors."""
+        statement, got = batch.statement, self.next()
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if structure == "list" and not isinstance(target, ast.Tuple):
+            got = f"list({got})"
+        ending = f"return {got}" if target is None else f"{self.text.source.segment(target)} = {got}"
+        return [self.text.replaced(statement, [*lines, ending])]
+
+    def datasets(
+        self, batches: Sequence[Batch], lines: Sequence[list[str]], structure: str, block: list[ast.stmt]
+    ) -> list[Edit]:
+        """Return the edits by which the function returns the dataset of batches.
+
+        Args:
+            batches: under different conditions, if there are several.
+            lines: that make each of them.
+            structure: of a batch.
+            block: what they stand in.
+        """
+        if all(isinstance(batch.statement, ast.Return) for batch in batches):
+            returned = f"return {self.dataset}"
+            return [self.text.replaced(b.statement, [*made, returned]) for b, made in zip(batches, lines, strict=True)]
+        statements = [batch.statement for batch in batches if isinstance(batch.statement, ast.Assign)]
+        targets = {ast.unparse(statement.targets[0]) for statement in statements}
+        if len(targets) != 1 or len(statements) != len(batches):
+            raise Unclear("branches", "the branches do not give the batch the same names", batches[0].statement)
+        target = statements[0].targets[0]
+        items = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        names = [item.id for item in items if isinstance(item, ast.Name)]
+        starred = structure == "list" and not isinstance(target, (ast.Tuple, ast.List))
+        place = next(s for s in block if any(statement in ast.walk(s) for statement in statements))
+        edits = [self.text.replaced(s, made) for s, made in zip(statements, lines, strict=True)]
+        if structure == "pair" or len(names) != len(items):
+            return edits + self._paired(target, place, block)
+        return edits + self.finished(names, place, block, "finish", starred=starred)
+
+    def _paired(self, target: ast.expr, place: ast.stmt, block: list[ast.stmt]) -> list[Edit]:
+        """Return the edits for `length, (a, b) = ...`, whose function takes the two parts."""
+        parts = target.elts if isinstance(target, ast.Tuple) else []
+        if len(parts) != len(("length", "tensors")):
+            raise Unclear("targets", "the batch is not simply assigned to names", place)
+        names: list[str] = []
+        unpacking: list[str] = []
+        for part, other in zip(parts, ("length", "tensors"), strict=True):
+            if isinstance(part, ast.Name):
+                names.append(part.id)
+            else:
+                names.append(self.text.fresh(other, f"all_{other}"))
+                unpacking.append(f"{self.text.source.segment(part)} = {names[-1]}")
+        return self.finished(names, place, block, "finish", unpacking=unpacking, also=binds(target))
+
+    def finished(
+        self,
+        names: Sequence[str],
+        place: ast.stmt,
+        block: list[ast.stmt],
+        function: str,
+        *,
+        starred: bool = False,
+        unpacking: Sequence[str] = (),
+        also: set[str] = frozenset(),  # type: ignore[assignment]
+        ending: str = "",
+    ) -> list[Edit]:
+        """Return the edits that make the statements after a place a mapped function, whose dataset is returned.
+
+        Args:
+            names: that elements of the dataset have.
+            place: after which they stand.
+            block: what the place stands in.
+            function: name of the function.
+            starred: whether the one name is that of all parts of an element.
+            unpacking: statements that the function begins with.
+            also: further names that those bind.
+            ending: of the dataset, after the function is mapped.
+        """
+        after = self._after(block, place)
+        returned = after[-1] if after else None
+        if not isinstance(returned, ast.Return) or returned.value is None:
+            raise Unclear("returns", "what is read is not what the function returns in the end", place)
+        first = {*names, *also}
+        hanging, bound = depending(after, first)
+        value, parts = returned.value, _parts(returned.value)
+        of_batch = [part for part in parts if part is not None and reads(part) & bound]
+        if not of_batch or returned not in hanging:
+            raise Unclear("returns", "what is read is not what the function returns in the end", returned)
+        others = [part for part in parts if part not in of_batch]
+        if others and not isinstance(value, (ast.Tuple, ast.List)):
+            raise Unclear("returns", "the function returns more than what is read", returned)
+        result = self._result(value, of_batch, others)
+        body = hanging[:-1]
+        self.mover.check(body, after, bound, first)
+        text = self.text
+        if not body and result == ", ".join(names) and not (starred and others):
+            return [text.replaced(returned, [f"return {', '.join([self.dataset + ending, *self._all(others)])}"])]
+        unit, name = text.source.unit(text.source.indent(returned)), text.fresh(function, f"{function}_batch")
+        lines = ["", f"def {name}({'*' * starred}{', '.join(_distinct(names))}):"]
+        lines += [f"{unit}{line}" for line in unpacking] + text.moved(body, unit) + [f"{unit}return {result}"]
+        if not body and not unpacking and (direct := only_call(result, names)) is not None and not starred:
+            lines, name = [], direct
+        mapped = f"{self.dataset}.map({name}){ending}"
+        edits = [self._gone(statement) for statement in body]
+        lines += [""] * bool(lines) + [f"return {', '.join([mapped, *self._all(others)])}"]
+        return [*edits, text.replaced(returned, lines)]
+
+    def _result(self, value: ast.expr, of_batch: list[ast.expr], others: list[ast.expr | None]) -> str:
+        """Return what the mapped function returns."""
+        if others:
+            self.notes.append(f"returned are the dataset and {', '.join(self._all(others))}, in this order")
+        if isinstance(value, (ast.Tuple, ast.List)):
+            return ", ".join(self.text.of(part) for part in of_batch)
+        return self.text.of(value)
+
+    def _all(self, parts: Sequence[ast.expr | None]) -> list[str]:
+        return [self.text.of(part) for part in parts if part is not None]
+
+    def _gone(self, statement: ast.stmt) -> Edit:
+        return Edit(*self.text.source.span(statement), ())
+
+    def _after(self, block: list[ast.stmt], place: ast.stmt) -> list[ast.stmt]:
+        """Return the statements that always follow a place, those after a `with` that it stands in too."""
+        scope = self.text.scope
+        if isinstance(scope, ast.Module):
+            raise Unclear("returns", "what is read is used by the module itself, and not returned", place)
+        found = block[block.index(place) + 1 :]
+        while block is not scope.body:
+            holder = next(
+                node for node in own_nodes(scope) if getattr(node, "body", None) is block or _holds(node, block)
+            )
+            if not isinstance(holder, ast.With) or not all(self._is_harmless(item) for item in holder.items):
+                raise Unclear("branches", "the pipeline stands under a condition, or in a loop", place)
+            block = block_of(scope, holder)
+            found = [*found, *block[block.index(holder) + 1 :]]
+        return found
+
+    def _is_harmless(self, item: ast.withitem) -> bool:
+        return self.text.names.called(item.context_expr) in HARMLESS
+
+
+def _holds(node: ast.AST, block: list[ast.stmt]) -> bool:
+    return any(getattr(node, name, None) is block for name in ("orelse", "finalbody"))
+
+
+def _parts(value: ast.expr) -> list[ast.expr | None]:
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return list(value.elts)
+    return list[ast.expr | None](value.values) if isinstance(value, ast.Dict) else [value]
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names as parameters, of which no two are the same: `_` may be thrown away twice."""
+    return [name + str(index) * (name in names[:index]) for index, name in enumerate(names)]
+
+
+def only_call(result: str, names: Sequence[str]) -> str | None:
+    """Return the text of `f` in `f(a, b)` where those are the names; None for all else."""
+    call = ast.parse(result, mode="eval").body if "#" not in result and "\n" not in result else None
+    if not isinstance(call, ast.Call) or call.keywords or not isinstance(call.func, (ast.Name, ast.Attribute)):
+        return None
+    same = [ast.unparse(item) for item in call.args] == list(names)
+    return ast.unparse(call.func) if same else None

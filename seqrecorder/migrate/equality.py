@@ -1,0 +1,71 @@
+"""Whether batches are equal: in their order where that was fixed, as records where it was left to chance."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def compare(old: list[Any], new: list[Any], *, ordered: bool, records: int, most: int) -> str:
+    """Return in words how batches are equal.
+
+    Args:
+        old: each a list of arrays.
+        new: likewise.
+        ordered: whether the order was fixed.
+        records: how many there are in an epoch.
+        most: how many batches are taken of an endless pipeline.
+
+    Raises:
+        AssertionError: they are not.
+    """
+    sizes = [[_size(part) for part in batch] for batch in old], [[_size(part) for part in batch] for batch in new]
+    assert len(old) == len(new), f"{len(old)} batches became {len(new)}"  # noqa: S101 - the caller catches it
+    assert sizes[0] == sizes[1], f"batches of {sizes[0][-1]} became batches of {sizes[1][-1]}"  # noqa: S101
+    parts = {len(batch) for batch in (*old, *new)}
+    assert len(parts) <= 1, f"batches of {len(old[0])} tensors became batches of {len(new[0])}"  # noqa: S101
+    if all(_same(a, b) for x, y in zip(old, new, strict=True) for a, b in zip(x, y, strict=True)):
+        return f"{len(old)} batches equal"
+    assert not ordered, "the batches hold other values, or in another order"  # noqa: S101
+    rows = collections.Counter(_rows(old)), collections.Counter(_rows(new))
+    if len(old) == most:
+        # Endless and shuffled: how often each record came so far is a matter of chance.
+        assert set(rows[0]) == set(rows[1]), "the batches hold other records"  # noqa: S101
+        return f"{len(old)} batches of the same records"
+    # Unless all were given, it is chance which records the last batch would have had, and lacks.
+    lacking = 0 if sum(rows[0].values()) % records == 0 else max(max(row, default=0) for row in sizes[0]) - 1
+    assert sum((rows[0] - rows[1]).values()) <= lacking, "the batches hold other records"  # noqa: S101
+    return f"{len(old)} batches with the same records, in an order that was left to chance"
+
+
+def _size(part: Any) -> int:
+    return len(part) if np.ndim(part) else 0
+
+
+def _same(one: Any, other: Any) -> bool:
+    one, other = np.asarray(one), np.asarray(other)
+    floats = one.dtype.kind == "f" and other.dtype.kind == "f"
+    return one.dtype == other.dtype and one.shape == other.shape and np.array_equal(one, other, equal_nan=floats)
+
+
+def _rows(batches: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the records of batches, without their padding."""
+    for batch in batches:
+        parts = [np.asarray(part) for part in batch]
+        if all(part.ndim for part in parts) and len({len(part) for part in parts}) == 1:
+            for index in range(len(parts[0])):
+                yield tuple(_stripped(part[index]) for part in parts)
+        else:
+            yield tuple(_stripped(part) for part in parts)
+
+
+def _stripped(value: Any) -> Any:
+    flat = np.ravel(value).tolist()
+    while flat and flat[-1] in (0, b"", False):
+        flat.pop()
+    return tuple(flat)

@@ -1,0 +1,94 @@
+"""Looking at shards before TensorFlow opens them: what is found, and that it costs nothing twice."""
+
+import os
+import struct
+
+import numpy as np
+import pytest
+
+import seqrecorder as sr
+from seqrecorder import preflight
+from seqrecorder.framing import lengths_lead_to_end
+
+
+@sr.record
+class Line:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+def framed(*lengths):
+    return b"".join(struct.pack("<QI", length, 0) + bytes(length + 4) for length in lengths)
+
+
+@pytest.fixture
+def walked(monkeypatch):
+    """The files whose frames were followed, in order."""
+    names = []
+
+    def follow(path):
+        names.append(path.name)
+        return lengths_lead_to_end(path)
+
+    monkeypatch.setattr(preflight, "lengths_lead_to_end", follow)
+    return names
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [(), (0,), (5, 0, 17), (300_000,) * 3, (3 << 20, 1, 2 << 20, 600_000), range(3000), ((1 << 18) - 32, 3, 1 << 18)],
+)
+def test_lengths_lead_to_the_end(tmp_path, lengths):
+    """Frames of every size are followed to the end of the file, and one byte more or less is noticed."""
+    file = tmp_path / "shard"
+    data = framed(*lengths)
+    file.write_bytes(data)
+    assert lengths_lead_to_end(file)
+    file.write_bytes(data + b"\0")
+    assert not lengths_lead_to_end(file)
+    if data:
+        file.write_bytes(data[:-1])
+        assert not lengths_lead_to_end(file)
+
+
+def test_files_are_followed_once(tmp_path, walked):
+    """Frames are followed once for each state of a file; and only those of the files that a reader takes."""
+    path = tmp_path / "lines"
+    sr.write([Line(f"k{n}", [n]) for n in range(8)], path, shards=4)
+    for shard in path.rglob("*.tfrecord"):
+        os.utime(shard, ns=(0, 0))  # files that changed just now are not trusted to stay the same
+    sr.read(path, shard=(1, 2))
+    assert [name[6:11] for name in walked] == ["00001", "00003"]
+    for _ in range(2):
+        assert len(list(sr.read_records(path))) == 8
+        sr.read(path)
+    assert sorted(name[6:11] for name in walked) == ["00000", "00001", "00002", "00003"]
+    os.utime(shard, ns=(1, 1))
+    sr.read(path, check="none")
+    assert len(walked) == 4
+    sr.read(path)
+    assert walked[4:] == [shard.name]
+
+
+def test_forged_in_place_names_everything(tmp_path):
+    """A length that was forged in place is named with shard, record, byte and the commands to run, by both readers."""
+    path = tmp_path / "lines"
+    sr.write([Line(f"k{n}", [n]) for n in range(4)], path)
+    [shard] = path.rglob("*.tfrecord")
+    data = bytearray(shard.read_bytes())
+    second = 16 + int.from_bytes(data[:8], "little")
+    data[second + 6] ^= 1
+    shard.write_bytes(data)
+    for read in (sr.read, lambda path: list(sr.read_records(path))):
+        with pytest.raises(sr.ShardReadError) as error:
+            read(path)
+        words = (f"{shard}: after 1 records, at byte {second}", f"`seqrecorder verify {path}`", "seqrecorder salvage")
+        assert all(word in str(error.value) for word in words)
+    assert len(list(sr.read_records(path, on_corrupt="skip"))) == 4  # the header alone is damaged
+
+
+def test_gzip_is_left_to_its_own_checks(tmp_path, walked):
+    """Of GZIP shards no frames are followed: there TensorFlow takes no memory for what does not come."""
+    sr.write([Line("k", [1])], tmp_path / "lines", compression="GZIP")
+    assert len(list(sr.read(tmp_path / "lines"))) == 1
+    assert walked == []
