@@ -83,6 +83,7 @@ class Rewriter:
         origins = Origins(self.stages, self.helpers, self.text)
         origin = origins.find(producer, block)
         self.used |= origins.used
+        self.structures = {**self.structures, **origins.structures}
         if origin.call is not None and origin.argument is not None:
             self.text.substitutions.append((origin.argument, ", ".join(origin.names)))
         heads = [

@@ -179,7 +179,7 @@ def helper_edits(helper: Helper, source: Source) -> list[Edit]:
 def calls_of(stages: Stages, helpers: dict[str, Helper]) -> list[tuple[Helper, ast.Call, list[ast.expr]]]:
     """Return the calls of helpers in a scope, and the expressions that name them there."""
     found = []
-    for node in own_nodes(stages.scope):
+    for node in stages.nodes():
         if not isinstance(node, ast.Call):
             continue
         named = _named(stages, node.func, helpers)

@@ -160,12 +160,13 @@ class _Script:
             with _Caught(self):
                 if not each.producers:
                     raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
-                rewriter = Rewriter(
-                    self.source, self.names, each, helpers=helpers, structures=structures, target=self.target
-                )
-                edits += rewriter.edits()
-                used |= rewriter.used
-                self.notes += rewriter.notes
+                for branch in each.branches():
+                    rewriter = Rewriter(
+                        self.source, self.names, branch, helpers=helpers, structures=structures, target=self.target
+                    )
+                    edits += rewriter.edits()
+                    used |= rewriter.used
+                    self.notes += rewriter.notes
                 self.functions.append(_called(tree, each.scope))
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():

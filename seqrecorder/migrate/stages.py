@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.migrate.flow import loads, own_nodes, reads
+from seqrecorder.migrate.flow import block_of, loads, own_nodes, reads
 from seqrecorder.migrate.joins import joined
 from seqrecorder.migrate.names import BATCHERS, PIPELINE, PRODUCERS, QUEUES, READERS, SIGNATURES, UNCONVERTED, arguments
 from seqrecorder.migrate.unclear import Unclear
@@ -99,7 +99,17 @@ class Batch:
 
 @attrs.define(eq=False)
 class Stages:
-    """What one scope has of a pipeline."""
+    """What one scope has of a pipeline, or one branch of a condition in it.
+
+    Attributes:
+        scope: a function or the module.
+        producers: where elements come from.
+        readers: by the text that they are assigned to.
+        reads: of records.
+        batches: of records.
+        accounted: ids of the expressions that belong to these.
+        others: branches of which each has a pipeline of its own.
+    """
 
     scope: Scope
     producers: list[Producer] = attrs.field(factory=list)
@@ -107,6 +117,37 @@ class Stages:
     reads: list[Read] = attrs.field(factory=list)
     batches: list[Batch] = attrs.field(factory=list)
     accounted: set[int] = attrs.field(factory=set)
+    others: tuple[list[ast.stmt], ...] = ()
+
+    def nodes(self) -> list[ast.AST]:
+        """Return what stands in the scope, without the other branches."""
+        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        return [node for node in own_nodes(self.scope) if id(node) not in apart]
+
+    def loads(self, name: str) -> list[ast.Name]:
+        """Return where a name is read, but in the other branches."""
+        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        return [node for node in loads(self.scope, name) if id(node) not in apart]
+
+    def branches(self) -> list[Stages]:
+        """Return the pipelines of branches that have one each; the one of the scope where they do not."""
+        blocks = [block_of(self.scope, producer.statement) for producer in self.producers]
+        parts = [self._branch(block, [b for b in blocks if b is not block]) for block in blocks]
+        whole = all(
+            sum(len(getattr(part, name)) for part in parts) == len(getattr(self, name))
+            for name in ("producers", "reads", "batches")
+        )
+        return parts if len(parts) > 1 and whole and all(part.batches for part in parts) else [self]
+
+    def _branch(self, block: list[ast.stmt], others: list[list[ast.stmt]]) -> Stages:
+        inside = {id(inner) for statement in block for inner in ast.walk(statement)}
+        return attrs.evolve(
+            self,
+            producers=[producer for producer in self.producers if id(producer.statement) in inside],
+            reads=[read for read in self.reads if id(read.statement) in inside],
+            batches=[batch for batch in self.batches if id(batch.statement) in inside],
+            others=tuple(others),
+        )
 
     def account(self, node: ast.AST) -> None:
         """Note that an expression belongs to a stage."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pathlib
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -92,6 +93,8 @@ def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[
     missing = parameter.default is parameter.empty
     if is_file(name):
         return [(name, names), (name, names[0])]
+    if lower.endswith("dir") and missing:
+        return [(name, str(pathlib.Path(names[0]).parent))]
     known = known_value(name)
     if known is not None and (missing or any(word in lower for word in _CHANCE)):
         found = [(name, known)]
