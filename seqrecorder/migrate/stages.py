@@ -113,7 +113,7 @@ class Stages:
 
     scope: Scope
     producers: list[Producer] = attrs.field(factory=list)
-    readers: dict[str, Reader] = attrs.field(factory=dict)
+    readers: dict[str, list[Reader]] = attrs.field(factory=dict)
     reads: list[Read] = attrs.field(factory=list)
     batches: list[Batch] = attrs.field(factory=list)
     accounted: set[int] = attrs.field(factory=set)
@@ -212,7 +212,7 @@ def _take_assignment(stages: Stages, node: ast.Assign, names: Names) -> None:
         stages.producers.append(Producer(node, kind, _bound(value, kind), target))
         stages.account(value.func)
     elif kind in READERS and isinstance(value, ast.Call):
-        stages.readers[ast.unparse(target)] = Reader(node, kind, _bound(value, kind))
+        stages.readers.setdefault(ast.unparse(target), []).append(Reader(node, kind, _bound(value, kind)))
         stages.account(value.func)
     elif kind in BATCHERS:
         _take_batch(stages, node, names)
@@ -252,7 +252,7 @@ def _take_reads(stages: Stages, names: Names) -> None:
         func = node.value.func
         if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):
             continue
-        reader = stages.readers.get(ast.unparse(func.value))
+        reader = _reader_before(stages, ast.unparse(func.value), node)
         inline = names.called(func.value)
         if reader is None and inline in READERS and isinstance(func.value, ast.Call):
             reader = Reader(None, inline, _bound(func.value, inline))
@@ -260,6 +260,16 @@ def _take_reads(stages: Stages, names: Names) -> None:
         if reader is not None:
             stages.reads.append(_read(node, node.value, func.attr, reader, stages.scope))
             stages.account(func)
+
+
+def _reader_before(stages: Stages, name: str, read: ast.Assign) -> Reader | None:
+    """Return the reader that a name is where it reads: branches may each have one of that name."""
+    found = None
+    for reader in stages.readers.get(name, []):
+        block = [] if reader.statement is None else block_of(stages.scope, reader.statement)
+        if any(read in ast.walk(statement) for statement in block) and reader.arguments.call.lineno <= read.lineno:
+            found = reader
+    return found
 
 
 def _read(node: ast.Assign, call: ast.Call, verb: str, reader: Reader, scope: Scope) -> Read:

@@ -227,11 +227,8 @@ def _feature(asked: Asked, name: str, spec: Any, steps: int, random: np.random.G
         values = [_bytes(asked, name, random) for _ in range(count)]
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
     if spec.dtype == tf.int64:
-        numbers = (
-            [steps]
-            if "len" in name.lower() and count == 1
-            else random.integers(0, 9 if shape is not None else _CLASSES, count).tolist()
-        )
+        below = _CLASSES if shape is None else 9
+        numbers = [steps] if "len" in name.lower() and count == 1 else random.integers(0, below, count).tolist()
         return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
     return tf.train.Feature(float_list=tf.train.FloatList(value=random.normal(size=count).astype("f4").tolist()))
 
