@@ -13,7 +13,7 @@ class DataDecoder(abc.ABC):
     """`slim.data_decoder.DataDecoder`: what turns a record into named tensors."""
 
     @abc.abstractmethod
-    def decode(self, data: Any, items: Sequence[str]) -> list[Any]:
+    def decode(self, data: Any, items: Sequence[str], /) -> list[Any]:
         """Return the tensors of some names, in their order.
 
         Args:
