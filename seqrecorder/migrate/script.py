@@ -257,7 +257,7 @@ def _taken(helper: Helper) -> str:
 
 def _called(tree: ast.Module, scope: Scope) -> str:
     """Return the name of a scope; of its class and its method, with a point between, where it is in one."""
-    for kind in [node for node in tree.body if isinstance(node, ast.ClassDef)]:
+    for kind in tree.body:
         if isinstance(kind, ast.ClassDef):
             for method in kind.body:
                 if isinstance(method, ast.FunctionDef) and scope in ast.walk(method):
