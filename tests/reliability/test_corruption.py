@@ -3,13 +3,16 @@
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
+import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
 from seqrecorder.manifest import parse_manifest
+from seqrecorder.records import RecordCodec
 
 
 @sr.record
@@ -285,53 +288,80 @@ def test_gzip_bombs(tmp_path, figure):
     figure(17, "MiB that a GZIP bomb of 192 MiB took", round(float(done.stdout)), "over 128")
 
 
-def mutated(data, random):
-    for _ in range(random.integers(1, 4)):
-        match random.integers(3):
-            case 0:
-                data[random.integers(data.size)] = random.integers(256)
-            case 1:
-                data = np.delete(data, random.integers(data.size))
-            case 2:
-                data = np.insert(data, random.integers(data.size + 1), random.integers(256))
-    return data
+def mutated(data, choices):
+    """Return a record of which up to three bytes were changed, removed or put in."""
+    for kind, place, value in choices:
+        place %= len(data)  # noqa: PLW2901 - no record is empty
+        if kind == 0:
+            del data[place]
+        elif kind == 1:
+            data.insert(place, value)
+        else:
+            data[place] = value
+    return bytes(data)
 
 
-@pytest.mark.parametrize("mutants", [1500, pytest.param(100_000, marks=pytest.mark.nightly)])
+def accepted(parse, mutants):
+    """Return what a graph makes of each record that it does not refuse, by its number."""
+    numbered = tf.data.Dataset.from_tensor_slices((list(mutants), list(mutants.values())))
+    parsed = numbered.map(lambda number, data: (number, parse(data)), num_parallel_calls=2).ignore_errors()
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return {int(number): values for number, values in parsed.with_options(options).as_numpy_iterator()}
+
+
+def tensors_of(columns):
+    """Return the tensors of columns, for a graph that needs all of them."""
+    parts = {name: attrs.asdict(column, recurse=False) for name, column in columns.items()}
+    return {name: {key: value for key, value in part.items() if value is not None} for name, part in parts.items()}
+
+
+def is_whole(tensors):
+    """Whether Python takes what a graph does: not text that is no UTF-8, nor lists that may be absent or empty."""
+    return tensors["key"].decode(errors="replace").encode() == tensors["key"] and len(tensors["ids"]) > 0
+
+
+def is_doubtful(columns):
+    """Whether columns of one record that were parsed are none of a record."""
+    ids, x = columns["ids"]["steps"], columns["x"]["steps"]
+    return not columns["key"]["present"] or ids != x or ids == 0
+
+
+@pytest.mark.parametrize("mutants", [100_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
 def test_mutated_records(mutants, random, figure):
     """A mutated record is decoded by Python and by the graph parser to the same values, or refused by both."""
-    schema = sr.Schema.of(Line)
-    serialized = [np.frombuffer(data, np.uint8) for data in schema.encode_batch(RECORDS)]
-
-    def graph(data):
-        tensors = schema.parse(tf.constant(data))
-        return [tensors[field.name].numpy() for field in schema.fields]
-
-    outcomes = {True: 0, False: 0}
-    for _ in range(mutants):
-        mutant = mutated(serialized[random.integers(len(serialized))].copy(), random).tobytes()
-        try:
-            record = schema.decode(mutant)
-        except sr.RecordError:
-            record = None
-        try:
-            tensors = graph(mutant)
-        except tf.errors.InvalidArgumentError:
-            tensors = None
-        if record is None and tensors is not None:
-            # Text that is no UTF-8, and features that are absent and not empty, are seen by Python alone.
-            outcomes[False] += 1
-            continue
-        assert (record is None) == (tensors is None), mutant
-        if record is not None:
-            for field, tensor in zip(schema.fields, tensors, strict=True):
-                value = getattr(record, field.name)
-                if field.name == "key":
-                    assert tensor == value.encode()
-                else:
-                    assert np.array_equal(tensor.view(np.uint8), value.view(np.uint8)), mutant
-        outcomes[record is not None] += 1
-    assert min(outcomes.values()) > mutants // 100
+    schema, size = sr.Schema.of(Line), 50_000
+    serialized = schema.encode_batch([line(number, 1 + number % 3) for number in range(4)])
+    parser = RecordCodec(schema).parser  # what Python decodes is the columns that this gives
+    outcomes = Counter()
+    for _ in range(mutants // size):
+        choices = random.integers(0, [9, 1 << 30, 256], (size, 3, 3)).tolist()
+        rows, counts = random.integers(0, len(serialized), size), random.integers(1, 4, size)
+        tried = {
+            number: mutated(bytearray(serialized[row]), choices[number][:count])
+            for number, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True))
+        }
+        graph = accepted(schema.parse, tried)
+        outcomes.update(accepted=len(graph), refused=size - len(graph))
+        whole = [number for number in graph if is_whole(graph[number])]
+        for number, record in zip(whole, schema.decode_batch([tried[number] for number in whole]), strict=True):
+            assert graph[number]["key"] == record.key.encode(), tried[number]
+            for name in ("ids", "x"):
+                value = getattr(record, name)
+                assert graph[number][name].shape == value.shape, tried[number]
+                assert graph[number][name].tobytes() == value.tobytes(), tried[number]
+        # Decoding a record that is refused takes a hundred times as long as refusing it in a graph.
+        some = {number: data for number, data in tried.items() if number % 4 == 0}
+        columns = accepted(lambda data: tensors_of(parser.parse_columns(data[tf.newaxis])), some)
+        assert {number for number in graph if number % 4 == 0} <= columns.keys()
+        # Columns tell by themselves what a batch refuses: no key, lists of unequal lengths, lists that are absent.
+        doubtful = columns.keys() - graph.keys()
+        assert all(is_doubtful(columns[number]) for number in doubtful), doubtful
+        refused = [number for number in some if number not in columns]
+        for number in [*refused[::1000], *sorted(doubtful)[:3]]:
+            with pytest.raises(sr.RecordError):
+                schema.decode(tried[number])
+    assert min(outcomes.values()) > mutants // 100, outcomes
     figure(17, "mutated records", mutants, "crashes or disagreements")
 
 
