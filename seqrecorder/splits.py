@@ -222,7 +222,7 @@ class KeyRegistry:
         """Register a block of keys, and say for each whether and where it came before.
 
         Args:
-            hashes: uint64 of shape (n,), what `key_hash` gave for each key; n of about 1,000 is best.
+            hashes: uint64 of shape (n,), a hash of each key; n of about 1,000 is best.
             first_position: the position of the block's first key, when the others follow one by one; or the
                 positions of all, int64 of shape (n,). None is negative.
 

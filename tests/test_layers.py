@@ -68,6 +68,8 @@ LAYERS = (
     (
         "legacy.contrib.slim.parallel_reader",
         "legacy.contrib.slim.dataset",
+        "legacy.contrib.slim.data_decoder",
+        "legacy.contrib.slim.tfexample_decoder",
         "legacy.contrib.slim.data_provider",
         "legacy.contrib.slim.dataset_data_provider",
         "legacy.contrib.slim.prefetch_queue",

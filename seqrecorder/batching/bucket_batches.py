@@ -27,6 +27,7 @@ def bucket_batches(
     bucket first.
 
     >>> import tensorflow as tf
+    >>> from seqrecorder.batching.plan import in_turns
     >>> lengths = tf.constant([1, 3, 1, 3], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["a", "bbb", "c", "ddd"], lengths))
     >>> batches = bucket_batches(in_turns(records.batch(3)), boundaries=[2], batch_sizes=[2, 2])

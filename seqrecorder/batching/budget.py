@@ -30,6 +30,7 @@ def budget_batches(
     for longer than that.
 
     >>> import tensorflow as tf
+    >>> from seqrecorder.batching.plan import in_turns
     >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
     >>> for serialized, lengths in budget_batches(in_turns(records.batch(4)), max_steps=4):

@@ -43,7 +43,7 @@ def in_turns(windows: Any, number: Any = 0) -> Any:
 
     >>> import tensorflow as tf
     >>> windows = tf.data.Dataset.from_tensor_slices((["a", "b"], tf.constant([1, 2], tf.int64))).batch(2)
-    >>> [last for _, _, last, _ in in_turns(windows).as_numpy_iterator()]
+    >>> [bool(last) for _, _, last, _ in in_turns(windows)]
     [False, True]
 
     Args:

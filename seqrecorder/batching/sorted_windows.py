@@ -16,6 +16,7 @@ def sorted_batches(turns: Any, batch_size: int, *, drop_remainder: bool = False,
     allow, whatever their lengths. Windows of dozens of batches need less padding than any few buckets.
 
     >>> import tensorflow as tf
+    >>> from seqrecorder.batching.plan import in_turns
     >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
     >>> for serialized, lengths in sorted_batches(in_turns(records.batch(4)), 2):

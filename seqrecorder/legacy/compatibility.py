@@ -130,23 +130,29 @@ class _Loaded:
 
 def _contrib(tf: types.ModuleType) -> Any:
     """Return `tf.contrib`, as far as there is one."""
-    data = _module("slim.python.slim.data", contrib.slim)
-    inner = _module("slim.python.slim", contrib.slim, data=data)
-    slim = _module("slim", contrib.slim, python=_module("slim.python", types.SimpleNamespace(), slim=inner))
-    parts = {
-        "slim": slim,
-        "training": _module("training", contrib.training),
-        "learn": _module("learn", contrib.learn),
-        "data": _module("data", tf.data.experimental),
-        "lookup": _module("lookup", tf.compat.v1.lookup),
+    places = {
+        "data": tf.data.experimental,
+        "learn": contrib.learn,
+        "learn.io": contrib.learn,
+        "learn.python.learn.graph_actions": contrib.learn,
+        "learn.python.learn.learn_io": contrib.learn,
+        "learn.python.learn.learn_io.graph_io": contrib.learn,
+        "lookup": tf.compat.v1.lookup,
+        "slim": contrib.slim,
+        "slim.python.slim.data": contrib.slim,
+        "training": contrib.training,
+        "training.python.training.bucket_ops": contrib.training,
+        "training.python.training.sequence_queueing_state_saver": contrib.training,
     }
-    return _module("", types.SimpleNamespace(), **parts)
-
-
-def _module(name: str, place: Any, **parts: Any) -> Any:
-    module = _Old(f"{_CONTRIB}.{name}".rstrip("."), "", (place,))
-    module.__dict__.update(parts)
-    return module
+    modules = {"": _Old(_CONTRIB, "", ())}
+    for path, place in places.items():
+        names = path.split(".")
+        for depth, name in enumerate(names):
+            above, here = (".".join(names[:i]) for i in (depth, depth + 1))
+            if here not in modules:
+                modules[here] = _Old(f"{_CONTRIB}.{here}", "", (place,) if here == path else ())
+                setattr(modules[above], name, modules[here])
+    return modules[""]
 
 
 def _submodules(module: Any) -> dict[str, types.ModuleType]:

@@ -58,6 +58,9 @@ def lift(
     and the keys of readers bit for bit. Random queues, several threads and several readers left the order to chance;
     then it is another one of the orders that were possible, and `explain` says so.
 
+    Operations compute what is written. A `Session` optimised its graph, such as divisions by constants into
+    multiplications, so its floats may differ in the last bit.
+
     An iterator can be saved in a `tf.train.Checkpoint` where nothing random runs in the pipeline; one over a shuffled
     producer, whose order is that of the old operation, refuses it. Text files, and those of records of one length, are
     held in memory while they are read.

@@ -39,6 +39,9 @@ _READS_STATE = (
     "Identity",
     "RefIdentity",
 )
+_LISTS = ("TensorList", "EmptyTensorList")
+"""What `tf.map_fn` and loops collect tensors in: values, though their dtype is that of a state."""
+
 _WRITES_REFERENCES = ("Assign", "AssignAdd", "AssignSub", "Scatter")
 
 
@@ -67,6 +70,8 @@ def check(op: Any) -> None:
                 advice="leave it out of the input function: datasets do not change variables",
                 op=op.name,
             )
+    if op.type.startswith(_LISTS):
+        return
     if any(tensor.dtype.name in ("resource", "variant") for tensor in [*op.inputs, *op.outputs]):
         raise LiftError(
             f"an operation of type {op.type} keeps a state that cannot be translated",

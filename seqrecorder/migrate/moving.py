@@ -105,7 +105,7 @@ class Mover:
         inside = {id(node) for statement in moved for node in ast.walk(statement)}
         batched = {batch.statement for batch in self.stages.batches}
         rebound = {name for statement in batched for name in binds(statement)}
-        for node in own_nodes(self.scope):
+        for node in self.stages.nodes():
             if not isinstance(node, ast.stmt) or id(node) in inside or node in batched:
                 continue
             if any(node in batch.extras for batch in self.stages.batches):
@@ -162,7 +162,7 @@ class Mover:
         self._check_order(moved, block)
         parameters = {node.arg for node in ast.walk(self.scope) if isinstance(node, ast.arg)}
         elsewhere = {
-            name for s in own_nodes(self.scope) if isinstance(s, ast.stmt)
+            name for s in self.stages.nodes() if isinstance(s, ast.stmt)
             and not any(s in ast.walk(m) for m in moved) for name in binds(s)
             if not isinstance(s, (ast.If, ast.With, ast.For, ast.While, ast.Try))
         }  # fmt: skip

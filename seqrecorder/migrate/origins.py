@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.migrate.flow import loads
 from seqrecorder.migrate.moving import Origin
 from seqrecorder.migrate.reader_functions import calls_of
 from seqrecorder.migrate.unclear import Unclear
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.migrate.reader_functions import Helper
     from seqrecorder.migrate.stages import Producer, Stages
+    from seqrecorder.migrate.structure import Structure
     from seqrecorder.migrate.text import Text
 
 
@@ -28,12 +28,13 @@ class Origins:
 
     Attributes:
         used: the names of helpers that were called, as nodes.
+        structures: what those return, by how they were called.
     """
 
     def __init__(self, stages: Stages, helpers: dict[str, Helper], text: Text) -> None:
         self.stages, self.helpers, self.text = stages, helpers, text
-        self.scope = stages.scope
         self.used: set[int] = set()
+        self.structures: dict[str, Structure | None] = {}
 
     def find(self, producer: Producer, block: list[ast.stmt]) -> Origin:
         """Return where the tensors of a record come from, and check that nothing else uses the queue.
@@ -51,7 +52,7 @@ class Origins:
             return Origin(names, producer.statement, None, starred=starred)
         if not isinstance(target, ast.Name):
             raise Unclear("targets", "the queue is not simply assigned to a name", producer.statement)
-        uses = loads(self.scope, target.id)
+        uses = self.stages.loads(target.id)
         found = [*self._reads_of(target.id), *self._helped(target.id, block), *self._dequeued(target.id, block)]
         if len(uses) != 1 or len(found) != 1:
             what = "nothing in this file reads from the queue" if not found else "the queue is used more than once"
@@ -80,6 +81,7 @@ class Origins:
                     raise Unclear("several-readers", "the function that reads is called several times", call)
                 self.used |= {id(node) for node in named}
                 self._take_parts(helper, call)
+                self.structures[ast.unparse(call.func)] = helper.structure
                 names = tuple(
                     self.text.fresh(name, "record" if name == helper.read.value else "key") for name in helper.names
                 )

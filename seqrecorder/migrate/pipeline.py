@@ -54,7 +54,7 @@ class Rewriter:
         structures: Mapping[str, Structure | None],
         target: Target,
     ) -> None:
-        self.structures = structures
+        self.structures: Mapping[str, Structure | None] = structures
         self.source, self.names, self.stages, self.helpers, self.target = source, names, stages, helpers, target
         self.scope = stages.scope
         self.text = Text(source, names, stages.scope)
@@ -83,6 +83,8 @@ class Rewriter:
         origins = Origins(self.stages, self.helpers, self.text)
         origin = origins.find(producer, block)
         self.used |= origins.used
+        known: dict[str, Structure | None] = {**self.structures, **origins.structures}
+        self.structures = known
         if origin.call is not None and origin.argument is not None:
             self.text.substitutions.append((origin.argument, ", ".join(origin.names)))
         heads = [
@@ -144,9 +146,14 @@ class Rewriter:
             block = block_of(self.scope, holding[0])
 
     def _gone_alone(self, statement: ast.stmt) -> Edit:
-        """Return the edit by which a statement goes; the comments above it stay."""
+        """Return the edit by which a statement goes; the comments above it stay, no deeper than a loop that goes."""
         self._gone.append(statement)
-        return self.text.replaced(statement, [])
+        loops = [b.loop for b in self.stages.batches if b.loop is not None and statement in b.loop.body]
+        if not loops:
+            return self.text.replaced(statement, [])
+        first, last = self.source.span(statement)
+        comments = [line.strip() for line in self.source.lines[first - 1 : statement.lineno - 1]]
+        return Edit(first, last, tuple(self.text.indented(comments, self.source.indent(loops[0]))))
 
     def _after(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
         last = statement.end_lineno or statement.lineno
@@ -169,7 +176,7 @@ class Rewriter:
         if origin.read is None:
             return []
         if origin.call is None:
-            check_reader(origin.read, self.source.tree)
+            check_reader(origin.read, self.source.tree, self.stages)
         if origin.read.reader.kind == "tf.FixedLengthRecordReader":
             self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
         keyed = self.text.fresh("records_of", "with_keys")

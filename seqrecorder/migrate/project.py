@@ -148,7 +148,8 @@ def _diff(path: Path, old: str, new: str) -> str:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, with the permissions that it had."""
+    """Write a file whole or not at all, with the permissions that it had; through a link, the file that it leads to."""
+    path = path.resolve()
     new = path.with_name(f".{path.name}.seqrecorder")
     try:
         new.write_bytes(data)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.migrate.flow import binds, loads, own_nodes, reads
+from seqrecorder.migrate.flow import binds, own_nodes, reads
 from seqrecorder.migrate.source import Edit
 from seqrecorder.migrate.structure import of_returns
 from seqrecorder.migrate.unclear import Unclear
@@ -88,7 +88,7 @@ def as_helper(stages: Stages, tree: ast.Module, names: Names) -> Helper | None:
     uses = sum(isinstance(n, ast.Name) and n.id == parameter.arg for n in ast.walk(function))
     if uses != 1:
         raise Unclear("queue-used", "the queue is used for more than reading", read.statement)
-    check_reader(read, tree)
+    check_reader(read, tree, stages)
     new = (read.value,) if read.key is None else (read.key, read.value)
     if {p.arg for p in parameters} & set(new) or read.statement not in function.body:
         raise Unclear("read-elsewhere", "the read stands under a condition, or rebinds a parameter", read.statement)
@@ -125,15 +125,14 @@ def _evaluated(node: ast.expr, known: dict[str, Any]) -> int:
     raise ValueError("no constant")
 
 
-def check_reader(read: Read, tree: ast.Module) -> None:
+def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:
     """Raise `Unclear` where a reader that is to go is used for more than its read."""
     made = read.reader.statement
     if made is None:
         return
     target = made.targets[0]
     if isinstance(target, ast.Name):
-        scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and made in ast.walk(node)]
-        uses = len(loads(scopes[-1] if scopes else tree, target.id))
+        uses = len(stages.loads(target.id))
     else:
         text = ast.unparse(target)
         loaded = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
@@ -179,7 +178,7 @@ def helper_edits(helper: Helper, source: Source) -> list[Edit]:
 def calls_of(stages: Stages, helpers: dict[str, Helper]) -> list[tuple[Helper, ast.Call, list[ast.expr]]]:
     """Return the calls of helpers in a scope, and the expressions that name them there."""
     found = []
-    for node in own_nodes(stages.scope):
+    for node in stages.nodes():
         if not isinstance(node, ast.Call):
             continue
         named = _named(stages, node.func, helpers)

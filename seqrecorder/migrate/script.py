@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from seqrecorder.migrate.flow import reads, scopes
-from seqrecorder.migrate.modern import modernised
+from seqrecorder.migrate.modern import modern_name, modernised
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
 from seqrecorder.migrate.pipeline import Rewriter
 from seqrecorder.migrate.python2 import as_python3
@@ -160,12 +160,13 @@ class _Script:
             with _Caught(self):
                 if not each.producers:
                     raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
-                rewriter = Rewriter(
-                    self.source, self.names, each, helpers=helpers, structures=structures, target=self.target
-                )
-                edits += rewriter.edits()
-                used |= rewriter.used
-                self.notes += rewriter.notes
+                for branch in each.branches():
+                    rewriter = Rewriter(
+                        self.source, self.names, branch, helpers=helpers, structures=structures, target=self.target
+                    )
+                    edits += rewriter.edits()
+                    used |= rewriter.used
+                    self.notes += rewriter.notes
                 self.functions.append(_called(tree, each.scope))
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():
@@ -209,8 +210,11 @@ class _Script:
 
     def _imports(self) -> list[Edit]:
         """Return the edits that make the script one for `tensorflow.compat.v1`, where it goes on in a graph."""
-        if self.target == "eager" or not self.mentioned:
+        if not self.mentioned:
             return []
+        parts = [node for node in ast.walk(self.source.tree) if isinstance(node, ast.ImportFrom) and self._is_old(node)]
+        if self.target == "eager":
+            return [self._from_first(node) for node in parts]
         edits: list[Edit] = []
         for node in self.names.imports:
             [alias, *others] = node.names
@@ -226,7 +230,19 @@ class _Script:
             edits.append(Edit(node.lineno, node.end_lineno or node.lineno, tuple(lines)))
         if not self.names.imports:
             raise Unclear("import", "TensorFlow is not imported by a name of its own", self.source.tree.body[0])
-        return edits
+        return edits + [self._from_first(node) for node in parts]
+
+    def _is_old(self, node: ast.ImportFrom) -> bool:
+        """Whether names are imported from TensorFlow that are others in TensorFlow 2, or are not in it."""
+        if node.module != "tensorflow" or node.level:
+            return False
+        found = [f"tf.{alias.name}" for alias in node.names if alias.name not in ("contrib", "compat", "*")]
+        return any(modern_name(name) != name for name in found)
+
+    def _from_first(self, node: ast.ImportFrom) -> Edit:
+        """Return the edit by which names are imported from TensorFlow 1."""
+        line = self.source.lines[node.lineno - 1].replace("from tensorflow ", "from tensorflow.compat.v1 ", 1)
+        return Edit(node.lineno, node.lineno, (line,))
 
     def _find(self, unclear: Unclear) -> None:
         line = getattr(unclear.node, "lineno", 1)
@@ -241,10 +257,11 @@ def _taken(helper: Helper) -> str:
 
 def _called(tree: ast.Module, scope: Scope) -> str:
     """Return the name of a scope; of its class and its method, with a point between, where it is in one."""
-    for kind in [node for node in tree.body if isinstance(node, ast.ClassDef)]:
-        for method in kind.body:
-            if isinstance(method, ast.FunctionDef) and scope in ast.walk(method):
-                return f"{kind.name}.{method.name}"
+    for kind in tree.body:
+        if isinstance(kind, ast.ClassDef):
+            for method in kind.body:
+                if isinstance(method, ast.FunctionDef) and scope in ast.walk(method):
+                    return f"{kind.name}.{method.name}"
     return getattr(scope, "name", "<module>")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.migrate.flow import loads, own_nodes, reads
+from seqrecorder.migrate.flow import block_of, loads, own_nodes, reads
 from seqrecorder.migrate.joins import joined
 from seqrecorder.migrate.names import BATCHERS, PIPELINE, PRODUCERS, QUEUES, READERS, SIGNATURES, UNCONVERTED, arguments
 from seqrecorder.migrate.unclear import Unclear
@@ -99,14 +99,55 @@ class Batch:
 
 @attrs.define(eq=False)
 class Stages:
-    """What one scope has of a pipeline."""
+    """What one scope has of a pipeline, or one branch of a condition in it.
+
+    Attributes:
+        scope: a function or the module.
+        producers: where elements come from.
+        readers: by the text that they are assigned to.
+        reads: of records.
+        batches: of records.
+        accounted: ids of the expressions that belong to these.
+        others: branches of which each has a pipeline of its own.
+    """
 
     scope: Scope
     producers: list[Producer] = attrs.field(factory=list)
-    readers: dict[str, Reader] = attrs.field(factory=dict)
+    readers: dict[str, list[Reader]] = attrs.field(factory=dict)
     reads: list[Read] = attrs.field(factory=list)
     batches: list[Batch] = attrs.field(factory=list)
     accounted: set[int] = attrs.field(factory=set)
+    others: tuple[list[ast.stmt], ...] = ()
+
+    def nodes(self) -> list[ast.AST]:
+        """Return what stands in the scope, without the other branches."""
+        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        return [node for node in own_nodes(self.scope) if id(node) not in apart]
+
+    def loads(self, name: str) -> list[ast.Name]:
+        """Return where a name is read, but in the other branches."""
+        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        return [node for node in loads(self.scope, name) if id(node) not in apart]
+
+    def branches(self) -> list[Stages]:
+        """Return the pipelines of branches that have one each; the one of the scope where they do not."""
+        blocks = [block_of(self.scope, producer.statement) for producer in self.producers]
+        parts = [self._branch(block, [b for b in blocks if b is not block]) for block in blocks]
+        whole = all(
+            sum(len(getattr(part, name)) for part in parts) == len(getattr(self, name))
+            for name in ("producers", "reads", "batches")
+        )
+        return parts if len(parts) > 1 and whole and all(part.batches for part in parts) else [self]
+
+    def _branch(self, block: list[ast.stmt], others: list[list[ast.stmt]]) -> Stages:
+        inside = {id(inner) for statement in block for inner in ast.walk(statement)}
+        return attrs.evolve(
+            self,
+            producers=[producer for producer in self.producers if id(producer.statement) in inside],
+            reads=[read for read in self.reads if id(read.statement) in inside],
+            batches=[batch for batch in self.batches if id(batch.statement) in inside],
+            others=tuple(others),
+        )
 
     def account(self, node: ast.AST) -> None:
         """Note that an expression belongs to a stage."""
@@ -171,7 +212,7 @@ def _take_assignment(stages: Stages, node: ast.Assign, names: Names) -> None:
         stages.producers.append(Producer(node, kind, _bound(value, kind), target))
         stages.account(value.func)
     elif kind in READERS and isinstance(value, ast.Call):
-        stages.readers[ast.unparse(target)] = Reader(node, kind, _bound(value, kind))
+        stages.readers.setdefault(ast.unparse(target), []).append(Reader(node, kind, _bound(value, kind)))
         stages.account(value.func)
     elif kind in BATCHERS:
         _take_batch(stages, node, names)
@@ -211,7 +252,7 @@ def _take_reads(stages: Stages, names: Names) -> None:
         func = node.value.func
         if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):
             continue
-        reader = stages.readers.get(ast.unparse(func.value))
+        reader = _reader_before(stages, ast.unparse(func.value), node)
         inline = names.called(func.value)
         if reader is None and inline in READERS and isinstance(func.value, ast.Call):
             reader = Reader(None, inline, _bound(func.value, inline))
@@ -219,6 +260,16 @@ def _take_reads(stages: Stages, names: Names) -> None:
         if reader is not None:
             stages.reads.append(_read(node, node.value, func.attr, reader, stages.scope))
             stages.account(func)
+
+
+def _reader_before(stages: Stages, name: str, read: ast.Assign) -> Reader | None:
+    """Return the reader that a name is where it reads: branches may each have one of that name."""
+    found = None
+    for reader in stages.readers.get(name, []):
+        block = [] if reader.statement is None else block_of(stages.scope, reader.statement)
+        if any(read in ast.walk(statement) for statement in block) and reader.arguments.call.lineno <= read.lineno:
+            found = reader
+    return found
 
 
 def _read(node: ast.Assign, call: ast.Call, verb: str, reader: Reader, scope: Scope) -> Read:

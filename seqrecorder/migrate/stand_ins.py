@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pathlib
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -33,11 +34,11 @@ class UnknownValueError(Exception):
 
 
 class StandIn(mock.MagicMock):
-    """An object of which nothing is known: it has any attribute and item, numbers and files where the name says so.
+    """An object of which nothing is known: any attribute and item is there, numbers where a name says so.
 
     >>> hparams = StandIn()
-    >>> hparams.batch_size, hparams["num_classes"], isinstance(hparams.cell, StandIn)
-    (3, 3, True)
+    >>> hparams.batch_size, isinstance(hparams.cell, StandIn), isinstance(hparams["cell"], StandIn)
+    (3, True, True)
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -47,10 +48,6 @@ class StandIn(mock.MagicMock):
             if known is not None:
                 return known
         return super().__getattr__(name)
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return what the key says, another stand-in where it says nothing."""
-        return getattr(self, key) if isinstance(key, str) and key.isidentifier() else super().__getattr__("item")
 
 
 def known_value(name: str) -> Any:
@@ -92,6 +89,8 @@ def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[
     missing = parameter.default is parameter.empty
     if is_file(name):
         return [(name, names), (name, names[0])]
+    if lower.endswith("dir") and missing:
+        return [(name, str(pathlib.Path(names[0]).parent))]
     known = known_value(name)
     if known is not None and (missing or any(word in lower for word in _CHANCE)):
         found = [(name, known)]

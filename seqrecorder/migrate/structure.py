@@ -71,8 +71,8 @@ class Structures:
         return None
 
     def _of_call(self, node: ast.Call) -> Structure | None:
-        if isinstance(node.func, ast.Name) and node.func.id in self._helpers:
-            return self._helpers[node.func.id]
+        if ast.unparse(node.func) in self._helpers:
+            return self._helpers[ast.unparse(node.func)]
         if isinstance(node.func, ast.Name) and node.func.id in _CONSTRUCTORS:
             return _CONSTRUCTORS[node.func.id]
         called = self._names.called(node)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _PARSERS = ("parse_single_sequence_example", "parse_single_example", "parse_example")
 _IMAGES = ("decode_jpeg", "decode_png", "decode_image")
 _ELEMENTS = 12  # of decoded bytes of which no shape is stated
+_CLASSES = 3  # below which numbers are that may be indices
 _IMAGE = (48, 48, 3)
 
 
@@ -221,12 +222,13 @@ def _feature(asked: Asked, name: str, spec: Any, steps: int, random: np.random.G
     import tensorflow as tf
 
     shape = getattr(spec, "shape", None)
-    count = int(random.integers(0, 4)) if shape is None else int(np.prod(list(shape), dtype=np.int64))
+    count = int(random.integers(0, 4)) if shape is None else int(np.prod(np.ravel(shape), dtype=np.int64))
     if spec.dtype == tf.string:
         values = [_bytes(asked, name, random) for _ in range(count)]
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
     if spec.dtype == tf.int64:
-        numbers = [steps] if "len" in name.lower() and count == 1 else random.integers(0, 9, count).tolist()
+        below = _CLASSES if shape is None else 9
+        numbers = [steps] if "len" in name.lower() and count == 1 else random.integers(0, below, count).tolist()
         return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
     return tf.train.Feature(float_list=tf.train.FloatList(value=random.normal(size=count).astype("f4").tolist()))
 

@@ -150,3 +150,18 @@ def test_tools_that_look_around(script):
         assert old.compat.v1 is old
         assert old.disable_eager_execution() is None
         assert __import__(script, globals={}, locals={}, fromlist=["run"], level=0).seen == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tensorflow.contrib.training.python.training.bucket_ops import bucket_by_sequence_length",
+        "from tensorflow.contrib.slim.python.slim.data.tfexample_decoder import TFExampleDecoder",
+        "from tensorflow.contrib.learn.python.learn.learn_io.graph_io import read_batch_features",
+        "import tensorflow as tf; tf.contrib.learn.io.read_batch_features",
+    ],
+)
+def test_deep_paths(line):
+    """The paths inside contrib's packages that scripts imported from lead to the same functions."""
+    with legacy.compat():
+        exec(line, {"__name__": "old"})  # noqa: S102 - as a script would run it

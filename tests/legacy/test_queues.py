@@ -264,6 +264,16 @@ def test_conditionals_and_loops_between_queues():
     assert_lifts_exactly(input_fn)
 
 
+def test_functions_mapped_over_elements():
+    """What `tf.map_fn` collects its results in is no state, and is part of what is mapped."""
+
+    def input_fn():
+        batch = v1.train.batch([v1.train.range_input_producer(6, num_epochs=1, shuffle=False).dequeue()], 3)
+        return tf.map_fn(lambda number: number * 2, batch)
+
+    assert_lifts_exactly(input_fn)
+
+
 def test_resumes_from_a_checkpoint(tmp_path):
     """An iterator is saved and goes on where it was; one over files that the old kernel shuffles refuses that."""
 

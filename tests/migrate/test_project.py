@@ -117,6 +117,27 @@ def test_verify_and_the_loop_that_takes_the_batches(capsys, tmp_path):
     assert said[0].endswith("done\n")
 
 
+def test_a_link_stays_a_link(tmp_path):
+    """Where a script is named by a link, what the link leads to is written."""
+    (tmp_path / "clear.py").write_text(CLEAR)
+    link = tmp_path / "link.py"
+    link.symlink_to(tmp_path / "clear.py")
+    [report] = migrate(link, write=True)
+    assert report.written
+    assert link.is_symlink()
+    assert "tf.data.Dataset" in (tmp_path / "clear.py").read_text()
+
+
+def test_a_byte_order_mark_stays(tmp_path):
+    """A script that begins with a byte order mark has it once, before and after."""
+    path = tmp_path / "clear.py"
+    path.write_bytes(b"\xef\xbb\xbf" + CLEAR.encode())
+    [report] = migrate(path, write=True)
+    assert report.written
+    assert path.read_bytes().count(b"\xef\xbb\xbf") == 1
+    assert path.read_bytes().startswith(b"\xef\xbb\xbfimport")
+
+
 def test_what_differs_is_not_written(monkeypatch, tmp_path):
     """A script whose new functions were found to differ stays as it is, and is refused."""
     from seqrecorder.migrate import project

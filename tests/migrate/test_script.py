@@ -247,7 +247,7 @@ def test_aliases_are_seen_through():
     )
     found = rewrite(old)
     assert found.status == "converted"
-    assert found.text.startswith("import tensorflow.compat.v1 as tensors\nfrom tensorflow import train\n")
+    assert found.text.startswith("import tensorflow.compat.v1 as tensors\nfrom tensorflow.compat.v1 import train\n")
     assert "    return tensors.data.make_one_shot_iterator(dataset).get_next()\n" in found.text
 
 
@@ -299,6 +299,108 @@ def test_what_no_python_reads_is_refused():
     found = rewrite("import tensorflow as tf\ndef tf.train.batch(:\n")
     assert found.status == "refused"
     assert found.findings[0].code == "syntax"
+
+
+def test_readers_that_are_joined():
+    """Examples of several readers, in a list or from a loop, become one function, and as many files at a time."""
+    helper = """def read_one(queue, size):
+    reader = tf.TFRecordReader()
+    _, record = reader.read_up_to(queue, size)
+    return record, tf.strings.length(record)
+
+
+"""
+    producer = "    queue = tf.train.string_input_producer(files)\n"
+    batch = "    return tf.train.shuffle_batch_join(examples, 3, 100, 10, enqueue_many=True)\n"
+    listed = script(
+        producer + "    examples = [read_one(queue, 8) for _ in range(readers)]\n" + batch,
+        before=f"\n\n{helper.rstrip()}\n",
+        parameters="files, readers",
+    )
+    text = rewrite(listed).text
+    assert "interleave(lambda file: tf.data.TFRecordDataset(file).batch(8), cycle_length=readers)\n" in text
+    assert "    return read_one(record, 8)\n\n    dataset = dataset.map(parse, num_parallel_calls=readers)\n" in text
+    looped = script(
+        producer
+        + "    examples = []\n    for _ in range(4):\n        # One reader.\n"
+        + READ.replace("    queue = tf.train.string_input_producer(files)\n", "").replace("    ", "        ")
+        + "        size = tf.size(record)\n        examples.append([record, size])\n"
+        + "    return tf.train.batch_join(examples, 3)\n"
+    )
+    assert (
+        rewrite(looped).text.partition("# a new order each epoch\n")[2]
+        == """\
+    dataset = dataset.interleave(tf.data.TFRecordDataset, cycle_length=4)
+    # One reader.
+
+    def parse(record):
+        size = tf.size(record)
+        return record, size
+
+    dataset = dataset.map(parse, num_parallel_calls=4)
+    dataset = dataset.batch(3, drop_remainder=True)
+    dataset = dataset.prefetch(tf.data.AUTOTUNE)
+    return list(tf.data.make_one_shot_iterator(dataset).get_next())
+"""
+    )
+
+
+def test_examples_that_are_not_kept():
+    """What keep_input dropped is filtered."""
+    body = READ + "    keep = tf.size(record) > 0\n    return tf.train.maybe_batch([record, keep], keep, 3)\n"
+    assert (
+        rewrite(script(body)).text.partition("TFRecordDataset)\n")[2]
+        == """\
+
+    def parse(record):
+        keep = tf.size(record) > 0
+        return tf.cast(keep, tf.bool), (record, keep)
+
+    dataset = dataset.map(parse)
+    dataset = dataset.filter(lambda keep, tensors: keep)
+    dataset = dataset.map(lambda keep, tensors: tensors)
+    dataset = dataset.batch(3, drop_remainder=True)
+    dataset = dataset.prefetch(tf.data.AUTOTUNE)
+    return list(tf.data.make_one_shot_iterator(dataset).get_next())
+"""
+    )
+
+
+def test_branches_with_pipelines_of_their_own():
+    """Each branch of a condition becomes its pipeline; a queue that is made in either branch is read after them."""
+    apart = (
+        "    if files:\n" + (READ + BATCH).replace("    ", "        ")
+        + "    else:\n" + (READ + BATCH).replace("    ", "        ").replace("files", "files, num_epochs=1")
+    )  # fmt: skip
+    first, _, second = apart.rpartition("tf.TFRecordReader()")
+    apart = f"{first}tf.TextLineReader(){second}"
+    text = rewrite(script(apart), "eager").text
+    assert text.index("flat_map(tf.data.TFRecordDataset)") < text.index("flat_map(tf.data.TextLineDataset)")
+    assert text.count("        return dataset\n") == 2
+    assert text.count(".repeat(1)") == 1
+    made = "        queue = tf.train.string_input_producer(files, num_epochs={})\n"
+    either = f"    if files:\n{made.format(1)}    else:\n{made.format(2)}" + READ.partition("\n")[2] + BATCH
+    text = rewrite(script(either)).text
+    assert text.count("        dataset = dataset.shuffle(") == 2
+    assert text.count("    dataset = dataset.flat_map(tf.data.TFRecordDataset)\n") == 1
+    assert text.index(".repeat(2)") < text.index("flat_map")
+
+
+def test_eager_records_one_at_a_time():
+    """Without a batch, the function returns the dataset of records, and what is beside them after it."""
+    body = READ + "    size = tf.size(record)\n    count = len(files)\n    return record, size, count\n"
+    assert (
+        rewrite(script(body), "eager").text.partition("TFRecordDataset)\n")[2]
+        == """\
+    count = len(files)
+
+    def parse(record):
+        size = tf.size(record)
+        return record, size
+
+    return dataset.map(parse).prefetch(tf.data.AUTOTUNE), count
+"""
+    )
 
 
 def test_buckets(tmp_path):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _WINDOW = 256
 """Examples that are planned at a time."""
 
+_FIRST = -(2**63)
+"""Where TensorFlow 1 began to count examples."""
+
 
 def batch_sequences_with_states(
     input_key: Any,
@@ -212,7 +215,7 @@ def _assemble(
         parts.append(tf.map_fn(cut, (column, starts), fn_output_signature=tf.TensorSpec(shape, spec.dtype)))
     length = tf.cast(tf.clip_by_value(lengths - index * num_unroll, 0, num_unroll), tf.int32)
     small = [tf.cast(x, tf.int32) for x in (index, counts)]
-    return (here, next_keys, *small, numbers, length, tf.cast(lengths, tf.int32)), tuple(parts)
+    return (here, next_keys, *small, numbers + _FIRST, length, tf.cast(lengths, tf.int32)), tuple(parts)
 
 
 def _padded(number: Any) -> Any:
@@ -229,7 +232,7 @@ class NextQueuedSequenceBatch:
         next_key: of the segment that follows, or `STOP:key`.
         sequence: int32 `(B,)`, the segment's number; 0 for the first.
         sequence_count: int32 `(B,)`, how many segments the example has.
-        insertion_index: int64 `(B,)`, the example's number.
+        insertion_index: int64 `(B,)`, the example's number, counted from -2**63.
         length: int32 `(B,)`, true steps of the segment.
         total_length: int32 `(B,)`, steps of the example.
         sequences: tensors `(B, num_unroll, ...)`, zero after the end of an example.

@@ -115,7 +115,7 @@ def bucket_by_sequence_length(
     end is dropped, unless `allow_smaller_final_batch` is true.
 
     Args:
-        input_length: int32 scalar.
+        input_length: int32, a scalar or a vector of one.
         tensors: see `bucket`, as for the other arguments.
         batch_size: examples to a batch, or a list of one more sizes than there are boundaries.
         bucket_boundaries: increasing integers.
@@ -130,7 +130,7 @@ def bucket_by_sequence_length(
         name: of the operation.
 
     Returns:
-        `(lengths, outputs)`: int32 `(B,)`, and the batched tensors.
+        `(lengths, outputs)`: int32 `(B,)`, or `(B, 1)` of vectors, and the batched tensors.
 
     Raises:
         TypeError: the boundaries are no list of integers.
@@ -150,13 +150,14 @@ def bucket_by_sequence_length(
         raise ValueError(f"input_length: expected int32, got {length.dtype.name}; cast it")
     names = sorted(tensors, key=str) if isinstance(tensors, dict) else None
     values = list(tensors) if names is None else [tensors[key] for key in names]
-    which = tf.searchsorted(tf.constant(bucket_boundaries), length[tf.newaxis], side="right")[0]
+    # As ever, a length may be a vector of one.
+    which = tf.searchsorted(tf.constant(bucket_boundaries), tf.reshape(length, [1]), side="right")[0]
     _, (lengths, *outputs) = bucket(
         [length, *values],
         which,
         batch_size,
         len(bucket_boundaries) + 1,
-        shapes=None if shapes is None else [[], *shapes],
+        shapes=None if shapes is None else [length.shape, *shapes],
         dynamic_pad=dynamic_pad,
         allow_smaller_final_batch=allow_smaller_final_batch,
         keep_input=keep_input,

@@ -105,7 +105,7 @@ def parallel_read(
             files, num_epochs=num_epochs, shuffle=shuffle, seed=seed, name="filenames"
         )
         common: Any
-        if shuffle and num_readers > 1:
+        if shuffle:
             common = tf.queue.RandomShuffleQueue(capacity, min_after_dequeue, seed=seed, **kinds)
         else:
             common = tf.queue.FIFOQueue(capacity, **kinds)

@@ -1,0 +1,247 @@
+"""`slim.tfexample_decoder`: named tensors out of a `tf.train.Example`."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.legacy.contrib.slim.data_decoder import DataDecoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class ItemHandler(abc.ABC):
+    """`slim.tfexample_decoder.ItemHandler`: makes one tensor out of parsed features.
+
+    Attributes:
+        keys: names of the features that it needs.
+
+    Args:
+        keys: a name, or a list of names.
+    """
+
+    def __init__(self, keys: str | Sequence[str]) -> None:
+        self.keys = [keys] if isinstance(keys, str) else list(keys)
+
+    @abc.abstractmethod
+    def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
+        """Return the tensor, from the parsed features by their names."""
+
+
+class ItemHandlerCallback(ItemHandler):
+    """`slim.tfexample_decoder.ItemHandlerCallback`: what a function makes of features.
+
+    Args:
+        keys: names of the features.
+        func: takes a dict of the parsed features, and returns a tensor.
+    """
+
+    def __init__(self, keys: str | Sequence[str], func: Callable[[Mapping[str, Any]], Any]) -> None:
+        super().__init__(keys)
+        self._func = func
+
+    def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
+        """Return what the function does."""
+        return self._func(keys_to_tensors)
+
+
+class Tensor(ItemHandler):
+    """`slim.tfexample_decoder.Tensor`: a feature itself, dense, and reshaped on request.
+
+    Args:
+        tensor_key: name of the feature.
+        shape_keys: name of the feature that holds its shape, or a list of names, one for each dimension.
+        shape: the shape, where it is always the same.
+        default_value: what stands where a sparse feature has nothing.
+
+    Raises:
+        ValueError: the shape is given in both ways.
+    """
+
+    def __init__(
+        self,
+        tensor_key: str,
+        shape_keys: str | Sequence[str] | None = None,
+        shape: Any = None,
+        default_value: Any = 0,
+    ) -> None:
+        if shape_keys and shape is not None:
+            raise ValueError("Cannot specify both shape_keys and shape parameters.")
+        self._shape_keys = [shape_keys] if isinstance(shape_keys, str) else list(shape_keys or [])
+        self._tensor_key, self._shape, self._default_value = tensor_key, shape, default_value
+        super().__init__([tensor_key, *self._shape_keys])
+
+    def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
+        """Return the feature, dense and in its shape."""
+        import tensorflow as tf
+
+        tensor, shape = keys_to_tensors[self._tensor_key], self._shape
+        if self._shape_keys:
+            shape = tf.reshape(tf.stack([_dense(keys_to_tensors[key]) for key in self._shape_keys]), [-1])
+        if shape is not None:
+            sparse = isinstance(tensor, tf.SparseTensor)
+            tensor = tf.sparse.reshape(tensor, shape) if sparse else tf.reshape(tensor, shape)
+        return _dense(tensor, self._default_value)
+
+
+class LookupTensor(Tensor):
+    """`slim.tfexample_decoder.LookupTensor`: what a table has for the values of a feature.
+
+    Args:
+        tensor_key: see `Tensor`, as for the other arguments.
+        table: has `lookup(tensor)`.
+        shape_keys: see there.
+        shape: see there.
+        default_value: see there.
+
+    Raises:
+        ValueError: the shape is given in both ways.
+    """
+
+    def __init__(
+        self,
+        tensor_key: str,
+        table: Any,
+        shape_keys: str | Sequence[str] | None = None,
+        shape: Any = None,
+        default_value: Any = "",
+    ) -> None:
+        super().__init__(tensor_key, shape_keys, shape, default_value)
+        self._table = table
+
+    def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
+        """Return what the table has."""
+        return self._table.lookup(super().tensors_to_item(keys_to_tensors))
+
+
+class SparseTensor(ItemHandler):
+    """`slim.tfexample_decoder.SparseTensor`: a sparse tensor of two features, its positions and its values.
+
+    Args:
+        indices_key: name of the feature of positions, a `tf.io.VarLenFeature`.
+        values_key: name of the feature of values, a `tf.io.VarLenFeature`.
+        shape_key: name of the feature that holds the shape.
+        shape: the shape, where no feature holds it; None is that of the positions.
+        densify: whether the tensor becomes dense.
+        default_value: what stands where a dense tensor has no value.
+    """
+
+    def __init__(
+        self,
+        indices_key: str | None = None,
+        values_key: str | None = None,
+        shape_key: str | None = None,
+        shape: Any = None,
+        densify: bool = False,
+        default_value: Any = 0,
+    ) -> None:
+        self._indices_key, self._values_key = indices_key or "indices", values_key or "values"
+        self._shape_key, self._shape, self._densify, self._default_value = shape_key, shape, densify, default_value
+        super().__init__([self._indices_key, self._values_key, *([shape_key] if shape_key else [])])
+
+    def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
+        """Return the tensor."""
+        import tensorflow as tf
+
+        positions, values = keys_to_tensors[self._indices_key], keys_to_tensors[self._values_key]
+        shape = self._shape or positions.dense_shape
+        if self._shape_key:
+            shape = _dense(keys_to_tensors[self._shape_key])
+        # The last dimension is that of the feature, so what it holds stands there instead.
+        places = tf.concat([positions.indices[:, :-1], tf.cast(positions.values, tf.int64)[:, tf.newaxis]], 1)
+        tensor = tf.SparseTensor(places, values.values, shape)
+        return _dense(tensor, self._default_value) if self._densify else tensor
+
+
+class Image(ItemHandler):
+    """`slim.tfexample_decoder.Image`: an encoded image.
+
+    Args:
+        image_key: name of the feature of encoded images, by default `image/encoded`.
+        format_key: name of the feature of formats, by default `image/format`: `raw` or `RAW` for the pixels themselves;
+            others are told by the image.
+        shape: `(height, width, channels)`, where all images have the same.
+        channels: of the image.
+        dtype: of the image; pixels are cast to it, not scaled.
+        repeated: whether the feature holds several images.
+        dct_method: see `tf.io.decode_jpeg`.
+    """
+
+    def __init__(
+        self,
+        image_key: str | None = None,
+        format_key: str | None = None,
+        shape: Any = None,
+        channels: int = 3,
+        dtype: Any = "uint8",
+        repeated: bool = False,
+        dct_method: str = "",
+    ) -> None:
+        import tensorflow as tf
+
+        super().__init__([image_key or "image/encoded", format_key or "image/format"])
+        self._shape, self._channels, self._dtype = shape, channels, tf.as_dtype(dtype)
+        self._repeated, self._dct_method = repeated, dct_method
+
+    def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
+        """Return the decoded image, or all of them."""
+        import tensorflow as tf
+
+        encoded, kind = (keys_to_tensors[key] for key in self.keys)
+        if not self._repeated:
+            return self._decoded(encoded, kind)
+        return tf.map_fn(lambda image: self._decoded(image, kind), encoded, fn_output_signature=self._dtype)
+
+    def _decoded(self, encoded: Any, kind: Any) -> Any:
+        import tensorflow as tf
+
+        def jpeg() -> Any:
+            image = tf.io.decode_jpeg(encoded, channels=self._channels, dct_method=self._dct_method)
+            return tf.cast(image, self._dtype)
+
+        def other() -> Any:
+            return tf.cast(tf.io.decode_image(encoded, channels=self._channels), self._dtype)
+
+        image = tf.cond(
+            tf.reduce_any(tf.equal(kind, ["raw", "RAW"])),
+            lambda: tf.io.decode_raw(encoded, self._dtype),
+            lambda: tf.cond(tf.io.is_jpeg(encoded), jpeg, other),
+        )
+        image.set_shape([None, None, self._channels])
+        return image if self._shape is None else tf.reshape(image, self._shape)
+
+
+class TFExampleDecoder(DataDecoder):
+    """`slim.tfexample_decoder.TFExampleDecoder`: parses a `tf.train.Example`, and makes named tensors of it.
+
+    Args:
+        keys_to_features: what `tf.io.parse_single_example` is given.
+        items_to_handlers: an `ItemHandler` for each name.
+    """
+
+    def __init__(self, keys_to_features: Mapping[str, Any], items_to_handlers: Mapping[str, ItemHandler]) -> None:
+        self._keys_to_features, self._items_to_handlers = keys_to_features, items_to_handlers
+
+    def list_items(self) -> list[str]:
+        """Return the names."""
+        return list(self._items_to_handlers)
+
+    def decode(self, serialized_example: Any, items: Sequence[str] | None = None) -> list[Any]:
+        """Return the tensors of some names, by default of all.
+
+        Args:
+            serialized_example: a string scalar.
+            items: names.
+        """
+        import tensorflow as tf
+
+        example = tf.io.parse_single_example(serialized_example, self._keys_to_features)
+        handlers = [self._items_to_handlers[item] for item in items or self._items_to_handlers]
+        return [handler.tensors_to_item({key: example[key] for key in handler.keys}) for handler in handlers]
+
+
+def _dense(tensor: Any, default_value: Any = None) -> Any:
+    import tensorflow as tf
+
+    return tf.sparse.to_dense(tensor, default_value) if isinstance(tensor, tf.SparseTensor) else tensor
