@@ -46,6 +46,13 @@ class Delivery:
         ending = f"return {got}" if target is None else f"{self.text.source.segment(target)} = {got}"
         return [self.text.replaced(statement, [*lines, ending])]
 
+    def called(self, batch: Batch, call: str) -> Edit:
+        """Return the edit by which a batch statement calls a function that gives the tensors of a batch."""
+        statement = batch.statement
+        if isinstance(statement, ast.Return):
+            return self.text.replaced(statement, [f"return {call}"])
+        return self.text.replaced(statement, [f"{self.text.source.segment(statement.targets[0])} = {call}"])
+
     def datasets(
         self, batches: Sequence[Batch], lines: Sequence[list[str]], structure: str, block: list[ast.stmt]
     ) -> list[Edit]:

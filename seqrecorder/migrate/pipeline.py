@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 from seqrecorder.migrate.delivery import HARMLESS, Delivery, only_call
 from seqrecorder.migrate.flow import block_of, covers, flattened, own_nodes, statements
-from seqrecorder.migrate.moving import Mover, element
+from seqrecorder.migrate.moving import Mover, Origin, element
 from seqrecorder.migrate.origins import Origins
+from seqrecorder.migrate.parts import call_lines, signature
 from seqrecorder.migrate.reader_functions import Helper, check_reader
 from seqrecorder.migrate.source import Edit
 from seqrecorder.migrate.structure import Structures
@@ -23,8 +24,8 @@ from seqrecorder.migrate.wording import batch_lines, producer_lines, read_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from seqrecorder.migrate.moving import Origin
     from seqrecorder.migrate.names import Names
+    from seqrecorder.migrate.parts import Part
     from seqrecorder.migrate.source import Source
     from seqrecorder.migrate.stages import Batch, Producer, Stages
     from seqrecorder.migrate.structure import Structure
@@ -42,6 +43,8 @@ class Rewriter:
         helpers: functions of the module that read.
         structures: what functions of the module return.
         target: whether the function goes on to return tensors (`graph`), or returns the `tf.data.Dataset` (`eager`).
+        part: what the scope does for others, None where it does all.
+        parts: what others do, by how they are called.
     """
 
     def __init__(
@@ -53,7 +56,10 @@ class Rewriter:
         helpers: dict[str, Helper],
         structures: Mapping[str, Structure | None],
         target: Target,
+        part: Part | None = None,
+        parts: Mapping[str, Part] | None = None,
     ) -> None:
+        self.part, self.parts = part, parts or {}
         self.structures: Mapping[str, Structure | None] = structures
         self.source, self.names, self.stages, self.helpers, self.target = source, names, stages, helpers, target
         self.scope = stages.scope
@@ -74,13 +80,17 @@ class Rewriter:
         Raises:
             Unclear: something is not statically clear.
         """
+        if self.part is not None and self.part.role == "batch":
+            return self._of_tensors(self.part)
         producer = self.stages.producers[0]
         if any(self.names.mentions(self.scope, frozenset({"tf.train.match_filenames_once"}))):
             raise Unclear("match-filenames", "match_filenames_once makes a local variable", producer.statement)
+        if self.part is not None and self.part.role == "queue":
+            return self._of_queue(producer)
         place = self._place()
         loops = [batch.loop for batch in self.stages.batches]
         block = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
-        origins = Origins(self.stages, self.helpers, self.text)
+        origins = Origins(self.stages, self.helpers, self.text, self.parts)
         origin = origins.find(producer, block)
         self.used |= origins.used
         known: dict[str, Structure | None] = {**self.structures, **origins.structures}
@@ -96,7 +106,8 @@ class Rewriter:
         if origin.read is not None and origin.read.reader.statement is not None and origin.call is None:
             edits.append(self._gone_alone(origin.read.reader.statement))
         if self.stages.batches:
-            edits += self._batched(origin, block, place)
+            start = block.index(origin.statement if origin.statement is not None else place) + 1
+            edits += self._batched(origin, block, start)
         else:
             edits += self._unbatched(origin, place, reading)
         looped = any(loop is not None and origin.statement in loop.body for loop in loops)
@@ -112,6 +123,35 @@ class Rewriter:
         edits += self._hollow()
         self.notes += self._delivery.notes
         return edits
+
+    def _of_queue(self, producer: Producer) -> list[Edit]:
+        """Return the edits of a function that makes a queue: it makes the dataset of what was in the queue."""
+        lines = self.text.units(producer_lines(producer, self.name, self.tf, self.text.of), producer.statement)
+        if isinstance(producer.statement, ast.Return):
+            return [self.text.replaced(producer.statement, [*lines, f"return {self.name}"])]
+        [returned] = [node for node in own_nodes(self.scope) if isinstance(node, ast.Return)]
+        return [
+            self.text.replaced(producer.statement, lines),
+            self.text.replaced(returned, [f"return {self.name}"]),
+        ]
+
+    def _of_tensors(self, part: Part) -> list[Edit]:
+        """Return the edits of a function that batches what it is given: it is given the dataset."""
+        loops = [batch.loop for batch in self.stages.batches]
+        block = flattened(part.function.body, loops, self._is_transparent)
+        edits = [signature(self.source, part, self.name)]
+        edits += self._batched(Origin(part.tensors, None, None), block, 0)
+        edits += self._hollow()
+        self.notes += self._delivery.notes
+        return edits
+
+    def _of_part(self, batch: Batch) -> str:
+        """Return the structure of the batches of a function's dataset."""
+        structure = self.parts[ast.unparse(batch.arguments.call.func)].structure
+        target = batch.statement.targets[0] if isinstance(batch.statement, ast.Assign) else None
+        if structure is None and isinstance(target, ast.Name):
+            raise Unclear("structure", "what the function that batches returns cannot be told", batch.statement)
+        return "list" if structure in ("tuple", "list") or isinstance(target, ast.Tuple) else structure or "one"
 
     def _place(self) -> ast.stmt:
         """Return the producer's statement, or the condition whose branches each have one for the same queue."""
@@ -195,6 +235,8 @@ class Rewriter:
             function = "prepare" if origin.read is None else "parse"
             ending = f".prefetch({self.tf}.data.AUTOTUNE)"
             return self._delivery.finished(origin.names, place, block, function, starred=origin.starred, ending=ending)
+        if self.part is not None:
+            return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred)
         made = isinstance(producer.target, ast.Tuple)
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
         got = f"list({self._delivery.next()})" if origin.starred else self._delivery.next()
@@ -206,10 +248,9 @@ class Rewriter:
 
     # With a batch -------------------------------------------------------------------------------------------------
 
-    def _batched(self, origin: Origin, block: list[ast.stmt], place: ast.stmt) -> list[Edit]:
+    def _batched(self, origin: Origin, block: list[ast.stmt], start: int) -> list[Edit]:
         batches = self.stages.batches
         anchor = self._anchor(block, batches)
-        start = block.index(origin.statement if origin.statement is not None else place) + 1
         extras: set[ast.stmt] = {extra for batch in batches for extra in batch.extras}
         between = [s for s in block[start : block.index(anchor)] if s not in extras]
         moved = self._mover.moved(origin, block, between, anchor, self.stages.producers)
@@ -224,6 +265,13 @@ class Rewriter:
         edits.append(Edit(first, first - 1, tuple(self.text.indented(mapping, self.source.indent(anchor)))))
         lines = []
         for batch in batches:
+            if batch.kind == "function":
+                called = call_lines(batch, self.name, self.text.of)
+                if self.target == "graph":
+                    return [*edits, self._delivery.called(batch, called)]
+                lines.append([f"{self.name} = {called}"])
+                structure = self._of_part(batch)
+                continue
             lines.append(batch_lines(batch, self.name, self.tf, self.text.of))
             lines[-1].append(f"{self.name} = {self.name}.prefetch({self.tf}.data.AUTOTUNE)")
         if self.target == "eager":
@@ -244,7 +292,7 @@ class Rewriter:
             raise Unclear("several-batches", "the records are batched twice", batches[1].statement)
         if any(batch.statement not in [anchor, *statements([anchor])] for batch in batches):
             raise Unclear("branches", "the batches stand under different conditions", batches[0].statement)
-        if self.target == "eager" and isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
+        if isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
             raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
         return anchor
 
@@ -308,7 +356,10 @@ class Rewriter:
             body.append(f"{unit}return {returned}")
         if len(body) == 1 and (own := only_call(body[0].strip().removeprefix("return "), [parameters])) is not None:
             return own, []
-        function = self.text.fresh("prepare" if self.stages.producers[0].kind in _ELEMENTS else "parse", "parse_record")
+        serialized = any(producer.kind not in _ELEMENTS for producer in self.stages.producers)
+        function = self.text.fresh(
+            "parse" if serialized else "prepare", "parse_record" if serialized else "prepare_record"
+        )
         return function, ["", f"def {function}({parameters}):", *body]
 
     def _direct(self, last: ast.stmt, returned: str, structures: Structures) -> tuple[int, int] | None:
@@ -346,4 +397,4 @@ class Rewriter:
         return ("list" if structure == "tuple" else structure), self.text.of(tensors)
 
 
-_ELEMENTS = ("tf.train.range_input_producer", "tf.train.slice_input_producer")
+_ELEMENTS = ("tf.train.range_input_producer", "tf.train.slice_input_producer", "source")

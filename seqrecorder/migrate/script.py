@@ -11,12 +11,13 @@ import attrs
 from seqrecorder.migrate.flow import reads, scopes
 from seqrecorder.migrate.modern import modern_name, modernised
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
+from seqrecorder.migrate.parts import check_calls, find_parts
 from seqrecorder.migrate.pipeline import Rewriter
 from seqrecorder.migrate.python2 import as_python3
 from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.recordclass import with_record_class
+from seqrecorder.migrate.search import find_stages
 from seqrecorder.migrate.source import Edit, Source
-from seqrecorder.migrate.stages import find_stages
 from seqrecorder.migrate.structure import of_returns
 from seqrecorder.migrate.unclear import Unclear
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from seqrecorder.migrate.flow import Scope
+    from seqrecorder.migrate.parts import Part
     from seqrecorder.migrate.pipeline import Target
     from seqrecorder.migrate.stages import Stages
     from seqrecorder.migrate.structure import Structure
@@ -149,7 +151,7 @@ class _Script:
         tree, edits = self.source.tree, list[Edit]()
         for name, node in self.names.mentions(tree, frozenset(UNCONVERTED)):
             self._find(Unclear(name.rpartition(".")[2].replace("_", "-").lower(), UNCONVERTED[name], node))
-        stages, helpers = self._scopes()
+        stages, helpers, parts = self._scopes()
         structures: dict[str, Structure | None] = {
             node.name: of_returns(node, self.names) for node in tree.body if isinstance(node, ast.FunctionDef)
         }
@@ -158,16 +160,28 @@ class _Script:
             if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
                 continue  # it stays, and why has been said
             with _Caught(self):
-                if not each.producers:
+                part = next((part for part in parts.values() if part.stages is each), None)
+                if not each.producers and part is None:
                     raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
                 for branch in each.branches():
                     rewriter = Rewriter(
-                        self.source, self.names, branch, helpers=helpers, structures=structures, target=self.target
+                        self.source,
+                        self.names,
+                        branch,
+                        helpers=helpers,
+                        structures=structures,
+                        target=self.target,
+                        part=part,
+                        parts=parts,
                     )
                     edits += rewriter.edits()
                     used |= rewriter.used
                     self.notes += rewriter.notes
-                self.functions.append(_called(tree, each.scope))
+                if part is None:
+                    self.functions.append(_called(tree, each.scope))
+                else:
+                    self.helpers.append(part.function.name)
+                    self.notes.append(part.note)
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():
             with _Caught(self):
@@ -183,21 +197,28 @@ class _Script:
         self.findings.sort(key=lambda finding: finding.line)
         return edits
 
-    def _scopes(self) -> tuple[list[Stages], dict[str, Helper]]:
-        mains: list[Stages] = []
+    def _scopes(self) -> tuple[list[Stages], dict[str, Helper], dict[str, Part]]:
+        """Return the stages of scopes, and the functions that do a part of their pipelines."""
+        found: list[Stages] = []
         helpers: dict[str, Helper] = {}
-        for scope in scopes(self.source.tree):
+        parts: dict[str, Part] = {}
+        tree = self.source.tree
+        for scope in scopes(tree):
             with _Caught(self):
                 stages = find_stages(scope, self.names)
-                if not (stages.producers or stages.readers or stages.reads or stages.batches):
-                    continue
-                helper = as_helper(stages, self.source.tree, self.names)
+                helper = as_helper(stages, tree, self.names)
                 if helper is not None:
                     helpers[helper.called] = helper
                 else:
-                    mains.append(stages)
+                    found.append(stages)
                 self._check_seed(stages)
-        return mains, helpers
+        with _Caught(self):
+            parts = find_parts(found, tree, self.names)
+        for part in parts.values():
+            with _Caught(self):
+                check_calls(part, tree)
+        mains = [each for each in found if each.producers or each.readers or each.reads or each.batches]
+        return mains, helpers, parts
 
     def _check_seed(self, stages: Stages) -> None:
         seeded = any(producer.arguments["seed"] is not None for producer in stages.producers)

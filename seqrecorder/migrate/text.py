@@ -81,7 +81,8 @@ class Text:
     def units(self, lines: Sequence[str], statement: ast.stmt) -> list[str]:
         """Return lines whose four spaces are the script's own indentation."""
         unit = self.source.unit(self.source.indent(statement))
-        return [unit + line.removeprefix("    ") if line.startswith("    ") else line for line in lines]
+        depths = [(len(line) - len(line.lstrip(" "))) // len("    ") for line in lines]
+        return [unit * depth + line[depth * len("    ") :] for depth, line in zip(depths, lines, strict=True)]
 
 
 class _Replacing(ast.NodeTransformer):

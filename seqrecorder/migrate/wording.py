@@ -25,6 +25,8 @@ _COMPRESSIONS = {"GZIP": '"GZIP"', "ZLIB": '"ZLIB"', "NONE": None}
 def producer_lines(producer: Producer, name: str, tf: str, text: Text) -> list[str]:
     """Return the lines that make the dataset of what a producer put into its queue."""
     given = producer.arguments
+    if producer.kind in ("queue", "source"):
+        return [f"{name} = {text(given.call)}"]
     for option in ("shared_name", "cancel_op"):
         if given[option] is not None:
             raise Unclear("shared-queue", f"{option}: the queue is shared with other programs", producer.statement)
