@@ -80,17 +80,34 @@ def _compared(before: Callee, after: Callee, name: str, directory: Path) -> str:
     said = []
     with held_still() as drawn:
         for files in (1, 2):
-            paths = [directory / f"records-{number}" for number in range(files)]
+            paths = [directory / f"records-{number}{before.ending}" for number in range(files)]
             for path in paths:
                 path.touch()  # some functions look whether there are files, while they build their graph
-            values, asked = before.arguments(paths)
+            try:
+                values, asked = before.arguments(paths)
+            except CannotTryError as why:
+                if files > 1 or isinstance(why, ForeignFileError):
+                    raise
+                continue  # one file is too few for some
             for missing in set(before.namespace) - set(after.namespace):
                 after.namespace[missing] = before.namespace[missing]
-            own = [Path(name) for name in asked.files if name not in map(str, paths)]
-            if files > 1 and (own or not any(isinstance(value, list) for value in values.values())):
+            after.namespace.update(before.stubs)
+            own = _own_files(asked, paths)
+            if said and (own or not any(isinstance(value, list) for value in values.values())):
                 break
             said.append(_compared_once(before, after, values, asked, own or paths))
+        for how, others, asked in before.others(values):
+            try:
+                found = _compared_once(before, after, others, asked, _own_files(asked, paths) or paths)
+            except CannotTryError as why:
+                found = f"not tried, {why}"
+            said.append(f"with {how}: {found}")
     return "; ".join([*said, *(["with random numbers held still"] if drawn else [])])
+
+
+def _own_files(asked: Asked, paths: list[Path]) -> list[Path]:
+    """Return the files that a function names itself."""
+    return [Path(name) for name in asked.files if name not in map(str, paths)]
 
 
 def _compared_once(before: Callee, after: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]) -> str:
