@@ -73,6 +73,7 @@ class Callee:
         place = Path(tempfile.mkdtemp(), "script.py")  # a file, because AutoGraph looks for the source code
         place.write_text(text, encoding="utf-8")
         self._place, self._name, self.ending = str(place), name, ending(text)
+        self._texts = compared_texts(self.tree)
         self.namespace: dict[str, Any] = {}
         self.stubs: dict[str, Any] = {}
         with self._behaving():
@@ -88,7 +89,7 @@ class Callee:
         names = StandIn.files = [str(path) for path in paths]
         problems: list[str] = []
         function = self._function()
-        choices = [choice for choice in candidates(function, names) if choice]
+        choices = [choice for choice in candidates(function, names, self._texts) if choice]
         for chosen in itertools.product(*choices):
             values = dict(chosen)
             asked = self._asked(values, problems)
@@ -148,7 +149,14 @@ class Callee:
     def others(self, values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
         """Yield further arguments: switches that were off, turned on, and other modes; and what they are, in words."""
         switches = {name: True for name, value in values.items() if value is False}
-        modes = {name: "eval" for name, value in values.items() if value == "train"}
+        if switches:  # some scripts refuse to shuffle with one thread
+            switches |= {name: 2 for name, value in values.items() if value == 1 and "thread" in name.lower()}
+        texts = {
+            name: self._texts.get(name, ["train", "eval"])
+            for name, value in values.items()
+            if isinstance(value, str) and (value == "train" or value in self._texts.get(name, ()))
+        }
+        modes = {name: known[-1] for name, known in texts.items() if known[-1] != values[name]}
         for changed in (switches, modes):
             asked = self._asked({**values, **changed}, []) if changed else None
             if asked is not None:
@@ -301,6 +309,20 @@ def _is_shuffled(built: Any) -> bool:
     shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
     of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
     return several or not of_one or any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
+
+
+def compared_texts(tree: ast.AST) -> dict[str, list[str]]:
+    """Return the texts that names are compared with.
+
+    >>> compared_texts(ast.parse("if mode == 'train': pass"))
+    {'mode': ['train']}
+    """
+    found: dict[str, list[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
+            texts = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)]
+            found.setdefault(node.left.id, []).extend(texts)
+    return {name: texts for name, texts in found.items() if texts}
 
 
 def _outermost(tree: ast.Module, name: str) -> str:

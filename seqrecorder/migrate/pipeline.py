@@ -14,6 +14,7 @@ from seqrecorder.migrate.flow import block_of, covers, flattened, own_nodes, sta
 from seqrecorder.migrate.moving import Mover, Origin, element
 from seqrecorder.migrate.origins import Origins
 from seqrecorder.migrate.parts import call_lines, signature
+from seqrecorder.migrate.plainer import HANDED, SHUFFLED
 from seqrecorder.migrate.reader_functions import Helper, check_reader
 from seqrecorder.migrate.source import Edit
 from seqrecorder.migrate.structure import Structures
@@ -80,6 +81,10 @@ class Rewriter:
         Raises:
             Unclear: something is not statically clear.
         """
+        edits = self._of_scope()
+        return edits + self._marked()
+
+    def _of_scope(self) -> list[Edit]:
         if self.part is not None and self.part.role == "batch":
             return self._of_tensors(self.part)
         producer = self.stages.producers[0]
@@ -122,6 +127,28 @@ class Rewriter:
         edits += [self.text.replaced(p.statement, head) for p, head in zip(self.stages.producers, heads, strict=True)]
         edits += self._hollow()
         self.notes += self._delivery.notes
+        return edits
+
+    def _marked(self) -> list[Edit]:
+        """Return the edits that shuffle where a script in plainer words has marks."""
+        edits: list[Edit] = []
+        made = [p.statement.lineno for p in self.stages.producers] + [r.statement.lineno for r in self.stages.reads]
+        for node in self.stages.nodes():
+            mark = node.value if isinstance(node, ast.Expr) else None
+            if not isinstance(mark, ast.Call) or ast.unparse(mark.func) not in (SHUFFLED, HANDED):
+                continue
+            inside = any(node in ast.walk(statement) for statement in self._gone)
+            late = any(batch.statement.lineno < node.lineno for batch in self.stages.batches)
+            if inside or late or node.lineno < max(made, default=0) or not self.stages.batches:
+                raise Unclear("explicit-queue", "a queue whose place in the pipeline is not clear", node)
+            given = [*map(self.text.of, mark.args), *(f"{k.arg}={self.text.of(k.value)}" for k in mark.keywords)]
+            handed = ast.unparse(mark.func) == HANDED
+            call = (
+                f"{given[0]}({', '.join([self.name, *given[1:]])})"
+                if handed
+                else f"{self.name}.shuffle({', '.join(given)})"
+            )
+            edits.append(self.text.replaced(node, [f"{self.name} = {call}"]))
         return edits
 
     def _of_queue(self, producer: Producer) -> list[Edit]:

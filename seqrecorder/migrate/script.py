@@ -13,6 +13,7 @@ from seqrecorder.migrate.modern import modern_name, modernised
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
 from seqrecorder.migrate.parts import check_calls, find_parts
 from seqrecorder.migrate.pipeline import Rewriter
+from seqrecorder.migrate.plainer import HANDED, SHUFFLED, plainer
 from seqrecorder.migrate.python2 import as_python3
 from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.recordclass import with_record_class
@@ -110,13 +111,28 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     script = _Script(source, target)
     if not script.mentioned:
         return Rewritten("nothing", text)
-    edits = script.edits()
+    plain = plainer(current)
+    if plain != current:
+        in_plain = _Script(Source(plain), target)
+        done = _converted(in_plain, target, in_plain.edits(), records=records)
+        if done is not None:
+            return done
+    done = _converted(script, target, script.edits(), records=records)
+    if done is not None:
+        return done
+    # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
+    alike = len(current.splitlines()) == len(text.splitlines())
+    flagged = source.edited(_comments(source, script.findings), text) if alike else text
+    return Rewritten("flagged", flagged, tuple(script.findings))
+
+
+def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool) -> Rewritten | None:
+    """Return the script with its pipelines rewritten, None where one of them is not clear."""
     if script.findings:
-        # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
-        alike = len(current.splitlines()) == len(text.splitlines())
-        flagged = source.edited(_comments(source, script.findings), text) if alike else text
-        return Rewritten("flagged", flagged, tuple(script.findings))
-    written = Source(source.edited(edits))
+        return None
+    written = Source(script.source.edited(edits))
+    if SHUFFLED in written.text or HANDED in written.text:
+        return None
     written = Source(written.edited(_substituted(written, _modes(written))))
     if target == "eager":
         names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers)}

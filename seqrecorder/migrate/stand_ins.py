@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _FILES = ("file", "path", "pattern", "record", "tfr", "glob")
 _INPUTS = ("input", "data", "source", "corpus")
@@ -92,14 +92,22 @@ def scaled(name: str, value: Any) -> Any:
     return known_value(name) or 3 if large and any(word in name.lower() for word in about) else value
 
 
-def candidates(function: Callable[..., Any], names: list[str]) -> list[list[tuple[str, Any]]]:
+def candidates(
+    function: Callable[..., Any], names: list[str], known: Mapping[str, list[str]]
+) -> list[list[tuple[str, Any]]]:
     """Return values to try for each parameter of a function, by its name.
 
     Args:
         function: what is called.
         names: of the files to read.
+        known: texts that the script compares names with.
     """
-    return [_of_parameter(parameter, names) for parameter in inspect.signature(function).parameters.values()]
+    return [
+        [(name, text) for text in known[name]]
+        if name in known and parameter.default is parameter.empty
+        else _of_parameter(parameter, names)
+        for name, parameter in inspect.signature(function).parameters.items()
+    ]
 
 
 def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[str, Any]]:

@@ -164,7 +164,7 @@ UNCLEAR = {
     "in-a-loop": script("    for part in files:\n" + READ.replace("    ", "        ") + "    " + BATCH),
     "one-line": script(READ + "    x = tf.size(record); y = x\n    return tf.train.batch([y], 3)\n"),
     "structure": script(READ + "    x = make(record)\n    return tf.train.batch(x, 3)\n"),
-    "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch([pair.value], 3)\n"),
+    "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch(list(pair), 3)\n"),
     "reader-options": script(READ.replace("Reader()", "Reader(options=options)") + BATCH),
     "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(files))") + BATCH),
     "padding": script(READ + "    return tf.train.batch([record], 3, dynamic_pad=pad)\n"),
