@@ -105,7 +105,15 @@ LAYERS = (
         "migrate.script",
     ),
     ("migrate.stand_ins", "migrate.definitions", "migrate.synthesis", "migrate.chance", "migrate.equality"),
-    ("migrate.calling", "migrate.trial", "migrate.verification", "migrate.project", "migrate.summary"),
+    (
+        "migrate.calling",
+        "migrate.trial",
+        "migrate.verification",
+        "migrate.advice",
+        "migrate.saving",
+        "migrate.project",
+        "migrate.summary",
+    ),
     ("cli",),
     ("__main__",),
 )

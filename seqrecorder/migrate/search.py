@@ -43,7 +43,7 @@ def find_stages(scope: Scope, names: Names) -> Stages:
             stages.account(part)
     for name, node in names.mentions(ast.Module([n for n in scope.body if not _is_scope(n)], []), PIPELINE):
         if id(node) not in stages.accounted and name not in UNCONVERTED and _stands_in(scope, node):
-            raise Unclear(*_why(name), node)
+            raise Unclear(*_why(name, fed=any(names.mentions(scope, _FED))), node)
     return stages
 
 
@@ -55,10 +55,15 @@ def _stands_in(scope: Scope, node: ast.AST) -> bool:
     return any(node is inner for inner in own_nodes(scope))
 
 
-def _why(name: str) -> tuple[str, str]:
+_FED = frozenset({"tf.placeholder", "tf.placeholder_with_default"})
+
+
+def _why(name: str, *, fed: bool) -> tuple[str, str]:
     short = name.removeprefix("tf.")
     if name in QUEUES or name in ("tf.train.QueueRunner", "tf.train.add_queue_runner"):
-        return "explicit-queue", f"{short}: a queue that is filled by hand; seqrecorder.legacy.lift runs it as it is"
+        if fed:
+            return "fed", f"{short}: a queue that Python code fills, through placeholders"
+        return "explicit-queue", f"{short}: a queue that is filled by hand, in a way that is not known"
     if name in BATCHERS:
         return "batch-elsewhere", f"{short} is not the value of an assignment or of a return"
     if name in PRODUCERS:

@@ -55,9 +55,11 @@ class Source:
             warnings.simplefilter("ignore")  # "\\d" in old scripts
             self.tree = ast.parse(text)
         self.text = text
-        self._whole = _lines(text)
+        self._whole = lines_of(text)
         self.lines = [line.rstrip("\r\n") for line in self._whole]
-        self.end = "\r\n" if "\r\n" in text else "\n"
+        ends = collections.Counter(line[len(line.rstrip("\r\n")) :] for line in self._whole)
+        del ends[""]
+        self.end = max(ends, key=lambda end: ends[end], default="\n")
         self._inside = _lines_inside_strings(text)
 
     def segment(self, node: ast.AST) -> str:
@@ -129,7 +131,7 @@ class Source:
             edits: of lines that do not overlap.
             text: another text of as many lines, to edit instead.
         """
-        whole = self._whole if text is None else _lines(text)
+        whole = self._whole if text is None else lines_of(text)
         out: list[str] = []
         position = 0
         for edit in sorted(edits, key=lambda edit: (edit.first, edit.last)):
@@ -149,7 +151,7 @@ def _blank(lines: Sequence[str]) -> bool:
     return bool(lines) and not lines[0].strip()
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
     """Return the lines as Python counts them: a form feed ends none."""
     return io.StringIO(text, newline="").readlines()
 
