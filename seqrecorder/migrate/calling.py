@@ -148,7 +148,7 @@ class Callee:
 
     def others(self, values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
         """Yield further arguments: switches that were off, turned on, and other modes; and what they are, in words."""
-        switches = {name: True for name, value in values.items() if value is False}
+        switches: dict[str, Any] = {name: True for name, value in values.items() if value is False}
         if switches:  # some scripts refuse to shuffle with one thread
             switches |= {name: 2 for name, value in values.items() if value == 1 and "thread" in name.lower()}
         texts = {

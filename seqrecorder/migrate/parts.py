@@ -217,7 +217,8 @@ def signature(source: Source, part: Part, dataset: str) -> Edit:
     given = function.args
     if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
         raise Unclear("signature", "the function has parameters of several kinds", function)
-    last = max([*given.args, *given.defaults], key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+    written: list[ast.arg | ast.expr] = [*given.args, *given.defaults]
+    last = max(written, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
     end_line = last.end_lineno or 1
     rest = source.lines[end_line - 1].encode()[last.end_col_offset :].decode()
     header = source.lines[function.lineno - 1 : end_line - 1]

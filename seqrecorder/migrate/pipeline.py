@@ -134,7 +134,9 @@ class Rewriter:
         edits: list[Edit] = []
         made = [p.statement.lineno for p in self.stages.producers] + [r.statement.lineno for r in self.stages.reads]
         for node in self.stages.nodes():
-            mark = node.value if isinstance(node, ast.Expr) else None
+            if not isinstance(node, ast.Expr):
+                continue
+            mark = node.value
             if not isinstance(mark, ast.Call) or ast.unparse(mark.func) not in (SHUFFLED, HANDED):
                 continue
             inside = any(node in ast.walk(statement) for statement in self._gone)

@@ -58,9 +58,10 @@ def _records_by_attribute(text: str) -> str:
     changed: dict[int, list[tuple[ast.expr, str]]] = {}
     for scope in scopes(source.tree):
         for node in own_nodes(scope):
-            call = node.value if isinstance(node, ast.Assign) else None
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
-            if not isinstance(target, ast.Name) or not _is_read(call, scope, names):
+            if not isinstance(node, ast.Assign) or not _is_read(node.value, scope, names):
+                continue
+            target = node.targets[0]
+            if not isinstance(target, ast.Name):
                 continue
             uses = [use for use in loads(scope, target.id) if use.lineno > node.lineno]
             values = [
@@ -73,7 +74,7 @@ def _records_by_attribute(text: str) -> str:
     return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
 
 
-def _is_read(call: ast.expr | None, scope: Scope, names: Names) -> bool:
+def _is_read(call: ast.expr, scope: Scope, names: Names) -> bool:
     func = call.func if isinstance(call, ast.Call) else None
     if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):
         return False
@@ -82,11 +83,11 @@ def _is_read(call: ast.expr | None, scope: Scope, names: Names) -> bool:
     return any(names.called(value) in READERS for value in (*made, func.value))
 
 
-def _bound_last(scope: Scope, statement: ast.AST, name: str) -> bool:
+def _bound_last(scope: Scope, statement: ast.stmt, name: str) -> bool:
     """Whether a statement, which no loop repeats, is the last that gives a name its value."""
     loops = [n for n in own_nodes(scope) if isinstance(n, (ast.For, ast.While)) and statement in ast.walk(n)]
     bound = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-    return not loops and all(n.lineno <= getattr(statement, "lineno", 0) for n in bound)
+    return not loops and all(n.lineno <= statement.lineno for n in bound)
 
 
 # Queues -------------------------------------------------------------------------------------------------------------
@@ -188,24 +189,35 @@ def _without(source: Source, names: Names, scope: Scope, queue: _Between) -> lis
         if mark is None:
             return None
         marks.append(mark)
-    taken = f"{source.segment(queue.taken.targets[0])} = {_taken(source, names, queue, verb)}"
+    instead = _taken(source, names, scope, queue, verb)
+    if instead is None:
+        return None
+    taken = f"{source.segment(queue.taken.targets[0])} = {instead}"
     first, last = queue.taken.lineno, queue.taken.end_lineno or queue.taken.lineno
     edits = [Edit(first, last, (source.indent(queue.taken) + taken,))]
-    placed = {edit.first for edit in marks}
+    placed = {edit.first for edit in marks if edit.last >= edit.first}
     edits += [Edit(*source.span(s), ()) for s in queue.gone if s.lineno not in placed]
     return [*edits, *marks]
 
 
-def _taken(source: Source, names: Names, queue: _Between, verb: str) -> str:
-    """Return what takes the place of what is taken from the queue: what was put in, or a batch of that."""
-    put = source.segment(queue.put)
+def _taken(source: Source, names: Names, scope: Scope, queue: _Between, verb: str) -> str | None:
+    """Return what takes the place of what is taken from the queue; None where its structure cannot be told."""
+    put = queue.put
+    if isinstance(put, ast.Name):  # of one tensor in a list, a queue gives the tensor
+        values = [
+            n.value for n in own_nodes(scope) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == put.id
+        ]
+        several = [v for v in values if isinstance(v, (ast.List, ast.Tuple)) and len(v.elts) > 1]
+        if not values or len(several) != len(values):
+            return None
+    said = source.segment(put)
     if verb == "dequeue":
-        single = isinstance(queue.put, (ast.List, ast.Tuple)) and len(queue.put.elts) == 1
-        return source.segment(queue.put.elts[0]) if single and isinstance(queue.put, (ast.List, ast.Tuple)) else put
+        single = isinstance(put, (ast.List, ast.Tuple)) and len(put.elts) == 1
+        return source.segment(put.elts[0]) if isinstance(put, (ast.List, ast.Tuple)) and single else said
     options = [source.segment(item) for item in queue.call.args[:1]]
     options += ["dynamic_pad=True"] * ("tf.PaddingFIFOQueue" in queue.kinds)
     options += ["allow_smaller_final_batch=True"] * (verb == "dequeue_up_to")
-    return f"{names.module}.train.batch({', '.join([put, *options])})"
+    return f"{names.module}.train.batch({', '.join([said, *options])})"
 
 
 def _mark(source: Source, scope: Scope, made: ast.Assign, kind: str) -> Edit | None:
@@ -259,7 +271,7 @@ def _shuffling(source: Source, function: ast.FunctionDef, queue: _Between) -> li
         return None
     rest = [s for s in function.body if s not in queue.gone and s is not queue.taken and not _is_text(s)]
     returned = rest[-1] if rest else None
-    if not isinstance(returned, ast.Return) or ast.unparse(returned.value or returned) != out.id:
+    if not isinstance(returned, ast.Return) or ast.unparse(returned) != f"return {out.id}":
         return None
     if not all(_sets_shapes(statement) for statement in rest[:-1]):
         return None

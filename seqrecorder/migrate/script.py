@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import tokenize
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,7 @@ from seqrecorder.migrate.python2 import as_python3
 from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.recordclass import with_record_class
 from seqrecorder.migrate.search import find_stages
-from seqrecorder.migrate.source import Edit, Source
+from seqrecorder.migrate.source import Edit, Source, lines_of
 from seqrecorder.migrate.structure import of_returns
 from seqrecorder.migrate.unclear import Unclear
 
@@ -113,25 +114,40 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
         return Rewritten("nothing", text)
     plain = plainer(current)
     if plain != current:
-        in_plain = _Script(Source(plain), target)
-        done = _converted(in_plain, target, in_plain.edits(), records=records)
-        if done is not None:
-            return done
+        script = _Script(Source(plain), target)
     done = _converted(script, target, script.edits(), records=records)
     if done is not None:
         return done
+    findings = tuple(_found_in(lines_of(current), lines_of(plain), script.findings))
     # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
-    alike = len(current.splitlines()) == len(text.splitlines())
-    flagged = source.edited(_comments(source, script.findings), text) if alike else text
-    return Rewritten("flagged", flagged, tuple(script.findings))
+    alike = len(lines_of(current)) == len(lines_of(text))
+    flagged = source.edited(_comments(source, findings), text) if alike else text
+    return Rewritten("flagged", flagged, findings)
+
+
+def _found_in(lines: list[str], plain: list[str], findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings with the lines of the script, where they have those of its text in plainer words."""
+    blocks = difflib.SequenceMatcher(None, plain, lines, autojunk=False).get_opcodes()
+    for finding in findings:
+        inside = (
+            old + 1 + (finding.line - 1 - first if kind == "equal" else 0)
+            for kind, first, last, old, _ in blocks
+            if first < finding.line <= last
+        )
+        yield attrs.evolve(finding, line=next(inside, finding.line))
 
 
 def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool) -> Rewritten | None:
     """Return the script with its pipelines rewritten, None where one of them is not clear."""
+    written = Source(script.source.edited(edits)) if not script.findings else script.source
+    if not script.findings and (SHUFFLED in written.text or HANDED in written.text):
+        mark = next(n for n in ast.walk(script.source.tree) if isinstance(n, ast.Name) and n.id in (SHUFFLED, HANDED))
+        script.findings.append(
+            Finding(
+                mark.lineno, "explicit-queue", "a queue that is filled by hand, outside of a pipeline that is known"
+            )
+        )
     if script.findings:
-        return None
-    written = Source(script.source.edited(edits))
-    if SHUFFLED in written.text or HANDED in written.text:
         return None
     written = Source(written.edited(_substituted(written, _modes(written))))
     if target == "eager":
@@ -160,6 +176,7 @@ class _Script:
         self.notes: list[str] = []
         self.functions: list[str] = []
         self.helpers: list[str] = []
+        self.accounted: set[int] = set()
         self.mentioned = {id(node): name for name, node in self.names.mentions(source.tree, PIPELINE)}
 
     def edits(self) -> list[Edit]:
@@ -201,7 +218,7 @@ class _Script:
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():
             with _Caught(self):
-                check_uses(helper, tree, used)
+                check_uses(helper, tree, used, self.accounted)
                 edits += helper_edits(helper, self.source)
                 self.helpers.append(helper.function.name)
                 self.notes.append(
@@ -222,6 +239,7 @@ class _Script:
         for scope in scopes(tree):
             with _Caught(self):
                 stages = find_stages(scope, self.names)
+                self.accounted |= stages.accounted
                 helper = as_helper(stages, tree, self.names)
                 if helper is not None:
                     helpers[helper.called] = helper
@@ -394,7 +412,7 @@ class _Caught:
         return False
 
 
-def _comments(source: Source, findings: list[Finding]) -> list[Edit]:
+def _comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
     """Return the edits that write findings above the statements that they are about."""
     starts = _statement_starts(source.tree)
     by_line: dict[int, list[str]] = {}

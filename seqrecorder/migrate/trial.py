@@ -77,7 +77,7 @@ def _compared(before: Callee, after: Callee, name: str, directory: Path) -> str:
     before.outputs = after.outputs = frozenset(module_outputs(before.tree) & module_outputs(after.tree))
     if name == "<module>" and not before.outputs:
         raise CannotTryError("no name of the module has the records both before and after")
-    said = []
+    said: list[str] = []
     with held_still() as drawn:
         for files in (1, 2):
             paths = [directory / f"records-{number}{before.ending}" for number in range(files)]

@@ -76,6 +76,20 @@ def test_eager_functions_give_the_same_batches(tmp_path):
     assert {trial.function for trial in trials} == {*classic.FUNCTIONS} - {"branches"}
 
 
+@pytest.mark.parametrize("target", ["graph", "eager"])
+def test_pipelines_of_several_functions_give_the_same_batches(tmp_path, target):
+    """Joined readers, records that are dropped, branches, methods, parts and queues between give what they gave."""
+    found = rewrite(classic.TOGETHER, target)
+    assert (found.status, set(found.functions)) == ("converted", {*classic.OF_TOGETHER})
+    trials = {trial.function: trial for trial in tried(classic.TOGETHER, found.text, found.functions, target, tmp_path)}
+    assert [trial for trial in trials.values() if trial.outcome != "equal"] == []
+    for name in ("joined", "kept", "Reader.batches"):
+        assert trials[name].reason.count("batches equal") == 2
+    for name in ("in_branches", "queue_in_branches", "in_parts", "shuffled_and_padded"):
+        assert trials[name].reason.count("batches equal") == 2
+        assert "=True: " in trials[name].reason
+
+
 def test_record_classes_give_the_same_batches(tmp_path):
     """What is read with the class is what the queues gave, in the same order."""
     old = classic.HEAD + classic.SEQUENCES
