@@ -145,6 +145,11 @@ class Mover:
             raise Unclear("chance", "random numbers are drawn under a condition, or in a loop", statement)
         return drawing
 
+    def draws(self) -> bool:
+        """Whether the script calls functions of chance, or Python functions, anywhere."""
+        called = (self.names.called(node) for node in ast.walk(self.source.tree) if isinstance(node, ast.Call))
+        return any(name is not None and _CHANCE.search(name) for name in called)
+
     def _is_needed(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether what is done to a record reads what a statement sets."""
         given = [batch.arguments[name] for batch in self.stages.batches for name in ("tensors", "keep_input")]

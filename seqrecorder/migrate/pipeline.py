@@ -70,6 +70,7 @@ class Rewriter:
         self.notes: list[str] = []
         self._mover = Mover(source, names, stages)
         self.name = self.text.fresh("dataset", "pipeline")
+        self.text.dataset = self.name
         self._delivery = Delivery(self.text, self._mover, self.name)
         self._gone: list[ast.stmt] = []
 
@@ -292,21 +293,23 @@ class Rewriter:
         edits = [Edit(*self.source.span(statement), ()) for statement in dict.fromkeys((*moved, *extras))]
         first, _ = self.source.span(anchor)
         edits.append(Edit(first, first - 1, tuple(self.text.indented(mapping, self.source.indent(anchor)))))
-        lines = []
-        for batch in batches:
-            if batch.kind == "function":
-                called = call_lines(batch, self.name, self.text.of)
-                if self.target == "graph":
-                    return [*edits, self._delivery.called(batch, called)]
-                lines.append([f"{self.name} = {called}"])
-                structure = self._of_part(batch)
-                continue
-            lines.append(batch_lines(batch, self.name, self.tf, self.text.of))
-            lines[-1].append(f"{self.name} = {self.name}.prefetch({self.tf}.data.AUTOTUNE)")
+        functions = [batch for batch in batches if batch.kind == "function"]
+        if functions and len(functions) != len(batches):
+            raise Unclear("branches", "a function of the script batches in one branch only", functions[0].statement)
+        if functions:
+            calls = [call_lines(batch, self.name, self.text.of) for batch in batches]
+            if self.target == "graph" or all(isinstance(batch.statement, ast.Return) for batch in batches):
+                return edits + [self._delivery.called(b, call) for b, call in zip(batches, calls, strict=True)]
+            structure = self._of_part(batches[0])
+            lines, ending = [[f"{self.name} = {call}"] for call in calls], ""
+        else:
+            lines = [batch_lines(batch, self.name, self.tf, self.text.of) for batch in batches]
+            ending = f".prefetch({self.tf}.data.AUTOTUNE)"
         if self.target == "eager":
-            return edits + self._delivery.datasets(batches, lines, structure, block_of(self.scope, anchor))
+            block = block_of(self.scope, anchor)
+            return edits + self._delivery.datasets(batches, lines, structure, block, ending)
         for batch, made in zip(batches, lines, strict=True):
-            edits += self._delivery.tensors(batch, made, structure)
+            edits += self._delivery.tensors(batch, [*made, f"{self.name} = {self.name}{ending}"], structure)
         return edits
 
     def _anchor(self, block: list[ast.stmt], batches: Sequence[Batch]) -> ast.stmt:
@@ -336,6 +339,7 @@ class Rewriter:
             inner = (
                 f"({returned},)" if structure == "one-list" else f"({returned})" if structure != "dict" else returned
             )
+            inner = inner[1:-1] if inner.startswith("(tuple(") else inner
             returned, structure = f"{self.text.of(bucket)}, {inner}", "pair"
         elif structure == "one-list":
             structure = "one"
@@ -350,12 +354,7 @@ class Rewriter:
         if not moved and origin.starred and returned in (f"tuple({origin.names[0]})", origin.names[0]):
             return [], structure
         function, lines = self._function(moved, parameters, returned, batch, structures)
-        threads = batch.arguments["num_threads"]
-        parallel = (
-            ""
-            if threads is None or batch.arguments.constant("num_threads", 1) == 1
-            else f", num_parallel_calls={self.text.of(threads)}"
-        )
+        parallel = self._delivery.parallel(several=batch.arguments.constant("num_threads", 1) != 1)
         lines += [""] * bool(lines)
         return [*lines, f"{self.name} = {self.name}.map({function}{parallel})", *dropping], structure
 

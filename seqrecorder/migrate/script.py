@@ -91,8 +91,7 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
         dataset = tf.data.Dataset.from_tensor_slices(files).repeat(1)
         dataset = dataset.flat_map(tf.data.TFRecordDataset)
         dataset = dataset.batch(4, drop_remainder=True)
-        dataset = dataset.prefetch(tf.data.AUTOTUNE)
-        return dataset
+        return dataset.prefetch(tf.data.AUTOTUNE)
     <BLANKLINE>
 
     Args:

@@ -176,4 +176,8 @@ def test_eager_from_the_command_line(capsys, tmp_path):
     path = tmp_path / "clear.py"
     path.write_text(CLEAR)
     code, out, _ = run(capsys, path, "--target", "eager")
-    assert (code, "+    return dataset\n" in out, HEAD in path.read_text()) == (0, True, True)
+    assert (code, "+    return dataset.prefetch(tf.data.AUTOTUNE)\n" in out, HEAD in path.read_text()) == (
+        0,
+        True,
+        True,
+    )

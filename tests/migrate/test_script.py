@@ -42,7 +42,7 @@ tf.disable_v2_behavior()
         def parse_record(serialized):
             return parse(serialized)  # one record
 
-        dataset = dataset.map(parse_record)
+        dataset = dataset.map(parse_record, num_parallel_calls=tf.data.AUTOTUNE)
         dataset = dataset.padded_batch(batch_size, drop_remainder=True)
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
         batch = tf.data.make_one_shot_iterator(dataset).get_next()
@@ -68,14 +68,13 @@ def test_eager_target():
         def parse_record(serialized):
             return parse(serialized)  # one record
 
-        dataset = dataset.map(parse_record)
+        dataset = dataset.map(parse_record, num_parallel_calls=tf.data.AUTOTUNE)
         dataset = dataset.padded_batch(batch_size, drop_remainder=True)
-        dataset = dataset.prefetch(tf.data.AUTOTUNE)
 
         def finish(batch):
             return {"tokens": batch["tokens"], "length": batch["length"]}, batch["labels"]
 
-        return dataset.map(finish)
+        return dataset.map(finish).prefetch(tf.data.AUTOTUNE)
 """
     )
 
@@ -134,7 +133,7 @@ def test_statements_that_do_not_hang_on_the_record_stay():
             value = parsed['x']
         return value, parsed['x']
 
-    dataset = dataset.map(parse)
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.batch(size, drop_remainder=True)
     dataset = dataset.prefetch(tf.data.AUTOTUNE)
     return list(tf.data.make_one_shot_iterator(dataset).get_next())
@@ -234,7 +233,9 @@ def test_names_in_use_are_left_alone():
     text = rewrite(old.replace(call, call + "        image = -image\n")).text
     assert "        pipeline = tf.data.Dataset" in text
     assert "        def parse_record(record):\n            image, label = read_and_decode(record)\n" in text
-    assert "        pipeline = pipeline.map(read_and_decode, num_parallel_calls=2)\n" in rewrite(old).text
+    assert (
+        "        pipeline = pipeline.map(read_and_decode, num_parallel_calls=tf.data.AUTOTUNE)\n" in rewrite(old).text
+    )
 
 
 def test_aliases_are_seen_through():
@@ -318,8 +319,21 @@ def test_readers_that_are_joined():
         parameters="files, readers",
     )
     text = rewrite(listed).text
-    assert "interleave(lambda file: tf.data.TFRecordDataset(file).batch(8), cycle_length=readers)\n" in text
-    assert "    return read_one(record, 8)\n\n    dataset = dataset.map(parse, num_parallel_calls=readers)\n" in text
+    assert (
+        """\
+    dataset = dataset.interleave(
+        lambda file: tf.data.TFRecordDataset(file).batch(8),
+        cycle_length=readers,
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+
+    def parse(record):
+        return read_one(record, 8)
+
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+"""
+        in text
+    )
     looped = script(
         producer
         + "    examples = []\n    for _ in range(4):\n        # One reader.\n"
@@ -330,14 +344,18 @@ def test_readers_that_are_joined():
     assert (
         rewrite(looped).text.partition("# a new order each epoch\n")[2]
         == """\
-    dataset = dataset.interleave(tf.data.TFRecordDataset, cycle_length=4)
+    dataset = dataset.interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=4,
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
     # One reader.
 
     def parse(record):
         size = tf.size(record)
         return record, size
 
-    dataset = dataset.map(parse, num_parallel_calls=4)
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.batch(3, drop_remainder=True)
     dataset = dataset.prefetch(tf.data.AUTOTUNE)
     return list(tf.data.make_one_shot_iterator(dataset).get_next())
@@ -356,7 +374,7 @@ def test_examples_that_are_not_kept():
         keep = tf.size(record) > 0
         return tf.cast(keep, tf.bool), (record, keep)
 
-    dataset = dataset.map(parse)
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.filter(lambda keep, tensors: keep)
     dataset = dataset.map(lambda keep, tensors: tensors)
     dataset = dataset.batch(3, drop_remainder=True)
@@ -376,7 +394,7 @@ def test_branches_with_pipelines_of_their_own():
     apart = f"{first}tf.TextLineReader(){second}"
     text = rewrite(script(apart), "eager").text
     assert text.index("flat_map(tf.data.TFRecordDataset)") < text.index("flat_map(tf.data.TextLineDataset)")
-    assert text.count("        return dataset\n") == 2
+    assert text.count("        return dataset.prefetch(tf.data.AUTOTUNE)\n") == 2
     assert text.count(".repeat(1)") == 1
     made = "        queue = tf.train.string_input_producer(files, num_epochs={})\n"
     either = f"    if files:\n{made.format(1)}    else:\n{made.format(2)}" + READ.partition("\n")[2] + BATCH
@@ -398,7 +416,7 @@ def test_eager_records_one_at_a_time():
         size = tf.size(record)
         return record, size
 
-    return dataset.map(parse).prefetch(tf.data.AUTOTUNE), count
+    return dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE), count
 """
     )
 
