@@ -79,6 +79,7 @@ LAYERS = (
     ("legacy.contrib", "legacy.compatibility", "legacy.scripts", "legacy"),
     (
         "migrate",
+        "migrate.unclear",
         "migrate.flow",
         "migrate.names",
         "migrate.source",
@@ -87,7 +88,6 @@ LAYERS = (
         "migrate.recordclass",
     ),
     (
-        "migrate.unclear",
         "migrate.structure",
         "migrate.joins",
         "migrate.stages",

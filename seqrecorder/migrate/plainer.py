@@ -279,7 +279,7 @@ def _shuffling(source: Source, function: ast.FunctionDef, queue: _Between) -> li
     if calls is None:
         return None
     capacity, seed = given["capacity"], given["seed"]
-    if "Shuffle" in kind:
+    if capacity is not None and "Shuffle" in kind:
         said = source.segment(capacity) + (f", seed={source.segment(seed)}" if seed is not None else "")
         result = f"dataset.shuffle({said})"
     else:

@@ -152,13 +152,11 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
     if target == "eager":
         names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers)}
         written = Source(written.edited(_renamed(written, names)))
-    with_class = with_record_class(written.text) if records else None
-    if with_class is not None:
-        written = Source(with_class)
-    elif records:
-        script.notes.append(
-            "no attrs class: its features are not those of one SequenceExample, written out in one place"
-        )
+    if records:
+        try:
+            written = Source(with_record_class(written.text))
+        except Unclear as why:
+            script.notes.append(f"no attrs class: {why.reason}")
     left = sorted(set(_left(written, target)), key=lambda finding: finding.line)
     new = written.edited(_comments(written, left))
     return Rewritten("converted", new, tuple(left), tuple(script.notes), tuple(script.functions))

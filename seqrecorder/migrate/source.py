@@ -65,9 +65,13 @@ class Source:
     def segment(self, node: ast.AST) -> str:
         """Return the text of an expression, on one line where it has no comments in it."""
         found = ast.get_source_segment(self.text, node) or ast.unparse(node)
-        if "\n" not in found:
+        if len(lines := lines_of(found)) == 1:
             return found
-        return ast.unparse(node) if "#" not in found else "(" + found.replace("\r\n", "\n") + ")"
+        if "#" in found:
+            return "(" + "\n".join(line.rstrip("\r\n") for line in lines) + ")"
+        first = getattr(node, "lineno", 0)
+        in_string = any(number in self._inside for number in range(first + 1, first + len(lines)))
+        return ast.unparse(node) if in_string or "\\" in found else _joined(lines)
 
     def indent(self, node: ast.stmt) -> str:
         """Return the white space before a statement."""
@@ -145,6 +149,17 @@ class Source:
             position = max(position, edit.last)
         out += whole[position:]
         return "".join(out)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Return the lines of an expression as one, with spaces as they are written within a line."""
+    text = ""
+    for line in map(str.strip, lines):
+        close = not text or not line or text.endswith(("(", "[", "{")) or line.startswith((")", "]", "}"))
+        if line.startswith((")", "]", "}")) and text.endswith(","):
+            text = text.removesuffix(",") if line[0] != ")" else text  # the comma of a tuple of one is none to spare
+        text += line if close else f" {line}"
+    return text
 
 
 def _blank(lines: Sequence[str]) -> bool:

@@ -110,7 +110,7 @@ def folded(line: str, unit: str) -> list[str]:
     indent = line[: len(line) - len(line.lstrip())]
     [statement] = ast.parse(text).body if text.endswith(")") and not text.startswith(("def ", "#")) else [None]
     call = statement.value if isinstance(statement, (ast.Assign, ast.Return)) else None
-    given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
     if not given or not text.isascii():
         return [line]
     parts = [text[node.col_offset : node.end_col_offset] for node in given]
