@@ -384,8 +384,11 @@ class Writer:
         while self._routes[0][0][-1] < block.sources[0]:
             self._routes.popleft()
         positions, splits = self._routes[0]
-        wanted = splits[np.searchsorted(positions, block.sources)]
         writers = list(self._writers.values())
+        if len(writers) == 1:
+            writers[0].add(block.data, block.lengths, block.columns, block.rows)
+            return
+        wanted = splits[np.searchsorted(positions, block.sources)]
         for index in np.unique(wanted).tolist():
             where = np.flatnonzero(wanted == index)
             if where.size == len(block.data):
