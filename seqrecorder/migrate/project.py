@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError
+from seqrecorder.migrate.findings import Finding
 from seqrecorder.migrate.saving import ChangedError, save
-from seqrecorder.migrate.script import Finding, rewrite
+from seqrecorder.migrate.script import rewrite
 from seqrecorder.migrate.source import lines_of
 from seqrecorder.migrate.verification import tried
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seqrecorder.migrate.script import MARK, rewrite
+from seqrecorder.migrate.findings import MARK
+from seqrecorder.migrate.script import rewrite
 
 HEAD = "import tensorflow as tf\n"
 READ = """    queue = tf.train.string_input_producer(files)

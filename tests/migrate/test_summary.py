@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from seqrecorder.migrate.findings import Finding
 from seqrecorder.migrate.project import FileReport
-from seqrecorder.migrate.script import Finding
 from seqrecorder.migrate.summary import has_colours, migration_summary, migration_text
 from seqrecorder.migrate.verification import Trial
 
