@@ -27,57 +27,47 @@ def changed(old, new):
     return [x[2:] for x in lines if x.startswith("- ")], [x[2:] for x in lines if x.startswith("+ ")]
 
 
-def test_graph_target():
-    """The function goes on to return tensors, and the script goes on in a graph."""
-    found = rewrite(classic.HEAD + classic.SEQUENCES, target="graph")
-    assert (found.status, found.findings, found.functions) == ("converted", (), ("input_fn",))
-    went, came = changed(classic.HEAD + classic.SEQUENCES, found.text)
-    assert (
-        "".join(came)
-        == """\
+DATASET = """\
+        dataset = tf.data.Dataset.from_tensor_slices(filenames).repeat(num_epochs)
+        dataset = dataset.flat_map(tf.data.TFRecordDataset)
+
+        def parse_record(serialized):
+            return parse(serialized)  # one record
+
+        dataset = dataset.map(parse_record, num_parallel_calls=tf.data.AUTOTUNE)
+        dataset = dataset.padded_batch(batch_size, drop_remainder=True)
+"""
+CAME = {
+    "graph": f"""\
 import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
-        dataset = tf.data.Dataset.from_tensor_slices(filenames).repeat(num_epochs)
-        dataset = dataset.flat_map(tf.data.TFRecordDataset)
-
-        def parse_record(serialized):
-            return parse(serialized)  # one record
-
-        dataset = dataset.map(parse_record, num_parallel_calls=tf.data.AUTOTUNE)
-        dataset = dataset.padded_batch(batch_size, drop_remainder=True)
+{DATASET}\
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
         batch = tf.data.make_one_shot_iterator(dataset).get_next()
-"""
-    )
-    assert len(went) == 10
-
-
-def test_eager_target():
-    """The function returns the dataset, and it and what it calls have the names of TensorFlow 2."""
-    found = rewrite(classic.HEAD + classic.SEQUENCES, target="eager")
-    _, came = changed(classic.HEAD + classic.SEQUENCES, found.text)
-    assert (
-        "".join(came)
-        == """\
+""",
+    "eager": f"""\
     context, sequence = tf.io.parse_single_sequence_example(
-        context_features={"length": tf.io.FixedLenFeature([], dtype=tf.int64)},
+        context_features={{"length": tf.io.FixedLenFeature([], dtype=tf.int64)}},
             "tokens": tf.io.FixedLenSequenceFeature([], dtype=tf.int64),
             "labels": tf.io.FixedLenSequenceFeature([], dtype=tf.int64),
-        dataset = tf.data.Dataset.from_tensor_slices(filenames).repeat(num_epochs)
-        dataset = dataset.flat_map(tf.data.TFRecordDataset)
-
-        def parse_record(serialized):
-            return parse(serialized)  # one record
-
-        dataset = dataset.map(parse_record, num_parallel_calls=tf.data.AUTOTUNE)
-        dataset = dataset.padded_batch(batch_size, drop_remainder=True)
-
+{DATASET}
         def finish(batch):
-            return {"tokens": batch["tokens"], "length": batch["length"]}, batch["labels"]
+            return {{"tokens": batch["tokens"], "length": batch["length"]}}, batch["labels"]
 
         return dataset.map(finish).prefetch(tf.data.AUTOTUNE)
-"""
-    )
+""",
+}
+
+
+@pytest.mark.parametrize("target", CAME)
+def test_both_targets(target):
+    """In a graph a function goes on to return tensors; else it returns the dataset, and names are TensorFlow 2's."""
+    old = classic.HEAD + classic.SEQUENCES
+    found = rewrite(old, target)
+    assert (found.status, found.findings, found.functions) == ("converted", (), ("input_fn",))
+    went, came = changed(old, found.text)
+    assert "".join(came) == CAME[target]
+    assert len(went) == {"graph": 10, "eager": 14}[target]
 
 
 @pytest.mark.parametrize("target", ["graph", "eager"])
