@@ -2,12 +2,12 @@
 
 Python's own `ast` says where statements stand, and edits replace whole lines: that untouched lines keep every byte,
 with form feeds, tabs, mixed ends of lines and all, follows from how it is made, and needs no proof for a printer of
-syntax trees. What was considered: LibCST, which is lossless too, but whose nodes carry white space that each moved statement
-would need rewritten, and which reads Python 2's `except IOError, error:` as Python 3.14 without a word, so that scripts
-in Python 2 would need telling apart before it all the same; its names are resolved through imports, but not through
-assignments (`slim = tf.contrib.slim`), which a walk over the tree does in either case. `ast.unparse` loses comments;
-google-pasta crashed on one public script of 405 and did not give back another; redbaron is LGPL. What is lost: a line
-is the smallest thing that changes, so that statements which share a line are left to a person.
+syntax trees. What was considered: LibCST, which is lossless too, but whose nodes carry white space that each moved
+statement would need rewritten, and which reads Python 2's `except IOError, error:` as Python 3.14 without a word, so
+that scripts in Python 2 would need telling apart before it all the same; its names are resolved through imports, but
+not through assignments (`slim = tf.contrib.slim`), which a walk over the tree does in either case. `ast.unparse`
+loses comments; google-pasta crashed on one public script of 405 and did not give back another; redbaron is LGPL. What
+is lost: a line is the smallest thing that changes, so that statements which share a line are left to a person.
 fissix (lib2to3's grammars) is for Python 2 only, and is the whole of the extra `migrate`.
 """
 
