@@ -150,7 +150,7 @@ class Callee:
         """Yield further arguments: switches that were off, turned on, and other modes; and what they are, in words."""
         switches: dict[str, Any] = {name: True for name, value in values.items() if value is False}
         if switches:  # some scripts refuse to shuffle with one thread
-            switches |= {name: 2 for name, value in values.items() if value == 1 and "thread" in name.lower()}
+            switches |= {name: 2 for name, value in values.items() if "thread" in name.lower()}
         texts = {
             name: self._texts.get(name, ["train", "eval"])
             for name, value in values.items()

@@ -17,7 +17,7 @@ import numpy as np
 
 from seqrecorder.migrate.calling import MOST, Callee, CannotTryError, ForeignFileError, brief
 from seqrecorder.migrate.chance import held_still
-from seqrecorder.migrate.definitions import module_outputs
+from seqrecorder.migrate.definitions import module_outputs, module_reads
 from seqrecorder.migrate.equality import compare
 from seqrecorder.migrate.synthesis import write_file
 
@@ -74,7 +74,8 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> str
 
 
 def _compared(before: Callee, after: Callee, name: str, directory: Path) -> str:
-    before.outputs = after.outputs = frozenset(module_outputs(before.tree) & module_outputs(after.tree))
+    both = module_outputs(before.tree) & module_outputs(after.tree)
+    before.outputs = after.outputs = frozenset(both - module_reads(before.tree) - module_reads(after.tree) or both)
     if name == "<module>" and not before.outputs:
         raise CannotTryError("no name of the module has the records both before and after")
     said: list[str] = []
