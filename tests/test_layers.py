@@ -94,6 +94,7 @@ LAYERS = (
         "migrate.filled_queues",
         "migrate.search",
         "migrate.parts",
+        "migrate.learn_reading",
         "migrate.plainer",
         "migrate.wording",
         "migrate.text",

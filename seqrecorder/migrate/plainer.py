@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.migrate.flow import block_of, loads, own_nodes, reads, scopes, writes
+from seqrecorder.migrate.learn_reading import without_contrib_learn
 from seqrecorder.migrate.names import QUEUES, READERS, Names, arguments
 from seqrecorder.migrate.source import Edit, Source
 
@@ -43,7 +44,7 @@ def plainer(text: str) -> str:
         return tf.size(pair)
     <BLANKLINE>
     """
-    for change in (_records_by_attribute, _shuffling_functions, _queues_between):
+    for change in (without_contrib_learn, _records_by_attribute, _shuffling_functions, _queues_between):
         text = change(text)
     return text
 
@@ -238,6 +239,8 @@ def _mark(source: Source, scope: Scope, made: ast.Assign, kind: str) -> Edit | N
     inside = {name for statement in (*condition.body, *condition.orelse) for name in writes(statement)}
     if (reads(capacity) | reads(condition.test) | (reads(seed) if seed is not None else set())) & inside:
         return None
+    if any(isinstance(node, ast.Call) for node in ast.walk(condition.test)):
+        return None  # asked twice, it may answer otherwise
     test = source.segment(condition.test)
     test = test if block is condition.body else f"not ({test})"
     indent, last = source.indent(condition), condition.end_lineno or condition.lineno

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import pathlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from unittest import mock
 
 import numpy as np
@@ -35,10 +35,18 @@ _CHANCE = ("epoch", "batch", "shuffle", "thread")
 class StandIn(mock.MagicMock):
     """An object of which nothing is known: any attribute and item is there, numbers where a name says so.
 
+    As a path it is that of a file with records.
+
     >>> hparams = StandIn()
     >>> hparams.batch_size, isinstance(hparams.cell, StandIn), isinstance(hparams["cell"], StandIn)
     (3, True, True)
     """
+
+    files: ClassVar[list[str]] = []
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        type(self).__fspath__ = lambda _: StandIn.files[0] if StandIn.files else "StandIn"
 
     def __getattr__(self, name: str) -> Any:
         """Return what the name says, another stand-in where it says nothing."""
