@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 _MODES = {f"tf.contrib.learn.ModeKeys.{mode.upper()}": f'"{mode}"' for mode in ("train", "eval", "infer")}
 _CONSUMERS = frozenset({"tf.train.start_queue_runners", "tf.Session", "tf.train.Supervisor"})
+_OLD = {
+    "tf.batch_matmul": "tf.matmul",
+    "tf.mul": "tf.multiply",
+    "tf.neg": "tf.negative",
+    "tf.pack": "tf.stack",
+    "tf.select": "tf.where",
+    "tf.sub": "tf.subtract",
+    "tf.unpack": "tf.unstack",
+}
 
 
 def renamed(source: Source, functions: set[str]) -> list[Edit]:
@@ -61,6 +70,10 @@ def _united(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
                 yield node, f"{{**{parts[0]}, **{parts[1]}}}"
 
 
+def _is_axis(given: list[ast.expr]) -> bool:
+    return any(isinstance(item, ast.Constant) and isinstance(item.value, int) for item in given)
+
+
 def left(source: Source, target: Target) -> Iterator[Finding]:
     """Yield what of a converted script a person has to look at."""
     names = Names(source.tree)
@@ -70,10 +83,14 @@ def left(source: Source, target: Target) -> Iterator[Finding]:
         modules = _imported(node)
         if any(module.startswith("tensorflow.contrib") for module in modules) and isinstance(node, ast.stmt):
             yield Finding(node.lineno, "contrib", f"{modules[0]} is in no TensorFlow after 1.15")
+        if names.called(node) == "tf.concat" and isinstance(node, ast.Call) and _is_axis(node.args[:1]):
+            yield Finding(node.lineno, "old-api", "tf.concat takes the tensors first, since TensorFlow 1.0")
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         name, inner = names.resolve(node) or "", names.resolve(node.value)
-        if name.startswith("tf.contrib.") and inner == "tf.contrib":
+        if name in _OLD:
+            yield Finding(node.lineno, "old-api", f"{name} is {_OLD[name]} since TensorFlow 1.0")
+        elif name.startswith("tf.contrib.") and inner == "tf.contrib":
             yield Finding(node.lineno, "contrib", f"{name} is in no TensorFlow after 1.15")
         elif target == "eager" and name in _CONSUMERS:
             yield Finding(node.lineno, "consumer", "the input function returns a tf.data.Dataset now: iterate over it")

@@ -75,10 +75,11 @@ def test_rewriting_is_idempotent(target):
     """A script that was rewritten has nothing left to rewrite, and one that was flagged keeps its comments."""
     once = rewrite(classic.HEAD + classic.SEQUENCES + classic.IMAGES, target)
     assert rewrite(once.text, target) == rewrite(once.text, target).__class__("nothing", once.text)
-    flagged = rewrite(UNCLEAR["limit-epochs"], target)
-    assert flagged.text.count(MARK) == 1
-    again = rewrite(flagged.text, target)
-    assert (again.status, again.text) == ("flagged", flagged.text)
+    for unclear in (UNCLEAR["limit-epochs"], BETWEEN):
+        flagged = rewrite(unclear, target)
+        assert flagged.text.count(MARK) == 1
+        again = rewrite(flagged.text, target)
+        assert (again.status, again.text) == ("flagged", flagged.text)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -132,6 +133,12 @@ def test_statements_that_do_not_hang_on_the_record_stay():
     )
 
 
+BETWEEN = script(
+    "    first, second = files, files\n    if first:\n        # Shuffled.\n"
+    "        queue = tf.RandomShuffleQueue(9, 1, [tf.string, tf.string])\n"
+    "        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue([first, second])]))\n"
+    "        first, second = queue.dequeue()\n    return first, second\n"
+)
 BATCH = "    return tf.train.batch([record], 3)\n"
 PARSE = "    x = tf.parse_single_example(record, {'x': tf.FixedLenFeature([], tf.int64)})['x']\n"
 UNCLEAR = {
@@ -257,6 +264,18 @@ def test_leftovers_are_marked():
         f"    {MARK}[consumer] the input function returns a tf.data.Dataset now: iterate over it\n    with tf"
         in found.text
     )
+
+
+def test_what_is_older_than_tensorflow_1_is_marked():
+    """A script for TensorFlow 0.x is converted as it is, and what cannot run any more gets a comment."""
+    body = (
+        READ + "    x = tf.concat(0, [[record], [record]])\n    y = tf.pack([x])\n    return tf.train.batch([y], 3)\n"
+    )
+    found = rewrite(script(body))
+    assert [(finding.code, finding.reason) for finding in found.findings] == [
+        ("old-api", "tf.concat takes the tensors first, since TensorFlow 1.0"),
+        ("old-api", "tf.pack is tf.stack since TensorFlow 1.0"),
+    ]
 
 
 def test_scripts_without_queues_are_not_read_at_all():
