@@ -10,6 +10,7 @@ from seqrecorder.migrate.verification import tried
 
 SCRIPT = (
     classic.BATCHED
+    + classic.TOGETHER
     + classic.ONE_AT_A_TIME
     + """
 
@@ -20,14 +21,6 @@ def needs_what_nobody_has(files, strategy):
     reader = tf.TFRecordReader()
     _, record = reader.read(queue)
     return tf.train.batch([record], 2)
-
-
-class Reader:
-    def batches(self, files):
-        queue = tf.train.string_input_producer(files)
-        reader = tf.TFRecordReader()
-        _, record = reader.read(queue)
-        return tf.train.batch([record], 2)
 
 
 def draws(files):
@@ -48,17 +41,31 @@ def fails(files):
 )
 
 
+# Of which the order is left to chance: always, and where a switch is on.
+SHUFFLED = {"image_batches", "shuffled_and_joined", "kept_and_shuffled", "through_two_queues"}
+SWITCHED = {"branches", "in_branches", "queue_in_branches", "in_parts", "shuffled_and_padded", "of_contrib"}
+
+
+def check_switched(trials):
+    """Check that functions with switches were tried with each."""
+    for name in SWITCHED & set(trials):
+        first, _, second = trials[name].reason.partition("=True: ")
+        assert first.count("batches equal") == 2
+        assert "with the same records" in second
+
+
 def test_graph_functions_give_the_same_batches(tmp_path):
     """Every kind of pipeline gives the same batches as its queues did, in the same order where that was theirs."""
     found = rewrite(SCRIPT, "graph")
     trials = {trial.function: trial for trial in tried(SCRIPT, found.text, found.functions, "graph", tmp_path)}
     assert found.status == "converted"
     equal = {name for name, trial in trials.items() if trial.outcome == "equal"}
-    assert equal == {*classic.FUNCTIONS, "windows", "single_records", "Reader.batches", "draws"}
+    assert equal == {*classic.FUNCTIONS, *classic.OF_TOGETHER, "windows", "single_records", "draws"}
     assert trials["draws"].reason.endswith("with random numbers held still")
-    for name in equal - {"image_batches", "branches"}:
+    for name in equal - SHUFFLED - SWITCHED:
         assert "batches equal" in trials[name].reason
         assert "chance" not in trials[name].reason
+    check_switched(trials)
     assert trials["image_batches"].reason == "4 batches with the same records, in an order that was left to chance"
     why = {name: trial.reason for name, trial in trials.items() if trial.outcome == "unverified"}
     assert why.pop("fails").startswith("the old function fails: ")
@@ -69,25 +76,13 @@ def test_graph_functions_give_the_same_batches(tmp_path):
 
 def test_eager_functions_give_the_same_batches(tmp_path):
     """The datasets that functions return instead hold what the queues gave."""
-    old = classic.BATCHED.replace(classic.BATCHED[classic.BATCHED.index("def branches") :], "") + classic.WITHOUT_FILES
+    without_branches = classic.BATCHED[: classic.BATCHED.index("def branches")]
+    old = without_branches + classic.WITHOUT_FILES + classic.TOGETHER
     found = rewrite(old, "eager")
-    trials = tried(old, found.text, found.functions, "eager", tmp_path)
-    assert [trial for trial in trials if trial.outcome != "equal"] == []
-    assert {trial.function for trial in trials} == {*classic.FUNCTIONS} - {"branches"}
-
-
-@pytest.mark.parametrize("target", ["graph", "eager"])
-def test_pipelines_of_several_functions_give_the_same_batches(tmp_path, target):
-    """Joined readers, records that are dropped, branches, methods, parts and queues between give what they gave."""
-    found = rewrite(classic.TOGETHER, target)
-    assert (found.status, set(found.functions)) == ("converted", {*classic.OF_TOGETHER})
-    trials = {trial.function: trial for trial in tried(classic.TOGETHER, found.text, found.functions, target, tmp_path)}
+    trials = {trial.function: trial for trial in tried(old, found.text, found.functions, "eager", tmp_path)}
     assert [trial for trial in trials.values() if trial.outcome != "equal"] == []
-    for name in ("joined", "kept", "Reader.batches"):
-        assert trials[name].reason.count("batches equal") == 2
-    for name in ("in_branches", "queue_in_branches", "in_parts", "shuffled_and_padded"):
-        assert trials[name].reason.count("batches equal") == 2
-        assert "=True: " in trials[name].reason
+    assert {*trials} == {*classic.FUNCTIONS, *classic.OF_TOGETHER} - {"branches"}
+    check_switched(trials)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
