@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.feeds import keeps, put, rows, seeds, steps, unseeded
+from seqrecorder.legacy.feeds import drawn, keeps, put, rows, seeds, steps, unseeded
 from seqrecorder.legacy.graph import (
     DEQUEUES,
     READS,
@@ -63,7 +63,7 @@ class Translation:
         dataset = self._section(section, "what is returned", 1)
         if section.inner:
             found = f"{len(section.inner)} operations on what is taken"
-            self._note_stage("outputs", found, "map", unseeded([section]))
+            self._note_stage("outputs", found, "map", drawn=self._drawn([section], 1))
         self._note_competitors()
         return dataset
 
@@ -218,17 +218,19 @@ class Translation:
         contents = parts[0]
         threads = sum(feed.threads for feed in feeds)
         raced = threads > 1 and queue.type != "RandomShuffleQueueV2"
-        unfixed = f"{threads} threads filled the queue" if raced else unseeded(sections)
+        unfixed = f"{threads} threads filled the queue" if raced else None
         if len(parts) > 1:
             turns = tf.data.Dataset.range(len(parts)).repeat()
             contents = tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=False)
             self._note_stage(queue.name, f"{len(parts)} independent sources fill {describe(queue)}", "in turn", unfixed)
+        values = self._drawn(sections, threads)
         if not any(section.pulls for section in sections) and len(feeds) == 1:
-            self._note_stage(queue.name, *self._producer(sections[0], feeds[0]), unfixed)
+            found, done = self._producer(sections[0], feeds[0])
+            self._note_stage(queue.name, found, done, unfixed or unseeded(sections[0]), values)
         else:
             inner = len(sections[0].inner)
             done = ".".join([f"map({inner} operations)"] * (inner > 0) + steps(feeds[0])) or "as it comes"
-            self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed)
+            self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed, values)
         return contents
 
     def _shared(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, place: str) -> Any:
@@ -293,8 +295,13 @@ class Translation:
             known = tf.function(lambda: run_section(section, [], self._state), autograph=False)()[0]
         return int(known)
 
-    def _note_stage(self, name: str, found: str, done: str, unfixed: str | None = None) -> None:
-        self.stages.append(Stage(name, found, done, unfixed))
+    def _drawn(self, sections: Sequence[Section], threads: int) -> str | None:
+        return drawn(sections, threads, unordered=any(stage.unfixed for stage in self.stages))
+
+    def _note_stage(
+        self, name: str, found: str, done: str, unfixed: str | None = None, drawn: str | None = None
+    ) -> None:
+        self.stages.append(Stage(name, found, done, unfixed, drawn))
 
     def _note_competitors(self) -> None:
         """Note what took from the same sources in the original and is not part of what was lifted."""

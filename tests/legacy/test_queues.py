@@ -300,3 +300,25 @@ def test_shuffle_buffer_that_makes_no_sense():
     for wrong in ("all", 0, True, 2.5):
         with pytest.raises(sr.OptionError, match="shuffle_buffer: expected 'capacity', 'min_after_dequeue' or an int"):
             legacy.lift(lambda: None, shuffle_buffer=wrong)
+
+
+def test_values_that_were_left_to_chance_are_said():
+    """Where threads share random numbers, or the order of examples is open, no run gives the values of another."""
+
+    def input_fn(seed, threads, shuffle=False):
+        number = v1.train.range_input_producer(8, num_epochs=1, shuffle=False).dequeue()
+        if shuffle:
+            number = v1.train.shuffle_batch([number], 1, 8, 4)
+        noisy = tf.cast(number, tf.float32) + v1.random_uniform([], seed=seed)
+        return v1.train.batch([noisy], 2, num_threads=threads)
+
+    for arguments, said in (
+        ((None, 1), "values not fixed: RandomUniform 'random_uniform/RandomUniform' has no seed"),
+        ((3, 2), "values not fixed: 2 threads shared the numbers of RandomUniform"),
+        ((3, 1, True), "values not fixed: which example got which number of RandomUniform"),
+    ):
+        lifted = legacy.trace(lambda arguments=arguments: input_fn(*arguments))
+        assert said in str(lifted)
+        assert str(lifted).endswith("the examples are the same, but for random values in them")
+        assert not lifted.exact
+    assert "but for random values" not in str(assert_lifts_exactly(lambda: input_fn(3, 1))[0])
