@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
+from seqrecorder.legacy.shuffles import numbered, shuffled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +62,7 @@ def producer(
         return tf.data.Dataset.from_tensor_slices(values).repeat(num_epochs)
     epochs = tf.data.Dataset.range(num_epochs) if num_epochs else tf.data.Dataset.counter()
     seeds = (0, 0) if seed is None else (graph_seed, seed)
-    # The old kernel itself: it keeps its state from epoch to epoch, so the calls stay in sequence.
-    return epochs.map(lambda _: tf.raw_ops.RandomShuffle(value=values, seed=seeds[0], seed2=seeds[1])).unbatch()
+    return numbered(epochs, seeds).map(lambda epoch, drawn: shuffled(values, epoch, drawn)).unbatch()
 
 
 def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.feeds import drawn, keeps, put, rows, seeds, steps, unseeded
 from seqrecorder.legacy.graph import (
@@ -21,6 +23,7 @@ from seqrecorder.legacy.pipeline import Stage
 from seqrecorder.legacy.queues import grouped, ordered, several_at_once
 from seqrecorder.legacy.readers import lines_of, records_of, slices_of
 from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_section
+from seqrecorder.legacy.shuffles import numbered, shuffled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,14 +80,29 @@ class Translation:
         limits = [self._state.limit(op) for op in section.limits]
         parallel = None if section.stateful or threads < 2 else threads  # noqa: PLR2004
         if not section.pulls:
-            times = _times(limits)
-            return times.map(lambda _: tuple(run_section(section, [], self._state)))
+            return self._made(section, _times(limits))
         pulled, unpack = self._pulled(section.pulls, place)
         for limit in limits:
             pulled = pulled.take(limit)
         return pulled.map(
             lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
         )
+
+    def _made(self, section: Section, times: Any) -> Any:
+        """Return a dataset of what running a section without pulls gives, so many times."""
+        kinds = [op.type for op in section.stateful]
+        if kinds != ["RandomShuffle"]:
+            return times.map(lambda _: tuple(run_section(section, [], self._state)))
+        [shuffle] = section.stateful
+        before = self._cut([shuffle.inputs[0]])
+        after = attrs.evolve(section, inner={name: op for name, op in section.inner.items() if op is not shuffle})
+
+        def make(run: Any, drawn: Any) -> Any:
+            [values] = run_section(before, [], self._state)
+            known = {shuffle.outputs[0].name: shuffled(values, run, drawn)}
+            return tuple(run_section(after, [], self._state, known))
+
+        return numbered(times, seeds(shuffle)).map(make)
 
     def _pulled(self, pulls: Sequence[Any], place: str) -> tuple[Any, Any]:
         """Return a dataset of what several pulls give at a time, and a function that sorts it by pull."""
