@@ -19,9 +19,10 @@ from seqrecorder.legacy.graph import (
     sparse_slot,
 )
 from seqrecorder.legacy.joins import common_pulls, families, run_branch
+from seqrecorder.legacy.lines import lines_of
 from seqrecorder.legacy.pipeline import Stage
 from seqrecorder.legacy.queues import grouped, ordered, several_at_once
-from seqrecorder.legacy.readers import lines_of, records_of, slices_of
+from seqrecorder.legacy.readers import records_of, slices_of
 from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_section
 from seqrecorder.legacy.shuffles import numbered, shuffled
 
@@ -102,7 +103,7 @@ class Translation:
             known = {shuffle.outputs[0].name: shuffled(values, run, drawn)}
             return tuple(run_section(after, [], self._state, known))
 
-        return numbered(times, seeds(shuffle)).map(make)
+        return numbered(times, seeds(shuffle) or (0, 0)).map(make)
 
     def _pulled(self, pulls: Sequence[Any], place: str) -> tuple[Any, Any]:
         """Return a dataset of what several pulls give at a time, and a function that sorts it by pull."""
