@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.digests import sha256
 from seqrecorder.errors import DatasetNotFoundError
-from seqrecorder.files import sha256, write_file
+from seqrecorder.files import write_file
 from seqrecorder.manifest import AssetInfo
 
 if TYPE_CHECKING:

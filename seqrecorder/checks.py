@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
+from seqrecorder.digests import sha256
 from seqrecorder.errors import (
     ManifestError,
     OptionError,
@@ -17,7 +18,6 @@ from seqrecorder.errors import (
     SeqrecorderError,
     ShardReadError,
 )
-from seqrecorder.files import sha256
 from seqrecorder.framing import detect_compression, walk_frames
 from seqrecorder.manifest import Manifest, ShardInfo, is_as_written, read_manifest
 from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST

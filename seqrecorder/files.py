@@ -1,4 +1,4 @@
-"""Local files: writing with good errors, syncing, locking, and the checksums of what was written.
+"""Local files: writing with good errors, syncing, and locking.
 
 Every operation that changes a file goes past a fault point, where a test can make it fail or kill the process.
 A lock is an flock on a directory itself: the system drops it when the process dies, so it tells a live writer
@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import secrets
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.errors import DatasetError, DatasetNotFoundError, ShardReadError, ShardWriteError
+from seqrecorder.errors import DatasetError, DatasetNotFoundError, ShardWriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 # `fcntl` is missing on Windows; Any, since what it has differs by system.
 fcntl: Any
@@ -53,7 +51,6 @@ FAULT_POINTS = (
 
 _hook: Callable[[str, str], object] | None = None
 
-_CHUNK = 1 << 20
 _REPLACING = ".replacing-"
 UNSUPPORTED = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP])
 """What the system says to a call that it, or the file system, does not know."""
@@ -412,51 +409,3 @@ def is_at(directory: int | os.stat_result, path: Path) -> bool:
         return os.path.samestat(status, path.lstat())
     except OSError:
         return False
-
-
-# Checksums
-
-
-def sha256(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file in hexadecimal, reading it in pieces.
-
-    >>> sha256(os.devnull)[:8]
-    'e3b0c442'
-
-    Args:
-        path: the file.
-
-    Returns:
-        64 hexadecimal digits.
-
-    Raises:
-        ShardReadError: it is missing or cannot be read.
-    """
-    state = hashlib.sha256()
-    piece = memoryview(bytearray(_CHUNK))
-    try:
-        with Path(path).open("rb", buffering=0) as file:
-            while size := file.readinto(piece):
-                state.update(piece[:size])
-    except OSError as error:
-        raise error_at(ShardReadError, "read", path, error, "restore it from a copy") from error
-    return state.hexdigest()
-
-
-def sha256_many(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return what `sha256` gives for each file, several at a time.
-
-    >>> [digest[:8] for digest in sha256_many([os.devnull, os.devnull])]
-    ['e3b0c442', 'e3b0c442']
-
-    Args:
-        paths: the files.
-
-    Returns:
-        Their checksums, in the same order.
-
-    Raises:
-        ShardReadError: one is missing or cannot be read.
-    """
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        return list(pool.map(sha256, paths))

@@ -179,7 +179,7 @@ class LifeCycle:
             while chunks:
                 positions.append(position)
                 records.append(chunks.popleft())
-                size += self._size(records[-1])
+                size += self._size(records[-1:])
                 if size > _BLOCK_BYTES or len(records) == _BLOCK_RECORDS:
                     yield self._block(positions, records, skipped, 0 if chunks else done)
                     positions, records, skipped, size = [], [], [], 0

@@ -16,6 +16,7 @@ from seqrecorder.columns import Column, gather, group_lengths, scatter
 from seqrecorder.declarations import METADATA_KEY
 from seqrecorder.errors import FieldProblem, RecordError, SchemaError, first_line
 from seqrecorder.layouts import describe_message, has_feature, message_of
+from seqrecorder.memory import keep_freed_memory
 from seqrecorder.parsing import Parser
 from seqrecorder.schema import Schema
 from seqrecorder.tensors import encode_images, encode_tensors
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from seqrecorder.specs import Layout
 
 
+# What is encoded at once, so that its arrays stay in the processor's cache: 20,000 records of 900 bytes took 61 ms in
+# pieces and 77 ms as a whole; 128 of 1.2 MB, 137 and 170 ms.
+_FIRST_PIECE = 16
+_PIECE_RECORDS = 4096
+_PIECE_BYTES = 4 << 20
+
+
 class RecordCodec:
     """Encodes and decodes the records of one schema.
 
@@ -40,6 +48,7 @@ class RecordCodec:
     """
 
     def __init__(self, schema: Schema, layout: Layout = "steps") -> None:
+        keep_freed_memory()
         self.schema = schema
         self.parser = Parser(schema, layout)
 
@@ -61,7 +70,18 @@ class RecordCodec:
 
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
         """Return one serialized SequenceExample per record."""
-        return list(self.encode_with_lengths(records)[0])
+        out: list[bytes] = []
+        most = _FIRST_PIECE
+        while len(out) < len(records):
+            piece = records[len(out) : len(out) + most]
+            try:
+                data = list(self.encode_with_lengths(piece)[0])
+            except RecordError as error:
+                error.position = None if error.position is None else error.position + len(out)
+                raise
+            out += data
+            most = max(1, min(_PIECE_RECORDS, 16 * most, _PIECE_BYTES * len(piece) // sum(map(len, data))))
+        return out
 
     def encode_with_lengths(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Return serialized records and their lengths, int64 of shape `(records, groups)`."""

@@ -90,6 +90,14 @@ def of_prefixes(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Blob:
     return Blob(out[:size], lengths, longest if longest == int(lengths.min()) else 0)
 
 
+def scattered(data: NDArray[np.uint8], rows: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return a copy of `data` with each row of a contiguous matrix written where it starts."""
+    out = data.copy()
+    width = rows.shape[1]
+    _overlapping(out, width)[starts] = rows.view(f"V{width}")[:, 0]
+    return out
+
+
 def of_list(rows: Sequence[bytes], longest: int | None = None) -> Blob:
     """Return rows that are bytes objects; a `Blob` is returned as it is.
 
@@ -115,8 +123,7 @@ def sizes(rows: Sequence[bytes]) -> NDArray[np.int64]:
 def split_rows(blob: Blob) -> list[bytes]:
     """Return the rows as bytes objects."""
     if blob.data.size > _LARGE_ROW * len(blob):
-        data, ends = np.ascontiguousarray(blob.data).data, np.cumsum(blob.lengths).tolist()
-        return [bytes(data[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+        return list(map(bytes, _views(blob)))
     return list(map(io.BytesIO(blob.data.tobytes()).read, blob.lengths.tolist()))
 
 
@@ -155,6 +162,24 @@ def interleave(parts: Sequence[Blob]) -> Blob:
     else:
         data = _copied_in_blocks(parts, lengths, size)
     return Blob(data, lengths.sum(1))
+
+
+def joined(parts: Sequence[Blob]) -> Sequence[bytes]:
+    """Return what `interleave` does; large rows as bytes objects, which saves a copy of them.
+
+    >>> list(joined([of_list([b"a", b"bcd"]), of_list([b"", b"EF"])]))
+    [b'a', b'bcdEF']
+    """
+    rows = parts[0].lengths.size
+    if sum(part.data.size for part in parts) <= _LARGE_ROW * rows * len(parts):
+        return interleave(parts)
+    pieces = [_views(part) for part in parts]
+    return list(map(b"".join, zip(*pieces, strict=True)))
+
+
+def _views(blob: Blob) -> list[memoryview]:
+    data, ends = np.ascontiguousarray(blob.data).data, np.cumsum(blob.lengths).tolist()
+    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _joined_where_fixed(parts: Sequence[Blob]) -> list[Blob]:

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.damage import UNKNOWN, Loss
+from seqrecorder.digests import sha256
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -22,7 +23,7 @@ from seqrecorder.errors import (
     OptionError,
     ShardReadError,
 )
-from seqrecorder.files import faults_around, sha256, sync_directory, sync_file, write_file, writing
+from seqrecorder.files import faults_around, sync_directory, sync_file, write_file, writing
 from seqrecorder.framing import check_compression, detect_compression
 from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, read_manifest
 from seqrecorder.naming import ASSETS, MANIFEST, check_names

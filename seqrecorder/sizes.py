@@ -18,50 +18,50 @@ if TYPE_CHECKING:
 _SCALAR = 8
 
 
-def sizer(schema: Schema) -> Callable[[Any], int]:
-    """Return the function that says about how many bytes a record takes; 0 for what is no such record.
+def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
+    """Return the function that says about how many bytes records take together; 0 for what is no such record.
 
-    It is asked for each record, and must not cost more than encoding it: arrays of numbers are asked by one
-    `attrgetter` (0.1 microseconds; looking at each value in turn takes 1.5).
+    It is asked for all records, and must not cost more than encoding them: fields are asked by `map`, which takes
+    60 ns a record and field (a Python expression for each record 150 ns, looking at each value in turn 1.5
+    microseconds).
 
     >>> import seqrecorder as sr
     >>> @sr.record
     ... class Sentence:
     ...     key: str = sr.context(str)
     ...     ids: np.ndarray = sr.feature_list("int64")
-    >>> sizer(sr.Schema.of(Sentence))(Sentence("abc", [1, 2]))
-    19
+    >>> sizer(sr.Schema.of(Sentence))([Sentence("abc", [1, 2]), Sentence("d", [3])])
+    28
     """
+    asked: list[Callable[[Sequence[Any]], int]] = []
+    numbers = 0
+    for field in schema.fields:
+        if _is_number(field):
+            numbers += _SCALAR
+        else:
+            asked.append(_of_field(field))
     names = [field.name for field in schema.fields]
-    arrays = [field.name for field in schema.fields if _is_array(field)]
-    others = [field.name for field in schema.fields if not _is_array(field) and not _is_number(field)]
-    fixed = _SCALAR * (len(names) - len(arrays) - len(others))
-    nbytes: Any = attrgetter(*[f"{name}.nbytes" for name in arrays]) if arrays else None
 
-    def of_one_array(record: Any) -> int:
+    def size(records: Sequence[Any]) -> int:
         try:
-            size: int = nbytes(record)
-        except AttributeError:
-            return _one_by_one(record, names)
-        return size + fixed
+            return numbers * len(records) + sum(ask(records) for ask in asked)
+        except (AttributeError, TypeError, ValueError):  # something is not in the form that records hold, or None
+            return sum(_one_by_one(record, names) for record in records)
 
-    def of_any(record: Any) -> int:
-        try:
-            size = fixed if nbytes is None else fixed + (nbytes(record) if len(arrays) == 1 else sum(nbytes(record)))
-            for name in others:
-                size += _size(getattr(record, name))
-        except AttributeError:
-            return _one_by_one(record, names)
-        return size
-
-    return of_any if others or len(arrays) != 1 else of_one_array
+    return size
 
 
-def _is_array(field: Field) -> bool:
-    ragged_lists = field.is_list and field.is_ragged
-    return bool(field.is_list or field.shape) and not (
-        field.element.is_text or field.sparse is not None or ragged_lists
-    )
+def _of_field(field: Field) -> Callable[[Sequence[Any]], int]:
+    """Return the sum of a field's sizes; it may fail where values are not in the form that records hold."""
+    get = attrgetter(field.name)
+    if field.sparse is not None or (field.is_list and field.is_ragged):
+        return lambda records: sum(map(_size, map(get, records)))
+    if not field.is_list and not field.shape:  # text: numbers are not asked
+        return lambda records: sum(map(len, map(get, records)))
+    if field.element.is_text:
+        return lambda records: _text_size(np.concatenate([value.ravel() for value in map(get, records)]).tolist())
+    nbytes = attrgetter(f"{field.name}.nbytes")
+    return lambda records: sum(map(nbytes, records))
 
 
 def _is_number(field: Field) -> bool:
@@ -87,7 +87,7 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, (str, bytes)) else _SCALAR
 
 
-def _text_size(values: list[Any]) -> int:
+def _text_size(values: Sequence[Any]) -> int:
     try:
         size = len("".join(values))  # 4 ns a token; `sum(map(len, values))` 13
     except TypeError:  # bytes, or something that is no text

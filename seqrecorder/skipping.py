@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.damage import UNKNOWN, Loss
+from seqrecorder.digests import sha256
 from seqrecorder.errors import ShardReadError
-from seqrecorder.files import sha256
 from seqrecorder.framing import walk_frames
 from seqrecorder.recovery import recover_shard
 from seqrecorder.shards import RecordReader

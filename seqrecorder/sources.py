@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import itertools
 from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -146,10 +147,11 @@ def from_csv(
 
 
 class RecordStream:
-    """Source records one by one, each with the name of its split, or None where the source does not say.
+    """Source records in blocks, each with the name of its split, or None where the source does not say.
 
-    >>> list(RecordStream({"train": "ab", "eval": "c"}))
-    [('train', 'a'), ('train', 'b'), ('eval', 'c')]
+    >>> stream = RecordStream({"train": "abc", "eval": "d"})
+    >>> stream.take(2), stream.take(2), stream.take(2), stream.take(2)
+    (('train', ['a', 'b']), ('train', ['c']), ('eval', ['d']), (None, []))
 
     Args:
         records: an iterable of records, or a mapping of a split's name to such.
@@ -157,55 +159,82 @@ class RecordStream:
     Attributes:
         splits: the names, where the source has them.
         size: how many records there are; None where the source does not know.
+        skipped: how many rows `from_csv` left out, of the parts that came to their end.
     """
 
     def __init__(self, records: Any) -> None:
         if isinstance(records, RecordStream):
             raise OptionError("a RecordStream is consumed once: give the records themselves")
         self.splits = check_names(records, "split") if isinstance(records, Mapping) else ()
-        self._parts = list(records.values()) if isinstance(records, Mapping) else [records]
-        for part in self._parts:
+        parts = list(records.values()) if isinstance(records, Mapping) else [records]
+        for part in parts:
             if not isinstance(part, Iterable) or isinstance(part, (type, Mapping)):
                 raise OptionError(
                     "records: expected an iterable of records, or a mapping of names of splits to such, got"
                     f" {type(part).__name__}"
                 )
-        sizes = [len(part) if isinstance(part, Sized) else None for part in self._parts]
+        sizes = [len(part) if isinstance(part, Sized) else None for part in parts]
         self.size = None if None in sizes else sum(filter(None, sizes))
         self.skipped = 0
-        self._items = self._guarded()
-        self._first: tuple[str | None, Any] | None = None
+        self._taken = 0
+        self._parts = zip(self.splits or (None,), parts, strict=True)
+        self._part: Any = None
+        self._split: str | None = None
+        self._records: Iterator[Any] | None = None  # of the part
+        self._failure: Exception | None = None
+        self._first: tuple[str | None, list[Any]] | None = None
 
     def peek(self) -> Any:
-        """Return the first record, or None if there is none; it still comes when iterating."""
+        """Return the first record, or None if there is none; it still comes with `take`."""
         if self._first is None:
-            self._first = next(self._items, None)
-        return None if self._first is None else self._first[1]
+            self._first = self.take(1)
+        return next(iter(self._first[1]), None)
 
-    def __iter__(self) -> Iterator[tuple[str | None, Any]]:
-        """Yield pairs of a split's name and a record.
+    @property
+    def held(self) -> bool:
+        """Whether the records that come next are in memory already, so that it costs nothing to take many."""
+        return isinstance(self._part, (list, tuple))
+
+    def take(self, most: int) -> tuple[str | None, list[Any]]:
+        """Return the name of a split and its next records, at most so many; no record at the end.
 
         Raises:
             SourceError: the source failed; the number of the record is named.
         """
         if self._first is not None:
-            yield self._first
-        yield from self._items
+            first, self._first = self._first, None
+            return first
+        block: list[Any] = []
+        while not block:
+            if self._failure is not None:
+                raise self._failed(self._failure)
+            try:
+                if self._records is None:
+                    self._split, self._part = next(self._parts, (None, None))
+                    if self._part is None:
+                        return None, []
+                    self._records = iter(self._part)
+                block.extend(itertools.islice(self._records, most))
+            except Exception as error:  # noqa: BLE001 - what came before it is given first
+                self._failure = error
+            else:
+                if len(block) < most:
+                    self._end_part()
+            self._taken += len(block)
+        return self._split, block
 
-    def _guarded(self) -> Iterator[tuple[str | None, Any]]:
-        position = 0
-        try:
-            for split, part in zip(self.splits or (None,), self._parts, strict=True):
-                for record in part:
-                    yield split, record
-                    position += 1
-                # What `from_csv` left out, which is known when it has come to its end.
-                if isinstance(part, CsvRecords):
-                    self.skipped += part.skipped
-        except (SourceError, DatasetError):
-            raise
-        except Exception as error:
-            raise SourceError(
-                f"the source of records failed at record {position}: {type(error).__name__}: {error};"
-                " nothing was published"
-            ) from error
+    def _end_part(self) -> None:
+        self._records = None
+        # What `from_csv` left out, which is known when it has come to its end.
+        if isinstance(self._part, CsvRecords):
+            self.skipped += self._part.skipped
+
+    def _failed(self, error: Exception) -> Exception:
+        if isinstance(error, (SourceError, DatasetError)):
+            return error
+        ours = SourceError(
+            f"the source of records failed at record {self._taken}: {type(error).__name__}: {error};"
+            " nothing was published"
+        )
+        ours.__cause__ = error
+        return ours

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TextIO
 import attrs
 import numpy as np
 
+from seqrecorder.digests import in_threads, sha256
 from seqrecorder.errors import OptionError
-from seqrecorder.files import faults_around, sha256_many, writing
+from seqrecorder.files import faults_around, writing
 from seqrecorder.manifest import ShardInfo, SplitInfo
 from seqrecorder.naming import examples_name, lengths_name, shard_name
 from seqrecorder.rows import sizes
@@ -215,9 +216,9 @@ class SplitWriter:
         if self._csv is not None:
             with writing("write", self._csv.name), faults_around("flush", self._csv.name):
                 self._csv.close()
+        digests = in_threads(lambda shard: shard.digest.finish(), self._shards)
+        lengths_digests = in_threads(sha256, [shard.lengths_path for shard in self._shards])
         paths = [self._name_finally(index) for index in range(len(self._shards))]
-        digests = sha256_many(paths)
-        lengths_digests = sha256_many([path.with_name(lengths_name(path.name)) for path in paths])
         infos, filled = [], self.start
         for index, (path, summary) in enumerate(zip(paths, self._summaries, strict=True)):
             dealt = self.options.shards is not None

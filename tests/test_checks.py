@@ -123,7 +123,7 @@ def test_consistent_forgery_is_found_by_parsing(lines: Path) -> None:
             writer.write(tf.train.Example().SerializeToString())
     manifest_path = lines / "manifest.json"
     manifest = json.loads(manifest_path.read_text())
-    from seqrecorder.files import sha256
+    from seqrecorder.digests import sha256
 
     manifest["splits"]["train"]["shards"][0].update(bytes=path.stat().st_size, sha256=sha256(path))
     manifest_path.write_text(json.dumps(manifest))

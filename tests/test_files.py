@@ -1,7 +1,6 @@
 # ruff: noqa: PT017 - what is left after the error is the point of most tests here
 
 import errno
-import hashlib
 import os
 import threading
 import time
@@ -11,8 +10,8 @@ import pytest
 from faults import FailAt, names, record_calls
 
 from seqrecorder import files
-from seqrecorder.errors import DatasetError, DatasetNotFoundError, ShardReadError, ShardWriteError
-from seqrecorder.files import exclusive, on_fault_point, replace_file, sha256, sha256_many, write_file
+from seqrecorder.errors import DatasetError, DatasetNotFoundError, ShardWriteError
+from seqrecorder.files import exclusive, on_fault_point, replace_file, write_file
 
 
 def test_exclusive(tmp_path):
@@ -149,23 +148,3 @@ def test_full_disk():
     ):
         file.write(b"x")
     assert caught.value.errno == errno.ENOSPC
-
-
-@pytest.mark.parametrize("size", [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 3 * 2**20 + 7])
-def test_sha256(tmp_path, size):
-    """The checksum is that of all bytes, whatever the size of the pieces."""
-    data = (b"0123456789abcdef" * (size // 16 + 1))[:size]
-    (tmp_path / "x").write_bytes(data)
-    assert sha256(tmp_path / "x") == hashlib.sha256(data).hexdigest()
-
-
-def test_sha256_many(tmp_path):
-    """Checksums come in the order of the files; a missing one is named."""
-    paths = [tmp_path / str(i) for i in range(40)]
-    for i, path in enumerate(paths):
-        path.write_bytes(bytes([i]) * i)
-    assert sha256_many(paths) == [hashlib.sha256(bytes([i]) * i).hexdigest() for i in range(40)]
-    assert sha256_many([]) == []
-    with pytest.raises(ShardReadError, match="absent") as caught:
-        sha256_many([*paths, tmp_path / "absent"])
-    assert caught.value.errno == errno.ENOENT

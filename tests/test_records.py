@@ -9,6 +9,7 @@ import tensorflow as tf
 from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, records_of
 
 import seqrecorder as sr
+from seqrecorder import records as codec_module
 from seqrecorder.records import RecordCodec
 from seqrecorder.values import same_bits
 
@@ -356,3 +357,19 @@ def test_sparse_fields_come_back() -> None:
     assert one["steps"].dense_shape.numpy().tolist() == [0, 4]
     assert one["dense"].shape == (0, 3)
     assert schema.parse(data[0])["wide"].indices.numpy().tolist() == [[2**39]]
+
+
+def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are encoded piece by piece to the same bytes, and an error names the position in the whole."""
+    record_class = attrs.make_class("Steps", {"ids": sr.feature_list("int64")})
+    data = [record_class(np.arange(n % 7)) for n in range(100)]
+    schema = sr.Schema.of(record_class)
+    want = [schema.encode(item) for item in data]
+    for first, most, size in ((1, 4096, 1 << 20), (16, 3, 1 << 20), (16, 4096, 1)):
+        monkeypatch.setattr(codec_module, "_FIRST_PIECE", first)
+        monkeypatch.setattr(codec_module, "_PIECE_RECORDS", most)
+        monkeypatch.setattr(codec_module, "_PIECE_BYTES", size)
+        assert schema.encode_batch(data) == want
+        with pytest.raises(sr.RecordError) as caught:
+            schema.encode_batch([*data, object(), *data])
+        assert caught.value.position == 100

@@ -1,10 +1,12 @@
-"""`from_csv`: a record for each row, and errors that name the line."""
+"""Where records come from: `from_csv`, a record for each row, and blocks of any iterable."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import seqrecorder as sr
+from seqrecorder.sources import RecordStream
 
 
 @sr.record
@@ -74,3 +76,36 @@ def test_hooks_and_parameters_are_checked(tmp_path: Path) -> None:
         sr.from_csv(tmp_path / "none.csv", Bare)
     with pytest.raises(sr.OptionError, match="did you mean 'least'"):
         sr.from_csv(tmp_path / "none.csv", Word, lest=1)
+
+
+def test_records_are_taken_in_blocks() -> None:
+    """Blocks have at most the records asked for, of one split each; the first still comes after a look at it."""
+    stream = RecordStream({"train": iter("abcde"), "eval": [], "test": ("f",)})
+    assert stream.peek() == "a"
+    taken = [stream.take(most) for most in (3, 2, 2, 9, 9, 9)]
+    assert taken == [
+        ("train", ["a"]),
+        ("train", ["b", "c"]),
+        ("train", ["d", "e"]),
+        ("test", ["f"]),
+        (None, []),
+        (None, []),
+    ]
+    assert RecordStream([]).peek() is None
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7])
+def test_what_came_before_a_failure_is_given(most: int) -> None:
+    """Records before the one at which a source fails come first; then the error names it, each time it is asked."""
+
+    def source() -> Iterator[int]:
+        yield from range(5)
+        raise KeyError("x")
+
+    stream, taken = RecordStream(source()), list[int]()
+    while len(taken) < 5:
+        taken += stream.take(most)[1]
+    assert taken == list(range(5))
+    for _ in range(2):
+        with pytest.raises(sr.SourceError, match=r"failed at record 5: KeyError: 'x'"):
+            stream.take(most)

@@ -141,6 +141,36 @@ def test_the_way_rows_are_copied_does_not_change_bytes(monkeypatch: pytest.Monke
             assert schema.encode_batch(MANY) == expected
 
 
+@pytest.mark.parametrize("place", ["context", "steps"])
+@pytest.mark.parametrize("longest", [0, 1, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 300])
+@pytest.mark.parametrize("end", ["", "\0", "ä", b"", b"\0", b"\xff"])
+def test_texts_around_the_width_of_a_length(place: str, longest: int, end: str | bytes) -> None:
+    """Texts whose lengths take one byte or two, with NULs or without, are read back by protobuf, beside short ones."""
+    long: str | bytes = longest * "x" + end if isinstance(end, str) else longest * b"x" + end
+    values = ["" if isinstance(end, str) else b"", long, long[:5], long, long[3:]]
+    steps = np.ones(5, np.int64) if place == "steps" else None
+    data = serialize([Leaf("t", "bytes", place, values, steps=steps)], 5)
+    for item, value in zip(data, values, strict=True):
+        example = tf.train.SequenceExample.FromString(item)
+        feature = (
+            example.context.feature["t"] if place == "context" else example.feature_lists.feature_list["t"].feature[0]
+        )
+        assert list(feature.bytes_list.value) == [value.encode() if isinstance(value, str) else value]
+
+
+def test_large_rows_are_joined_to_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of large rows become bytes at once, the same as through one array."""
+    leaves = [
+        Leaf("a", "float", "steps", np.arange(6, dtype="f4"), steps=np.array([2, 0, 4])),
+        Leaf("b", "bytes", "context", [b"x" * 9000, b"", b"y"]),
+    ]
+    blob = list(serialize(leaves, 3))
+    monkeypatch.setattr(rows, "_LARGE_ROW", 1)
+    large = serialize(leaves, 3)
+    assert isinstance(large, list)
+    assert large == blob
+
+
 def test_features_stand_in_declaration_order() -> None:
     """Map entries are written in declaration order, so that equal records give equal bytes everywhere."""
     data = sr.Schema.of(Mixed).encode(mixed(0))

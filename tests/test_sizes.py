@@ -1,0 +1,45 @@
+"""Estimates of what records take in memory."""
+
+import numpy as np
+
+import seqrecorder as sr
+from seqrecorder.sizes import sizer
+
+
+@sr.record
+class Everything:
+    key: str = sr.context(str)
+    number: int = sr.context("int64")
+    image: np.ndarray = sr.context("uint8", shape=(2, 3))
+    some: np.ndarray = sr.context("float32", shape=(None,), optional=True)
+    ids: np.ndarray = sr.feature_list("int64")
+    words: np.ndarray = sr.feature_list(str)
+    ragged: list = sr.feature_list("int16", shape=(None,))
+    bag: object = sr.feature_list("float32", sparse=9)
+
+
+def record(steps=2, some=(1.0, 2.0)):
+    return Everything(
+        "four", 7, np.zeros((2, 3), "uint8"), some, range(steps), ["ab"] * steps, [[1, 2]] * steps, [{3: 1.0}] * steps
+    )
+
+
+EXPECTED = 4 + 8 + 6 + 8 + 2 * (8 + (2 + 8) + 4 + (8 + 4))
+
+
+def test_sizes_of_every_kind():
+    """Arrays count their bytes, text its characters and a pointer each, and lists and sparse vectors what they hold."""
+    size = sizer(sr.Schema.of(Everything))
+    assert size([record()]) == EXPECTED
+    assert size([record(), record(0), record()]) == 2 * EXPECTED + 26
+    assert size([]) == 0
+
+
+def test_sizes_of_what_is_not_as_declared():
+    """Values in other forms are looked at one by one, None counts as a number, and what is no record as nothing."""
+    size = sizer(sr.Schema.of(Everything))
+    assert size([record(some=None), record()]) == 2 * EXPECTED
+    plain = record()
+    object.__setattr__(plain, "words", ["ab", "ab"])  # what no converter has seen
+    assert size([plain]) == EXPECTED - 16
+    assert size([record(), object(), 3]) == EXPECTED
