@@ -140,7 +140,7 @@ def test_plain_tensorflow_finds_the_wire_values(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", CASES)
-def test_what_a_type_does_not_hold_is_refused(dtype: str) -> None:
+def test_what_a_type_does_not_hold_is_refused(dtype: str, figure: Any) -> None:
     """Every invalid value raises RecordError with key, field, index, what was expected and what came."""
     single = attrs.make_class("Single", {"key": sr.context(str, key=True), "x": sr.context(dtype)})
     several = attrs.make_class("Several", {"key": sr.context(str, key=True), "x": sr.feature_list(dtype)})
@@ -155,6 +155,7 @@ def test_what_a_type_does_not_hold_is_refused(dtype: str) -> None:
             sr.Schema.of(several).encode_batch([several("z", [good]), several("a", [good, bad])])
         assert (caught.value.position, caught.value.problems[0].field) == (1, "x")
         assert caught.value.problems[0].index == (1,), bad
+    figure(11, "values that a type does not hold", len(CASES[dtype].invalid), "stored")
 
 
 def test_the_matrix_covers_the_table() -> None:

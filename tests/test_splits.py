@@ -335,12 +335,16 @@ def registry_peak(n):
     return peak
 
 
-def test_registry_memory():
+def test_registry_memory(figure):
     """A key takes less than 32 bytes, even at the moment when the largest runs merge."""
-    assert registry_peak(500_000) < 32 * 500_000
+    peak = registry_peak(500_000)
+    assert peak < 32 * 500_000
+    figure(8, "MiB that 500,000 keys took", peak >> 20, "over 32 bytes a key")
 
 
 @pytest.mark.nightly
-def test_registry_memory_of_ten_million():
+def test_registry_memory_of_ten_million(figure):
     """10**7 keys stay within 512 MiB."""
-    assert registry_peak(10**7) < 512 << 20
+    peak = registry_peak(10**7)
+    assert peak < 512 << 20
+    figure(8, "MiB that 10,000,000 keys took", peak >> 20, "over 512")
