@@ -214,17 +214,19 @@ def test_limits():
             ratios.assign(wrong)
 
 
-def test_more_data_moves_no_key():
+@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
+def test_more_data_moves_no_key(count, figure):
     """With 10 % more keys, or the splits named in another order, every key stays where it was."""
-    keys = [f"utterance-{i}" for i in range(20_000)]
+    keys = [f"utterance-{i}" for i in range(count)]
     before = Ratios({"train": 0.8, "eval": 0.1, "test": 0.1})
     after = Ratios({"test": 0.1, "train": 0.8, "eval": 0.1})
     assert before == after
     first = {key: before.assign(key_hash(key, 9)) for key in keys}
-    keys = [f"new-{i}" for i in range(2_000)] + keys
+    keys = [f"new-{i}" for i in range(count // 10)] + keys
     random.Random(0).shuffle(keys)
     second = {key: after.assign(key_hash(key, 9)) for key in keys}
     assert all(second[key] == split for key, split in first.items())
+    figure(7, "keys of which a tenth came later", len(keys), "moved to another split")
 
 
 def test_ratios_are_fixed():

@@ -15,10 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-TESTS = (
-    "reliability",
-    *(f"test_{name}.py" for name in ("evolution", "naming", "records", "splits", "staging", "writer")),
-)
+FILES = ("evolution", "naming", "records", "splits", "staging", "writer")
+TESTS = ("reliability", *(f"test_{name}.py" for name in FILES))
 """Where there are tests with figures."""
 
 
