@@ -140,7 +140,11 @@ def read(
         A `tf.data.Dataset` that tells its cardinality where it is known, as does what `map` makes of it. It has no
         Python function inside, so it can be saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`. Under
         tf.data's service with `ShardingPolicy.DYNAMIC` every record comes once, if it is not shuffled here: shuffle
-        what the service gives.
+        what the service gives. Under tf.distribute each worker reads everything and takes its share of the batches
+        (`AutoShardPolicy.DATA`; `FILE` cannot deal most of these pipelines), which takes the same `seed` in all of them
+        where records are shuffled; each reads its own share alone with
+        `strategy.distribute_datasets_from_function(lambda context: sr.read(...,
+        shard=(context.input_pipeline_id, context.num_input_pipelines)))`.
 
     Raises:
         DatasetNotFoundError: there is no dataset, split or file of that name.
@@ -197,6 +201,8 @@ def read(
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
+    # By files tf.distribute can deal some of these pipelines only: it looks for the files and stops at a scan.
+    settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return _with_cardinality(made.dataset.prefetch(2).with_options(settings), made, epochs)
