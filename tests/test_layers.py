@@ -36,7 +36,7 @@ LAYERS = (
         "manifest",
     ),
     ("publish", "assets", "write_options", "progress", "sizes", "lifecycle", "workers", "sources", "splitwriter"),
-    ("recovery", "skipping", "origin", "numbering", "streams", "outputs", "feed"),
+    ("recovery", "skipping", "listing", "origin", "numbering", "streams", "outputs", "feed"),
     ("batching", "batching.options", "batching.single", "batching.padded", "batching.pad"),
     ("batching.boundaries", "batching.plan", "batching.sorted_windows", "batching.budget", "batching.bucket_batches"),
     ("batching.bucket_plan", "batching.warm_up", "batching.bucket"),
