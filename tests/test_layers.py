@@ -48,7 +48,7 @@ LAYERS = (
         "batching.window",
         "batching.pack",
     ),
-    ("routing", "writer", "reader", "planning", "mixing"),
+    ("routing", "placement", "writer", "reader", "planning", "mixing"),
     ("inference", "convert"),
     ("checks", "salvaging", "testing", "keras", "inspection", "demo", "report"),
     ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),
