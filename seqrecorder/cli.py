@@ -212,9 +212,16 @@ def _by_split(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _legacy_run(options: argparse.Namespace) -> int:
     quieten_tensorflow()
-    from seqrecorder.legacy.scripts import run
+    from seqrecorder.legacy.scripts import run, traceback_in
 
-    run(options.script, options.arguments)
+    try:
+        run(options.script, options.arguments)
+    except Exception as error:
+        shown = traceback_in(options.script, error)
+        if shown is None:
+            raise
+        print(shown, end="", file=sys.stderr)
+        return PROBLEM
     return OK
 
 

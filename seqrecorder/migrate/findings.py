@@ -37,7 +37,7 @@ def found_in(lines: list[str], plain: list[str], findings: Iterable[Finding]) ->
     """Yield findings with the lines of the script, where they have those of its text in plainer words."""
     blocks = difflib.SequenceMatcher(None, plain, lines, autojunk=False).get_opcodes()
     for finding in findings:
-        [(kind, first, _, old, end)] = [b for b in blocks if b[1] < finding.line <= b[2]] or [("none", 0, 0, 0, 0)]
+        [(kind, first, _, old, end)] = [b for b in blocks if b[1] < finding.line <= b[2]] or [("equal", 0, 0, 0, 0)]
         own = [number for number in range(old, end) if lines[number].strip() and lines[number].lstrip()[0] != "#"]
         line = old + finding.line - first if kind == "equal" else own[0] + 1 if own else finding.line
         yield attrs.evolve(finding, line=line)
