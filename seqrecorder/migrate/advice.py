@@ -7,6 +7,7 @@ _BY_HAND = f"rewrite it by hand, or keep it: {_LIFT}"
 _ADVICE = {
     "batch-elsewhere": "assign the batch to a name, or return it, and migrate again",
     "batch-join": _BY_HAND,
+    "callers": "give it what it takes now, as the note of its file says",
     "consumer": "iterate over the dataset in place of the session's loop",
     "contrib": "take what is there from seqrecorder.legacy.contrib, or run it: seqrecorder legacy run SCRIPT",
     "datasetdataprovider": f"{_LIFT}, with seqrecorder.legacy.compat() around the import",

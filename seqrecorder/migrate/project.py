@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import re
 import tokenize
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -45,6 +46,7 @@ class FileReport:
         trials: what became of each function, where that was asked for.
         diff: from the old text to the new one.
         written: whether the new text was written.
+        changed: names of functions that take or return something else than before.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class FileReport:
     trials: tuple[Trial, ...] = ()
     diff: str = ""
     written: bool = False
+    changed: tuple[str, ...] = ()
 
 
 def migrate(
@@ -93,7 +96,22 @@ def migrate(
         raise OptionError(f"target: expected 'graph' or 'eager', got {target!r}")
     if records and target != "eager":
         raise OptionError("records: seqrecorder.read gives a tf.data.Dataset, which is for target='eager'")
-    return [_migrated(script, target, records=records, write=write, verify=verify) for script in _scripts(Path(path))]
+    scripts = list(_scripts(Path(path)))
+    reports = [_migrated(script, target, records=records, write=write, verify=verify) for script in scripts]
+    return [_with_callers(report, scripts) if report.changed else report for report in reports]
+
+
+def _with_callers(report: FileReport, scripts: list[Path]) -> FileReport:
+    """Return a report that names the other scripts that seem to call what has changed."""
+    called = re.compile(rf"\b(?<!def )({'|'.join(map(re.escape, report.changed))})\s*\(")
+    found: list[Finding] = []
+    for other in scripts:
+        if other == report.path or report.path.stem not in (text := other.read_bytes().decode("latin-1")):
+            continue  # a module is named where it is imported
+        for number, line in enumerate(lines_of(text), start=1):
+            if (call := called.search(line)) is not None:
+                found.append(Finding(0, "callers", f"{other}, line {number}, seems to call {call[1]} as it was"))
+    return attrs.evolve(report, findings=(*report.findings, *found))
 
 
 def _scripts(path: Path) -> Iterator[Path]:
@@ -125,7 +143,7 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
     outcome = _outcome(done, trials)
     diff = _diff(path, text, done.text)
     if not write or done.text == text:
-        return FileReport(path, outcome, done.findings, done.notes, trials, diff)
+        return FileReport(path, outcome, done.findings, done.notes, trials, diff, changed=done.changed)
     try:
         save(path, done.text.encode(encoding), data)
     except ChangedError as error:
@@ -134,8 +152,9 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
         if path.read_bytes() == data:
             return FileReport(path, "refused", (Finding(0, "unwritable", str(error)),), done.notes, trials)
         late = Finding(0, "unsynced", f"written, but a crash of the machine now may bring the old text back: {error}")
-        return FileReport(path, outcome, (*done.findings, late), done.notes, trials, diff, written=True)
-    return FileReport(path, outcome, done.findings, done.notes, trials, diff, written=True)
+        findings = (*done.findings, late)
+        return FileReport(path, outcome, findings, done.notes, trials, diff, written=True, changed=done.changed)
+    return FileReport(path, outcome, done.findings, done.notes, trials, diff, written=True, changed=done.changed)
 
 
 def _decoded(data: bytes) -> tuple[str, str]:

@@ -47,6 +47,7 @@ class Rewritten:
         findings: what is left to a person.
         notes: how the new pipelines differ from the old ones.
         functions: names of the functions that make pipelines, `Class.method` of methods; `<module>` for the module.
+        changed: names of functions that take or return something else than before.
     """
 
     status: Status
@@ -54,6 +55,7 @@ class Rewritten:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Rewritten:
@@ -128,7 +130,8 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
             script.notes.append(f"no attrs class: {why.reason}")
     remaining = sorted(set(left(written, target)), key=lambda finding: finding.line)
     new = written.edited(comments(written, remaining))
-    return Rewritten("converted", new, tuple(remaining), tuple(script.notes), tuple(script.functions))
+    notes, functions, changed = tuple(script.notes), tuple(script.functions), tuple(script.helpers)
+    return Rewritten("converted", new, tuple(remaining), notes, functions, changed)
 
 
 class _Script:

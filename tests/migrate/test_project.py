@@ -159,6 +159,19 @@ def test_what_differs_is_not_written(monkeypatch, tmp_path):
     assert path.read_text() == CLEAR
 
 
+def test_callers_in_other_scripts_are_named(tmp_path):
+    """Where a function takes something else now, the scripts beside it that call it are named."""
+    (tmp_path / "images.py").write_text(classic.HEAD + classic.IMAGES)
+    (tmp_path / "train.py").write_text("import images\n\nx = images.read_and_decode(queue)\n")
+    (tmp_path / "other.py").write_text("def read_and_decode(): pass\n\n\nread_and_decode()\n")
+    reports = {report.path.name: report for report in migrate(tmp_path)}
+    assert reports["images.py"].changed == ("read_and_decode",)
+    assert [(finding.code, finding.reason) for finding in reports["images.py"].findings] == [
+        ("callers", f"{tmp_path / 'train.py'}, line 3, seems to call read_and_decode as it was")
+    ]
+    assert reports["train.py"].outcome == "nothing"
+
+
 def test_wrong_arguments(capsys, tmp_path):
     """What does not exist is said to, and targets are two."""
     assert run(capsys, tmp_path / "none.py")[0] == 1
