@@ -20,8 +20,8 @@ _NOTHING = "3"
 def quieten_tensorflow() -> None:
     """Import TensorFlow without its start-up chatter, unless it is imported or the user has set `LOG_LEVEL`.
 
-    The setting stays for the process, and for those that it starts. Nothing of use is lost: what goes wrong is raised as
-    an exception.
+    The setting stays for the process, and for those that it starts. Nothing of use is lost: what goes wrong is raised
+    as an exception.
     """
     if "tensorflow" in sys.modules or os.environ.get(LOG_LEVEL, _NOTHING) != _NOTHING:
         return
