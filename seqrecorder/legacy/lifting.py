@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import LiftError, OptionError
+from seqrecorder.legacy.graph import made_in
 from seqrecorder.legacy.modes import eagerly, first_behaviour, quiet
 from seqrecorder.legacy.pipeline import Lifted
 from seqrecorder.legacy.queues import check_shuffle_buffer
@@ -142,6 +143,11 @@ def translate(
             translation = Translation(graph, state, datasets_of(graph), shuffle_buffer)
             # There is no Python control flow to convert in what is built here.
             dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
+    except LiftError as error:
+        if error.op is None or error.place is not None:
+            raise
+        op = graph.get_operation_by_name(error.op)
+        raise LiftError(error.reason, advice=error.advice, op=error.op, place=made_in(op)) from error.__cause__
     finally:
         state.close()
     notes = tuple(dict.fromkeys(translation.notes))

@@ -204,7 +204,7 @@ class Translation:
         if other is not None:
             raise LiftError(
                 f"{describe(source)} is emptied by several operations, each of which would get an unpredictable part: "
-                f"in {other}, and in {place}",
+                + (f"in {other}, and in {place}" if place != other else f"twice in {place}"),
                 advice="lift them one by one, by functions that return only one of them; or give each its own source",
                 op=source.name,
             )
