@@ -20,6 +20,7 @@ import argparse
 import importlib
 import io
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -196,7 +197,9 @@ def _migrate(options: argparse.Namespace) -> int:
         write=options.write,
         verify=options.verify,
     )
-    _print(options, summary.migration_summary(done), summary.migration_text(done, write=options.write))
+    width, colours = shutil.get_terminal_size().columns, summary.has_colours(sys.stdout)
+    text = summary.migration_text(done, write=options.write, width=width, colours=colours)
+    _print(options, summary.migration_summary(done), text)
     return PROBLEM if any(report.outcome in ("flagged", "refused") for report in done) else OK
 
 

@@ -174,6 +174,18 @@ def generation_of(split: str, file_name: str) -> int | None:
     return None
 
 
+def shard_index(shard_name: str) -> int:
+    """Return which of the shards of its generation a shard is.
+
+    >>> shard_index("train-g0001-00003-of-00008.tfrecord")
+    3
+
+    Args:
+        shard_name: what the function `shard_name` gave.
+    """
+    return int(shard_name.rpartition("-of-")[0].rpartition("-")[2])
+
+
 def lengths_name(shard_name: str) -> str:
     """Return the file name of the lengths beside a shard.
 

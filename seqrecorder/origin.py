@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
+from seqrecorder.damage import UNKNOWN
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.framing import check_compression, detect_compression
 from seqrecorder.layouts import check_layout, detect_layout
@@ -53,6 +54,8 @@ class ShardFile:
         bytes: size of the file.
         start: position of the first record in written order.
         step: distance of two records in written order.
+        kept: of the copy of a damaged shard, which of the shard's records it holds, ascending; None for all.
+        is_numbered: whether it is known where in the written order its records stand.
     """
 
     path: Path
@@ -61,6 +64,8 @@ class ShardFile:
     bytes: int
     start: int
     step: int = 1
+    kept: NDArray[np.int64] | None = attrs.field(default=None, eq=False)
+    is_numbered: bool = True
 
 
 @attrs.frozen(slots=False)
@@ -251,7 +256,15 @@ def _without_damage(file: ShardFile, manifest: Manifest, digest: str) -> ShardFi
     if copy is None:
         return file
     size = copy.path.stat().st_size
-    return attrs.evolve(file, path=copy.path, lengths_path=copy.lengths_path, records=copy.records, bytes=size)
+    return attrs.evolve(
+        file,
+        path=copy.path,
+        lengths_path=copy.lengths_path,
+        records=copy.records,
+        bytes=size,
+        kept=copy.positions,
+        is_numbered=copy.positions is not None,
+    )
 
 
 def _check_data(path: Path, compression: Compression) -> None:
@@ -273,15 +286,18 @@ def _resolve_bare(
         raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class that says what is in it")
     compression = common_compression(paths, wanted)
     target = Schema.of(schema)
-    start, files = 0, []
+    start, files, is_numbered = 0, [], True
     for given in paths:
         copy = without_damage(given, compression) if on_corrupt == "skip" else None
         shard = given if copy is None else copy.path
         records = -1 if check == "none" else check_walk(shard, compression, -1, shard)
         if check == "full":
             _check_data(shard, compression)
-        files.append(ShardFile(shard, None, records, shard.stat().st_size, start))
-        start += max(records, 0)
+        kept = None if copy is None else copy.positions
+        numbered = is_numbered and (copy is None or kept is not None)
+        files.append(ShardFile(shard, None, records, shard.stat().st_size, start, kept=kept, is_numbered=numbered))
+        is_numbered &= copy is None or copy.stored != UNKNOWN
+        start += max(records if copy is None else copy.stored, 0)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     samples: list[bytes] = []
     for file in files:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import operator
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +20,7 @@ from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.feed import WINDOW, Feed, tell_cardinality
 from seqrecorder.framing import FOOTER, HEADER
 from seqrecorder.manifest import Manifest, read_manifest
+from seqrecorder.memory import keep_freed_memory
 from seqrecorder.numbering import with_number
 from seqrecorder.origin import resolve
 from seqrecorder.outputs import OutputOptions, needed_fields, shaper
@@ -27,7 +31,7 @@ from seqrecorder.shards import RecordReader
 from seqrecorder.streams import Limits, StreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from seqrecorder.feed import Batches, Strategy
     from seqrecorder.origin import Check, OnCorrupt, Origin, ShardFile
@@ -109,6 +113,7 @@ def read(
         index_name: name under which elements carry the position of their record in written order, int64: that in which
             `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
             put back into the order of their inputs: `results[np.argsort(index)]`. A place that holds no record has -1.
+            Where damaged records are left out (`on_corrupt="skip"`), the others keep the positions that they had.
         inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
             a name.
         targets: likewise; elements are then `(inputs, targets, sample_weight)`. Beside fields there are
@@ -136,7 +141,11 @@ def read(
         A `tf.data.Dataset` that tells its cardinality where it is known, as does what `map` makes of it. It has no
         Python function inside, so it can be saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`. Under
         tf.data's service with `ShardingPolicy.DYNAMIC` every record comes once, if it is not shuffled here: shuffle
-        what the service gives.
+        what the service gives. Under tf.distribute each worker reads everything and takes its share of the batches
+        (`AutoShardPolicy.DATA`; `FILE` cannot deal most of these pipelines), which takes the same `seed` in all of them
+        where records are shuffled; each reads its own share alone with
+        `strategy.distribute_datasets_from_function(lambda context: sr.read(...,
+        shard=(context.input_pipeline_id, context.num_input_pipelines)))`.
 
     Raises:
         DatasetNotFoundError: there is no dataset, split or file of that name.
@@ -154,6 +163,7 @@ def read(
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs)
+    keep_freed_memory()
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )
@@ -193,6 +203,8 @@ def read(
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
+    # By files tf.distribute can deal some of these pipelines only: it looks for the files and stops at a scan.
+    settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return _with_cardinality(made.dataset.prefetch(2).with_options(settings), made, epochs)
@@ -202,6 +214,13 @@ def _numbered(origin: Origin, index_name: str | None) -> bool:
     """Return whether records get numbers, which takes knowing how many there are."""
     if index_name is not None and origin.records < 0:
         raise OptionError("index_name: check='none' leaves the positions of records unknown; leave `check` out")
+    lost = [file.path for file in origin.files if not file.is_numbered]
+    if index_name is not None and lost:
+        raise OptionError(
+            f"index_name: {lost[0].name} is damaged, and nothing says how many records are lost of it, so that the "
+            "positions of those behind the damage are unknown; leave index_name out, or salvage the shards first: then "
+            "positions count what was recovered"
+        )
     return index_name is not None
 
 
@@ -342,12 +361,28 @@ def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[list[bytes]
         yield from _counted(files[0], origin, window)
         return
     readers = [_counted(file, origin, max(1, window // len(files))) for file in files]
+    if any(file.kept is not None for file in files) and all(file.is_numbered for file in files):
+        yield from _merged(files, readers, window)
+        return
     while True:
         parts = [next(reader, []) for reader in readers]
         if not any(parts):
             return
         longest = max(map(len, parts))
         yield [part[i] for i in range(longest) for part in parts if i < len(part)]
+
+
+def _merged(files: Sequence[ShardFile], readers: Sequence[Iterator[list[bytes]]], window: int) -> Iterator[list[bytes]]:
+    """Yield the records of files, of which some lack records, by their positions in the written order."""
+
+    def placed(file: ShardFile, reader: Iterator[list[bytes]]) -> Iterator[tuple[int, bytes]]:
+        stored: Iterable[int] = itertools.count() if file.kept is None else file.kept.tolist()
+        for number, data in zip(stored, itertools.chain.from_iterable(reader), strict=False):
+            yield file.start + file.step * number, data
+
+    merged = heapq.merge(*map(placed, files, readers), key=operator.itemgetter(0))
+    while data := [item for _, item in itertools.islice(merged, window)]:
+        yield data
 
 
 def _counted(file: ShardFile, origin: Origin, window: int) -> Iterator[list[bytes]]:

@@ -39,6 +39,20 @@ class Recovered:
     lengths: NDArray[np.int64] = attrs.field(eq=False)
     losses: tuple[Loss, ...]
 
+    def positions(self) -> NDArray[np.int64] | None:
+        """Return which records of the shard were recovered, ascending; None where it is unknown how many were lost.
+
+        >>> Recovered(3, np.zeros((3, 1), np.int64), (Loss(48, 96, 1, 2, "a hole"),)).positions().tolist()
+        [0, 3, 4]
+        >>> Recovered(3, np.zeros((3, 1), np.int64), (Loss(48, 96, 1, UNKNOWN, "a hole"),)).positions() is None
+        True
+        """
+        lost = [range(loss.record, loss.record + loss.records) for loss in self.losses if loss.records != UNKNOWN]
+        gone = np.array(sorted({number for numbers in lost for number in numbers}), np.int64)
+        left = np.setdiff1d(np.arange(self.records + gone.size), gone, assume_unique=True)[: self.records]
+        holes = [loss.record for loss in self.losses if loss.records == UNKNOWN]
+        return None if holes and left.size and min(holes) <= left[-1] else left
+
 
 def recover_shard(
     source: Path,

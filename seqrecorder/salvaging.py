@@ -25,15 +25,18 @@ from seqrecorder.errors import (
 )
 from seqrecorder.files import faults_around, sync_directory, sync_file, write_file, writing
 from seqrecorder.framing import check_compression, detect_compression
+from seqrecorder.listing import copy_listing
 from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, read_manifest
-from seqrecorder.naming import ASSETS, MANIFEST, check_names
+from seqrecorder.naming import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
 from seqrecorder.recovery import recover_shard
 from seqrecorder.schema import Schema
 from seqrecorder.shards import histogram
 from seqrecorder.staging import Staging, cleanup_when_terminated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from seqrecorder.framing import Compression
 
@@ -135,7 +138,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
 
     Returns:
         What was recovered, and the byte ranges and records that were lost. The new dataset has the splits, the shards,
-        the metadata and the assets of the old one, without any `examples.csv`.
+        the metadata and the assets of the old one, and of each `examples.csv` the lines of the records that are left.
 
     Raises:
         DatasetNotFoundError: there is nothing to salvage.
@@ -171,6 +174,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
         problems.append(f"{MANIFEST}: made anew, since the old one cannot be read")
     known = problems == []
     shards: list[SalvagedShard] = []
+    kept: dict[str, dict[str, NDArray[np.int64] | None]] = {}
     splits: dict[str, SplitInfo] = {}
     if directory.resolve() in destination.resolve().parents:
         raise OptionError(f"destination {destination} is inside {directory}, which a salvage does not change")
@@ -179,10 +183,13 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
             (staging.path / split.name).mkdir()
             infos: list[ShardInfo] = []
             for shard in split.shards:
-                done, info = _salvage_shard(manifest, split.name, shard, staging.path / split.name, infos, known=known)
+                place = staging.path / split.name
+                done, info, left = _salvage_shard(manifest, split.name, shard, place, infos, known=known)
                 shards.append(done)
                 infos.append(info)
+                kept.setdefault(split.name, {})[shard.name] = left
             splits[split.name] = SplitInfo(split.name, tuple(infos))
+        problems += _listings(directory, staging.path, kept)
         assets = dict(_assets(manifest, staging.path, problems))
         salvaged = attrs.evolve(manifest, path=destination, splits=splits, asset_infos=assets)
         write_file(staging.path / MANIFEST, salvaged.to_json().encode())
@@ -192,7 +199,8 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
 
 def _salvage_shard(
     manifest: Manifest, split: str, shard: ShardInfo, directory: Path, before: Sequence[ShardInfo], *, known: bool
-) -> tuple[SalvagedShard, ShardInfo]:
+) -> tuple[SalvagedShard, ShardInfo, NDArray[np.int64] | None]:
+    """Salvage one shard, and return also which of its records were recovered, None where that is unknown."""
     source, target = manifest.path / split / shard.name, directory / shard.name
     lengths_target = target.with_name(shard.lengths_name)
     expected = shard.records if known else UNKNOWN
@@ -205,8 +213,9 @@ def _salvage_shard(
             schema=manifest.schema,
             expected=expected,
         )
-        records, table, losses = done.records, done.lengths, done.losses
+        records, table, losses, left = done.records, done.lengths, done.losses, done.positions()
     else:
+        left = np.empty(0, np.int64)
         records, table = 0, np.empty((0, max(1, len(manifest.schema.groups))), np.int64)
         losses = (Loss(0, shard.bytes, 0, expected, "the file is missing"),)
         recover_shard(Path(os.devnull), target, lengths_target, compression=manifest.compression)
@@ -221,7 +230,28 @@ def _salvage_shard(
         histogram=tuple(histogram(steps)),
         start=shard.start if shard.step > 1 or not before else before[-1].start + before[-1].records,
     )
-    return SalvagedShard(f"{split}/{shard.name}", records, expected, losses), info
+    return SalvagedShard(f"{split}/{shard.name}", records, expected, losses), info, left
+
+
+def _listings(
+    directory: Path, staging: Path, kept: Mapping[str, Mapping[str, NDArray[np.int64] | None]]
+) -> Iterator[str]:
+    """Write what is left of each `examples.csv`, and yield what is wrong with them."""
+    for split, shards in kept.items():
+        for listing in sorted((directory / split).glob("examples*.csv")):
+            generation = generation_of(split, listing.name)
+            if generation is None:
+                continue
+            relative = f"{split}/{listing.name}"
+            try:
+                source = inside(directory, relative)
+            except ManifestError as error:
+                yield f"{relative}: {error}"
+                continue
+            of_generation = {name: left for name, left in shards.items() if generation_of(split, name) == generation}
+            numbered = {shard_index(name): left for name, left in of_generation.items()}
+            if problem := copy_listing(source, staging / split / listing.name, numbered):
+                yield f"{relative}: {problem}"
 
 
 def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:

@@ -28,6 +28,9 @@ from seqrecorder.shards import RecordReader
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from seqrecorder.framing import Compression
     from seqrecorder.schema import Schema
 
@@ -43,11 +46,15 @@ class Repaired:
         path: of the copy.
         lengths_path: of its lengths.
         records: how many are in it.
+        positions: which of the shard's records they are, ascending; None where it is unknown how many are lost.
+        stored: how many records the shard held before it was damaged, -1 where that is not known.
     """
 
     path: Path
     lengths_path: Path
     records: int
+    positions: NDArray[np.int64] | None = attrs.field(eq=False)
+    stored: int
 
 
 @attrs.frozen
@@ -105,7 +112,9 @@ def _copied(shard: _Shard) -> tuple[Repaired | None, tuple[Loss, ...]]:
     directory = Path(tempfile.mkdtemp(dir=_scratch(os.getpid())))
     copy, lengths = directory / path.name, directory / f"{path.name}.lengths"
     done = recover_shard(path, copy, lengths, compression=compression, schema=shard.schema, expected=shard.records)
-    return Repaired(copy, lengths, done.records), done.losses
+    lost = [loss.records for loss in done.losses]
+    stored = UNKNOWN if UNKNOWN in lost else done.records + sum(lost)
+    return Repaired(copy, lengths, done.records, done.positions(), stored), done.losses
 
 
 @functools.cache

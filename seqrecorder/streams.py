@@ -258,7 +258,8 @@ class _Files:
         options, files = self.options, self.origin.files
         if options.number:
             start, step = (tf.gather(tf.constant([getattr(f, n) for f in files], tf.int64), file) for n in _WRITTEN)
-            serialized = numbered(serialized, start + step * (total + tf.range(tf.size(serialized, tf.int64))))
+            stored = self._stored(file, total + tf.range(tf.size(serialized, tf.int64)))
+            serialized = numbered(serialized, start + step * stored)
         parts = [serialized, *lengths.values()]
         if options.deal is not None:
             index, count = options.deal
@@ -278,6 +279,21 @@ class _Files:
         if table is None:
             return Parser(self.origin.schema, self.origin.layout).lengths(serialized, group)
         return table[total : total + tf.shape(serialized, tf.int64)[0]]
+
+    def _stored(self, file: Any, numbers: Any) -> Any:
+        """Return which records of a shard as it was written are some of those that are left of it."""
+        import tensorflow as tf
+
+        kept = [f.kept for f in self.origin.files]
+        tables = [table for table in kept if table is not None and table.size]
+        if not tables:
+            return numbers
+        sizes = [0 if table is None else table.size for table in kept]
+        first = tf.gather(tf.constant(np.cumsum([0, *sizes[:-1]]), tf.int64), file)
+        size = tf.gather(tf.constant(sizes, tf.int64), file)
+        # More records than there should be are an error of its own.
+        places = tf.minimum(first + numbers, sum(sizes) - 1)
+        return tf.where(size > 0, tf.gather(tf.constant(np.concatenate(tables)), places), numbers)
 
     def _offset(self, file: Any) -> Any:
         """Return how many records the files before one hold."""

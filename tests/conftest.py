@@ -1,5 +1,76 @@
+"""Seeds and figures of random tests, and the order of the files: long ones begin."""
+
+import datetime as dt
+import gc
+import json
 import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
 
 # Before TensorFlow is imported: its start-up messages would drown a failure's output.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+LONGEST_FIRST = (
+    "reliability/test_corruption.py",
+    "reliability/test_killed_writes.py",
+    "test_readme.py",
+    "test_records.py",
+    "test_examples.py",
+    "reliability/test_exactly_once.py",
+    "test_reader.py",
+    "migrate/test_verification.py",
+    "batching/test_pack.py",
+    "test_planning.py",
+    "test_demo.py",
+    "test_keras.py",
+)
+"""The files that take longest, so that with `-n 2` no core is idle while the other ends the last one."""
+
+
+def pytest_configure(config):
+    # pytest-xdist would begin with the files that have the most tests, which are the shortest.
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items):
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+def pytest_collection_finish():
+    # What is imported by now stays. Tracing makes very many small objects, and looking at them all takes a tenth of it.
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
+
+
+@pytest.fixture
+def seed():
+    """The seed of a random test: 0, or SEQRECORDER_SEED."""
+    number = int(os.environ.get("SEQRECORDER_SEED", "0"))
+    print(f"seed {number}: SEQRECORDER_SEED={number} repeats this")  # noqa: T201 - pytest shows it when a test fails
+    return number
+
+
+@pytest.fixture
+def random(seed):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def figure(request):
+    """Append a figure to the file SEQRECORDER_FIGURES: what was tried, how often, and what was looked for."""
+    run = {"test": request.node.nodeid, "date": str(dt.datetime.now(dt.timezone.utc).date()), "run": time.time_ns()}
+
+    def say(promise, tried, count, found):
+        place = os.environ.get("SEQRECORDER_FIGURES")
+        if place:
+            line = json.dumps({**run, "promise": promise, "tried": tried, "count": count, "found": found})
+            with Path(place).open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    return say

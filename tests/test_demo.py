@@ -151,20 +151,29 @@ def test_too_little_is_refused(options):
         demo.run(**options)
 
 
-def test_a_temporary_dataset_is_removed(monkeypatch, said):
+@pytest.fixture(scope="module")
+def found():
+    return demo._scan(200)
+
+
+def test_a_temporary_dataset_is_removed(monkeypatch, said, found):
     """Without a directory the place is said, and nothing is left of it afterwards."""
     said.clear()
+    monkeypatch.setattr(demo, "_scan", lambda _: found)
     scores = dict.fromkeys(SCORES, 0.5)
     monkeypatch.setattr(demo, "_train", lambda *_: None)
     monkeypatch.setattr(demo, "_score", lambda *_: scores)
+    monkeypatch.setattr(demo, "_read_through", lambda *_: (1.0, 1.0))
     report = demo.run(functions=200, say=said.append)
     place = said[0].removeprefix("the dataset goes to ").partition(" and is removed afterwards")[0]
     assert report.path is None
     assert not Path(place).exists()
 
 
-def test_a_temporary_dataset_is_removed_after_an_error(monkeypatch):
+def test_a_temporary_dataset_is_removed_after_an_error(monkeypatch, found):
     """Nothing is left of a temporary dataset when the training fails."""
+    monkeypatch.setattr(demo, "_scan", lambda _: found)
+    monkeypatch.setattr(demo, "_read_through", lambda *_: (1.0, 1.0))
 
     def fail(path, *_):
         assert path.is_dir()

@@ -175,7 +175,7 @@ def expected(name, how, record):
 
 
 @pytest.mark.parametrize("change", COMPATIBLE)
-def test_a_compatible_change_reads_right(dataset, change):
+def test_a_compatible_change_reads_right(dataset, change, figure):
     """Read as the changed class, data hold the stored values, and the defaults of what they lack, in both readers."""
     fields, values = COMPATIBLE[change]
     new = changed(fields)
@@ -193,6 +193,7 @@ def test_a_compatible_change_reads_right(dataset, change):
     parsed = schema.reading(sr.Schema.of(Old)).parse_batch(serialized)
     for field in schema.fields:
         compare(field, parsed, read)
+    figure(18, "changes of a schema", 1, "classified or read wrongly")
 
 
 def compare(field: Field, parsed, read):
@@ -215,7 +216,7 @@ def compare(field: Field, parsed, read):
 
 
 @pytest.mark.parametrize("change", INCOMPATIBLE)
-def test_an_incompatible_change_is_said_first(dataset, change):
+def test_an_incompatible_change_is_said_first(dataset, change, figure):
     """Both readers refuse the data before the first record, with one line for the field that disagrees."""
     fields, line = INCOMPATIBLE[change]
     new = changed(fields)
@@ -224,6 +225,7 @@ def test_an_incompatible_change_is_said_first(dataset, change):
             read(dataset, schema=new)
         assert len([one for one in error.value.differences if line in one]) == 1, error.value.differences
         assert "was written as Old and cannot be read as New" in str(error.value)
+    figure(18, "changes of a schema", 1, "classified or read wrongly")
 
 
 def test_old_data_in_batches(dataset):

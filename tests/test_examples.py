@@ -5,9 +5,9 @@ import os
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import attrs
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -35,25 +35,59 @@ LEARNED = {
 each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 
 
+# Most of a script's time would be TensorFlow's import: this process imports it once, starts none of its threads, and
+# runs each script in a child of its own.
+WARM = """
+import os, pathlib, runpy, sys
+import keras, matplotlib.pyplot, tensorflow
+import seqrecorder.batching
+
 def run(script, directory):
-    """Run a script somewhere else, so that it writes into the directory it was given and finds no other."""
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "agg"}
-    command = [sys.executable, str(script), str(directory / "out")]
-    directory.joinpath("elsewhere").mkdir()
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment, cwd=directory / "elsewhere", timeout=300
-    )
+    os.chdir(directory / "elsewhere")  # so that it writes where it was told to, and finds nothing else
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(directory / name, os.O_WRONLY | os.O_CREAT), number)
+    sys.argv = [script, str(directory / "out")]
+    sys.path[0] = os.path.dirname(script)
+    runpy.run_path(script, run_name="__main__")
+
+for line in sys.stdin:
+    script, directory = line.rstrip("\\n").split("\\t")
+    child = os.fork()
+    if not child:
+        run(script, pathlib.Path(directory))
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@attrs.frozen
+class Run:
+    """A script that was run, and what it printed."""
+
+    code: int
+    directory: Path
+    stdout: str
+    stderr: str
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Run all scripts, two at a time, those that train first: most of the others' time is TensorFlow's import."""
-    pool = ThreadPoolExecutor(2)
-    longest_first = sorted(SCRIPTS, key=lambda script: script.name not in LEARNED)
-    try:
-        yield {script: pool.submit(run, script, tmp_path_factory.mktemp(script.stem)) for script in longest_first}
-    finally:
-        pool.shutdown(cancel_futures=True)  # those that nobody asked for, as under -k
+def run(tmp_path_factory):
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "agg"}
+    command = [sys.executable, "-c", WARM]
+    done = {}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as warm:
+
+        def run_once(script):
+            if script not in done:
+                directory = tmp_path_factory.mktemp(script.stem)
+                directory.joinpath("elsewhere").mkdir()
+                print(script, directory, sep="\t", file=warm.stdin, flush=True)
+                code = int(warm.stdout.readline())
+                done[script] = Run(code, directory, *((directory / name).read_text() for name in ("stdout", "stderr")))
+            return done[script]
+
+        yield run_once
+        warm.stdin.close()
 
 
 def test_every_script_has_its_fragment():
@@ -70,22 +104,21 @@ def test_script_is_short_and_documented(script):
 
 
 @each_script
-def test_script_runs(script, runs):
+def test_script_runs(script, run):
     """An example ends without an error or a warning, prints its fragment, and writes only where it is told to."""
     assert script.name in PRINTED, "add a fragment of its output to PRINTED"
-    done = runs[script].result()
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run(script)
+    assert done.code == 0, done.stdout + done.stderr
     assert PRINTED[script.name] in done.stdout
     assert not re.search(r"\w+Warning: |WARNING:tensorflow", done.stderr), done.stderr
-    out = Path(done.args[-1])
-    assert any(out.rglob("manifest.json"))
-    assert not any((out.parent / "elsewhere").iterdir())
+    assert any((done.directory / "out").rglob("manifest.json"))
+    assert not any((done.directory / "elsewhere").iterdir())
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_network_learns(name, runs):
+def test_network_learns(name, run):
     """A network that an example trains is nearly always right, which neither guessing nor half of the input can be."""
     before, least = LEARNED[name]
-    found = re.search(re.escape(before) + r"([\d.]+)%", runs[ROOT / "examples" / name].result().stdout)
+    found = re.search(re.escape(before) + r"([\d.]+)%", run(ROOT / "examples" / name).stdout)
     assert found
     assert float(found[1]) >= least

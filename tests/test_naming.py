@@ -81,10 +81,11 @@ NOT_PATHS = [
 
 
 @pytest.mark.parametrize("name", NOT_NAMES)
-def test_unsafe_names(name):
+def test_unsafe_names(name, figure):
     """A name that could leave its directory, or that some file system changes, is refused by name."""
     with pytest.raises(OptionError, match=re.escape(f"asset {name!r}: expected a plain file name, got ")):
         check_name(name, "asset")
+    figure(23, "hostile names and paths", 1, "accepted")
 
 
 @pytest.mark.parametrize(
@@ -158,11 +159,12 @@ def test_lengths_names():
 
 
 @pytest.mark.parametrize("relative", [*NOT_PATHS, None, 3, b"train"])
-def test_paths_that_leave(tmp_path, relative):
+def test_paths_that_leave(tmp_path, relative, figure):
     """A manifest's path that leaves the dataset, or only looks like it, is an error of the manifest."""
     with pytest.raises(ManifestError, match="inside the dataset") as caught:
         inside(tmp_path, relative)
     assert caught.value.path == str(tmp_path)
+    figure(23, "hostile names and paths", 1, "accepted")
 
 
 def test_paths_inside(tmp_path):

@@ -57,8 +57,13 @@ def read_shapes(batches: Any, strategy: Any) -> tuple[list[tuple[int, int | None
     return shapes, real
 
 
-@pytest.mark.parametrize("case", STRATEGIES)
-@pytest.mark.parametrize("shuffle", [0, 150])
+# In the order of the files, one of each way of planning; in that of a seed, each strategy.
+UNSHUFFLED = ("pad", "boundaries", "sorted", "budget", "window", "unroll", "pack")
+
+
+@pytest.mark.parametrize(
+    ("case", "shuffle"), [*((case, 150) for case in STRATEGIES), *((case, 0) for case in UNSHUFFLED)]
+)
 def test_the_plan_is_what_is_read(lines: Path, case: str, shuffle: int) -> None:
     """Batches, shapes and steps are predicted exactly, for the order of the files and for that of a seed."""
     strategy = STRATEGIES[case]

@@ -129,7 +129,7 @@ def test_buffered_fields_are_padded_like_the_others(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("batch", [None, sr.Pad(16), sr.Bucket(16), sr.Bucket(16, boundaries=BOUNDARIES)])
-@pytest.mark.parametrize("shuffle", [0, 50, 1000])
+@pytest.mark.parametrize("shuffle", [50, 1000])
 def test_every_record_once_an_epoch(corpus: Path, batch: sr.Pad | sr.Bucket | None, shuffle: int) -> None:
     """Each epoch holds every record exactly once, as many elements as the cardinality says, in batches of T >= 1."""
     dataset = sr.read(corpus, "train", batch=batch, shuffle=shuffle, seed=1, epochs=2)
@@ -161,15 +161,16 @@ def test_orders_follow_the_seed(corpus: Path) -> None:
 
 def test_shuffle_mixes_the_files(corpus: Path) -> None:
     """With a window as large as the data, every position is about equally likely for the first record."""
-    places = [
-        keys_of(sr.read(corpus, "train", shuffle=1000, seed=seed, fields=["key"])).index(b"s0") for seed in range(12)
-    ]
+    keys = keys_of(sr.read(corpus, "train", shuffle=1000, seed=0, epochs=40, fields=["key"]))
+    places = [place % len(RECORDS) for place, key in enumerate(keys) if key == b"s0"]
+    assert len(places) == 40
     assert 0.3 < np.mean(places) / len(RECORDS) < 0.7
     assert np.std(places) / len(RECORDS) > 0.15
 
 
-@pytest.mark.parametrize("count", [2, 3, 5])
-@pytest.mark.parametrize("batch", [None, sr.Pad(7), sr.Bucket(7)])
+@pytest.mark.parametrize(
+    ("count", "batch"), [(2, sr.Pad(7)), (3, None), (2, sr.Bucket(7)), (5, sr.Bucket(7)), (5, None)]
+)
 def test_shards_are_disjoint_and_complete(corpus: Path, count: int, batch: sr.Pad | sr.Bucket | None) -> None:
     """Several readers read every record exactly once, be there more files than readers or fewer."""
     seen: list[bytes] = []
@@ -195,12 +196,13 @@ def test_resumes_exactly(corpus: Path, tmp_path: Path, batch: sr.Pad | sr.Bucket
 
     whole = keys(build())
     iterator, anew = iter(build()), build()
-    for position in range(0, len(whole), 3):
+    stride = len(whole) // 6
+    for position in range(0, len(whole), stride):
         saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / f"at{position}"))
         again = iter(anew)
         tf.train.Checkpoint(iterator=again).restore(saved)
         assert keys(again) == whole[position:]
-        for _ in range(min(3, len(whole) - position)):
+        for _ in range(min(stride, len(whole) - position)):
             next(iterator)
 
 
@@ -417,8 +419,17 @@ def test_context_only_records(tmp_path: Path) -> None:
 STEPS = [slice(3), slice(-2, None), slice(1, None, 2), slice(None, None, 3), slice(5, 2)]
 
 
-@pytest.mark.parametrize("steps", STEPS, ids=str)
-@pytest.mark.parametrize("batch", [None, sr.Pad(8), sr.Bucket(8, boundaries=[2, 5]), sr.Ragged(8)])
+@pytest.mark.parametrize(
+    ("batch", "steps"),
+    [
+        *((sr.Bucket(8, boundaries=[2, 5]), steps) for steps in STEPS),
+        *((None, steps) for steps in STEPS[::2]),
+        *((sr.Ragged(8), steps) for steps in STEPS[1::2]),
+        (sr.Pad(8), STEPS[0]),
+        (sr.Pad(8), STEPS[1]),
+    ],
+    ids=str,
+)
 def test_steps_are_those_of_a_slice(corpus: Path, steps: slice, batch: sr.Pad | sr.Bucket | sr.Ragged | None) -> None:
     """`steps` gives what slicing each sequence gives, and lengths count it."""
     got: dict[bytes, list[np.ndarray]] = {}

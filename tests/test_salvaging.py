@@ -1,5 +1,6 @@
 """`salvage`: every whole record comes to a new place, what was lost is said, and the damaged files stay as they are."""
 
+import csv
 import json
 import shutil
 import stat
@@ -67,6 +68,8 @@ def test_a_sound_dataset_is_salvaged_whole(lines, tmp_path):
     old = sr.info(lines)
     assert manifest.splits == old.splits
     assert manifest.splitting == old.splitting
+    for split in ("train", "eval"):
+        assert (new / split / "examples.csv").read_bytes() == (lines / split / "examples.csv").read_bytes()
 
 
 def test_a_damaged_dataset(lines, tmp_path):
@@ -90,6 +93,65 @@ def test_a_damaged_dataset(lines, tmp_path):
         assert {r.key for r in sr.read_records(tmp_path / "new", "train", schema=Line)} == {
             record.key for record in RECORDS[:28] + RECORDS[29:30]
         }
+
+
+def listed(path, split="train"):
+    """Return the keys of the lines of an `examples.csv` by shard and number, and those of the records there."""
+    with (path / split / "examples.csv").open(encoding="utf-8", newline="") as file:
+        lines = {(int(row["shard"]), int(row["index"])): row["key"] for row in csv.DictReader(file)}
+    shards = sorted((path / split).glob("*.tfrecord"))
+    records = {
+        (number, position): record.key
+        for number, shard in enumerate(shards)
+        for position, record in enumerate(sr.read_records(shard, schema=Line))
+    }
+    return lines, records
+
+
+def test_the_lines_of_recovered_records_are_kept(lines, tmp_path):
+    """Each `examples.csv` has the lines of the records that are left, under their new numbers."""
+    if sr.info(lines).compression is None:
+        data = bytearray(shard_of(lines).read_bytes())
+        data[100:400] = bytes(300)
+        shard_of(lines).write_bytes(data)
+    else:
+        shard_of(lines).write_bytes(shard_of(lines).read_bytes()[:-60])
+    found = sr.salvage(lines, tmp_path / "new")
+    assert found.lost > 0
+    assert found.problems == ()
+    there, records = listed(tmp_path / "new")
+    assert there == records
+    assert 0 < len(there) == 30 - found.lost
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("key\nk0\n", "its first line does not begin with shard,index,steps"),
+        ("", "its first line does not begin with shard,index,steps"),
+        ("shard,index,steps,key,n\n0,0,0,k0,0\n", "it lacks the lines of 29 records that are there"),
+        ("shard,index,steps,key,n\n0,0,0,k0,0\n,,\n", "does not begin with a shard and a number"),
+        ('shard,index,steps,key,n\n0,0,0,"k0,0\n', "its last line does not end"),
+    ],
+)
+def test_a_damaged_listing_is_a_problem(lines, tmp_path, text, problem):
+    """What is wrong with an `examples.csv` is said, and the records are salvaged all the same."""
+    (lines / "train" / "examples.csv").write_text(text)
+    found = sr.salvage(lines, tmp_path / "new")
+    assert (found.records, found.complete) == (40, False)
+    [said] = found.problems
+    assert said.startswith("train/examples.csv: ")
+    assert problem in said
+
+
+def test_a_listing_elsewhere_is_not_copied(lines, tmp_path):
+    """A link that leads out of the dataset is a problem, and nothing is read there."""
+    (tmp_path / "secret").write_text("shard,index,steps,secret\n")
+    (lines / "train" / "examples.csv").unlink()
+    (lines / "train" / "examples.csv").symlink_to(tmp_path / "secret")
+    [said] = sr.salvage(lines, tmp_path / "new").problems
+    assert "leads out" in said or "inside the dataset" in said
+    assert not (tmp_path / "new" / "train" / "examples.csv").exists()
 
 
 def test_holes_are_counted_by_the_manifest(lines, tmp_path):

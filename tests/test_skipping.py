@@ -65,7 +65,7 @@ def test_only_the_damaged_record_is_missing(lines, caplog):
         sr.read(lines, check="full")
     records = keys(sr.read_records(lines, on_corrupt="skip"))
     if plain:
-        assert sorted(records) == sorted(keys(RECORDS[:6] + RECORDS[7:]))
+        assert records == keys(RECORDS[:6] + RECORDS[7:])
     [said] = caplog.records
     assert (said.levelno, said.name, said.shard) == (logging.WARNING, "seqrecorder", str(shard_of(lines)))
     assert str(shard_of(lines)) in said.getMessage()
@@ -76,6 +76,50 @@ def test_only_the_damaged_record_is_missing(lines, caplog):
         dataset = sr.read(lines, batch=batch, shuffle=10, seed=1, on_corrupt="skip")
         count = [np.size(element["key"]) for element in dataset]
         assert (sum(count), len(count)) == (len(records), int(dataset.cardinality()))
+
+
+def numbered(path, **options):
+    """Return the positions that records are given, by their keys."""
+    records = sr.read(path, on_corrupt="skip", index_name="at", fields=["key"], **options)
+    return {key.decode(): int(at) for key, at in ((record["key"].numpy(), record["at"]) for record in records)}
+
+
+@pytest.mark.parametrize("shuffle", [0, 10])
+def test_positions_are_those_that_were_stored(lines, shuffle):
+    """Records that are left keep the positions that they had, behind damaged records, in holes and at cut ends."""
+    plain = sr.info(lines).compression is None
+    one, two = sorted(lines.rglob("*.tfrecord"))
+    data = bytearray(one.read_bytes())
+    if plain:
+        data[70:300] = bytes(230)
+        data[-20] ^= 1
+    one.write_bytes(data if plain else data[:-60])
+    two.write_bytes(two.read_bytes()[:-30])
+    found = numbered(lines, shuffle=shuffle, seed=1)
+    assert 20 < len(found) < 39
+    assert found == {f"k{at}": at for at in found.values()}
+    kept = [record.key for record in sr.read_records(lines, on_corrupt="skip")]
+    assert kept == [f"k{at}" for at in sorted(found.values())]
+
+
+def test_positions_in_shards_of_others(pristine, tmp_path):
+    """Positions in bare shards count what was lost, and are refused where nothing says how much that is."""
+    plain = sr.info(pristine).compression is None
+    bare = [tmp_path / path.name for path in sorted(pristine.rglob("*.tfrecord"))]
+    for path in bare:
+        shutil.copy(pristine / "train" / path.name, path)
+    order = [record.key for path in bare for record in sr.read_records(path, schema=Line)]
+    data = bytearray(bare[0].read_bytes())
+    data[30] ^= plain
+    bare[0].write_bytes(data if plain else data[:-60])
+    found = numbered(bare if plain else bare[:1], schema=Line)
+    assert len(found) == 39 if plain else 10 < len(found) < 20
+    assert found == {order[at]: at for at in found.values()}
+    data[30:300] = bytes(270)
+    bare[0].write_bytes(data)
+    with pytest.raises(sr.OptionError, match="index_name: .*salvage the shards first"):
+        numbered(bare, schema=Line)
+    assert len(list(sr.read(bare, schema=Line, on_corrupt="skip"))) >= 20
 
 
 def test_cut_shards_and_lost_lengths(lines):

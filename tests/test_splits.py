@@ -214,17 +214,19 @@ def test_limits():
             ratios.assign(wrong)
 
 
-def test_more_data_moves_no_key():
+@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
+def test_more_data_moves_no_key(count, figure):
     """With 10 % more keys, or the splits named in another order, every key stays where it was."""
-    keys = [f"utterance-{i}" for i in range(20_000)]
+    keys = [f"utterance-{i}" for i in range(count)]
     before = Ratios({"train": 0.8, "eval": 0.1, "test": 0.1})
     after = Ratios({"test": 0.1, "train": 0.8, "eval": 0.1})
     assert before == after
     first = {key: before.assign(key_hash(key, 9)) for key in keys}
-    keys = [f"new-{i}" for i in range(2_000)] + keys
+    keys = [f"new-{i}" for i in range(count // 10)] + keys
     random.Random(0).shuffle(keys)
     second = {key: after.assign(key_hash(key, 9)) for key in keys}
     assert all(second[key] == split for key, split in first.items())
+    figure(7, "keys of which a tenth came later", len(keys), "moved to another split")
 
 
 def test_ratios_are_fixed():
@@ -335,12 +337,16 @@ def registry_peak(n):
     return peak
 
 
-def test_registry_memory():
+def test_registry_memory(figure):
     """A key takes less than 32 bytes, even at the moment when the largest runs merge."""
-    assert registry_peak(500_000) < 32 * 500_000
+    peak = registry_peak(500_000)
+    assert peak < 32 * 500_000
+    figure(8, "MiB that 500,000 keys took", peak >> 20, "over 32 bytes a key")
 
 
 @pytest.mark.nightly
-def test_registry_memory_of_ten_million():
+def test_registry_memory_of_ten_million(figure):
     """10**7 keys stay within 512 MiB."""
-    assert registry_peak(10**7) < 512 << 20
+    peak = registry_peak(10**7)
+    assert peak < 512 << 20
+    figure(8, "MiB that 10,000,000 keys took", peak >> 20, "over 512")

@@ -439,7 +439,7 @@ def race(directory, number, turns, barrier, results):
             results.put((turn, "won", number))
 
 
-def test_race(tmp_path):
+def test_race(tmp_path, figure):
     """Of eight processes that race for one destination exactly one wins; the others find that it exists."""
     turns = 50
     barrier, results = fork.Barrier(8), fork.Queue()
@@ -455,6 +455,7 @@ def test_race(tmp_path):
         destination = tmp_path / str(turn) / "corpus"
         assert {p.read_text() for p in destination.rglob("*") if p.is_file()} == {f"writer {winner}"}
         assert names(destination.parent) == ["corpus"]
+    figure(5, "races of eight processes for one destination", turns, "two winners or none")
 
 
 def test_forked_child(tmp_path):

@@ -788,7 +788,7 @@ if __name__ == "__main__":
     ],
     ids=["20 runs", "eight workers"],
 )
-def test_same_bytes(tmp_path: Path, runs: dict[str, list[int]]) -> None:
+def test_same_bytes(tmp_path: Path, runs: dict[str, list[int]], figure: Any) -> None:
     """Same records, schema and seed give the same bytes in 20 runs, whatever the workers and PYTHONHASHSEED."""
     (tmp_path / "script.py").write_text(SCRIPT)
     processes = []
@@ -803,6 +803,7 @@ def test_same_bytes(tmp_path: Path, runs: dict[str, list[int]]) -> None:
     assert {process.wait(200) for process in processes} == {0}
     digests = [digest(run) for hash_seed in runs for run in (tmp_path / hash_seed).iterdir()]
     assert (len(digests), len(set(digests))) == (20, 1)
+    figure(6, "writes by 1, 2 and 8 workers under several hash seeds", len(digests), "other bytes")
 
 
 def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

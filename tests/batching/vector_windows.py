@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 from hypothesis import strategies as st
+from slow_records import spread
 
 from seqrecorder.batching.plan import in_turns
 
@@ -61,15 +62,14 @@ def assert_resumes_before_every_batch(build, directory):
     iterator = iter(plain(build()))
     saved = []
     for number in range(len(whole) + 1):
-        path = tf.train.Checkpoint(iterator=iterator).write(str(directory / f"{number}"))
-        saved.append(path)
+        saved.append(tf.train.Checkpoint(iterator=iterator).write(str(directory / f"{number}")))
         if number < len(whole):
             serialized, lengths = next(iterator)
             assert list(zip(map(int, serialized.numpy()), lengths.numpy().tolist(), strict=True)) == whole[number]
     anew = plain(build())
-    for number, path in enumerate(saved):
+    for number in spread(len(whole)):
         iterator = iter(anew)
-        tf.train.Checkpoint(iterator=iterator).read(path).assert_consumed()
+        tf.train.Checkpoint(iterator=iterator).read(saved[number]).assert_consumed()
         remainder = [
             list(zip(map(int, serialized.numpy()), lengths.numpy().tolist(), strict=True))
             for serialized, lengths in iterator

@@ -1,10 +1,11 @@
-"""Write the README's table of figures from what the tests of reliability did: `python tests/reliability/figures.py`.
+"""Write the README's table of figures from what the tests did: `python tests/reliability/figures.py`.
 
-With `--nightly` the long runs are run too, which takes hours. Nothing in the table is typed by hand.
+With `--nightly` the long runs are run too, which takes an hour or more. They may be run one by one instead, with the
+name of a file in SEQRECORDER_FIGURES, and their figures taken from there: `--collected FILE`. Of a test that ran
+several times the last run counts. Nothing in the table is typed by hand.
 """
 
 import argparse
-import datetime as dt
 import json
 import os
 import subprocess
@@ -14,6 +15,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+FILES = ("evolution", "naming", "records", "splits", "staging", "writer")
+TESTS = ("reliability", *(f"test_{name}.py" for name in FILES))
+"""Where there are tests with figures."""
+
+
+def last_runs(lines):
+    """Return the lines of the last run of each test."""
+    last = {}
+    for line in lines:
+        last[line["test"]] = max(line["run"], last.get(line["test"], 0))
+    return [line for line in lines if line["run"] == last[line["test"]]]
 
 
 def rows_of(lines):
@@ -26,33 +38,39 @@ def rows_of(lines):
     return [(promise, tried, count, found) for (promise, tried, found), count in sorted(table.items())]
 
 
-def render(lines, nightly):
+def render(lines):
     """Return the table as Markdown."""
-    today = dt.datetime.now(dt.timezone.utc).date()
-    kind = "with the long runs" if nightly else "of the ordinary test command"
+    lines = last_runs(lines)
+    days = sorted({line["date"] for line in lines})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     rows = [f"| {tried} | {count:,} | {found}: none |" for _, tried, count, found in rows_of(lines)]
-    head = [f"Figures {kind}, {today}:", "", "| tried | how often | found |", "|---|---|---|"]
-    return "\n".join([*head, *rows])
+    return "\n".join([f"Figures of {when}:", "", "| tried | how often | found |", "|---|---|---|", *rows])
+
+
+def run(place, *, nightly):
+    """Run the tests that have figures, which go to a file, and return their exit code."""
+    marks = "not perf" if nightly else "not perf and not nightly"
+    command = [sys.executable, "-m", "pytest", "-q", "-m", marks, *(str(ROOT / "tests" / name) for name in TESTS)]
+    return subprocess.run(command, env={**os.environ, "SEQRECORDER_FIGURES": str(place)}, check=False).returncode
 
 
 def main():
-    """Run the tests, and put their figures between the marks in the README."""
+    """Run the tests, or take their figures, and put them between the marks in the README."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nightly", action="store_true", help="run the long runs too")
+    parser.add_argument("--collected", type=Path, nargs="+", help="take the figures of these files, and run nothing")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory, "figures")
-        marks = "nightly or not nightly" if options.nightly else "not nightly"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", marks, str(ROOT / "tests" / "reliability")]
-        code = subprocess.run(command, env={**os.environ, "SEQRECORDER_FIGURES": str(place)}, check=False).returncode
+        places = options.collected or [Path(directory, "figures")]
+        code = 0 if options.collected else run(places[0], nightly=options.nightly)
         if code:
             return code  # a figure of a test that failed is none
-        lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+        lines = [json.loads(line) for place in places for line in place.read_text(encoding="utf-8").splitlines()]
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    readme.write_text(f"{before}{BEGIN}\n{render(lines, options.nightly)}\n{END}{after}", encoding="utf-8")
+    readme.write_text(f"{before}{BEGIN}\n{render(lines)}\n{END}{after}", encoding="utf-8")
     return 0
 
 

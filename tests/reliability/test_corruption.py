@@ -192,18 +192,20 @@ sr.write([Line("a", [1, 2]), Line("b", [3])], place / "lines")
 whole = shard.read_bytes()
 first = 16 + int.from_bytes(whole[:8], "little")
 
-def attempts(bare):
+def attempts_on_bare(bare):
     yield lambda: sr.read(bare, schema=Line)
     yield lambda: list(sr.read_records(bare, schema=Line))
+    yield lambda: sr.verify(bare)
+    yield lambda: sr.salvage(bare, place / f"salvaged{power}{name}{time.monotonic_ns()}")
+
+def attempts():
     yield lambda: sr.read(place / "lines", check="full")
     yield lambda: list(sr.read(place / "lines"))
     yield lambda: list(sr.read_records(place / "lines"))
     yield lambda: list(sr.read_records(place / "lines", on_corrupt="skip"))
     if power > 60:
         yield lambda: sr.write([Line("c", [4])], place / "lines", append=True)
-    yield lambda: sr.verify(bare)
     yield lambda: sr.verify(place / "lines")
-    yield lambda: sr.salvage(bare, place / f"salvaged{power}{name}{time.monotonic_ns()}")
 
 list(sr.read(place / "lines")); sr.verify(place / "lines"); sr.salvage(shard, place / "warm")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -218,7 +220,7 @@ for power in range(65):
             bare = place / "bare"
             bare.write_bytes(zlib.compress(data, wbits=31) if compress else data)
             shard.write_bytes(data)
-            for attempt in attempts(bare):
+            for attempt in [*attempts_on_bare(bare), *(() if compress else attempts())]:
                 start = time.perf_counter()
                 try:
                     result = attempt()

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ print(before, after)
 @pytest.mark.parametrize(
     ("few", "many"), [(20_000, 100_000), pytest.param(100_000, 1_000_000, marks=pytest.mark.nightly)]
 )
-def test_a_generator_streams_in_flat_memory(tmp_path: Path, few: int, many: int) -> None:
+def test_a_generator_streams_in_flat_memory(tmp_path: Path, few: int, many: int, figure: Any) -> None:
     """Many records from a generator take no more memory than few, within a tenth."""
     result = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path), str(few), str(many)],
@@ -44,3 +45,4 @@ def test_a_generator_streams_in_flat_memory(tmp_path: Path, few: int, many: int)
     )
     before, after = map(int, result.stdout.split())
     assert after < 1.1 * before
+    figure(9, "records from a generator", many, "growth of memory by a tenth")

@@ -65,12 +65,14 @@ def test_readers_beside_a_writer(tmp_path, figure):
     for reader in readers:
         reader.start()
     try:
-        for generation in range(1, 21):
+        for generation in range(1, 500):
             sr.write(words(generation), path, shards=4, overwrite=True)
+            if generation >= 20 and len(set(whole)) > 3:  # on a busy machine readers may come late
+                break
     finally:
         done.set()
         for reader in readers:
             reader.join()
     assert not wrong
     assert len(set(whole)) > 3
-    figure(21, "readings beside 20 overwrites", len(whole) + len(refused), "of two generations")
+    figure(21, "readings beside overwrites", len(whole) + len(refused), "of two generations")
