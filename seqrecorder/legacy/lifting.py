@@ -109,7 +109,15 @@ def trace(
     with graph.as_default(), quiet(), first_behaviour():
         if graph_seed is not None:
             tf.compat.v1.set_random_seed(graph_seed)
-        returned = Returned(input_fn(), graph)
+        try:
+            returned = Returned(input_fn(), graph)
+        except AttributeError as error:
+            if str(error).startswith("module 'tensorflow"):
+                raise LiftError(
+                    f"the function uses a name of TensorFlow 1, and finds TensorFlow 2 ({error})",
+                    advice="import its module inside `with seqrecorder.legacy.compat():`",
+                ) from error
+            raise
     lifted = translate(graph, returned.tensors, feed=feed, shuffle_buffer=shuffle_buffer)
     with eagerly():
         options = tf.data.Options()

@@ -202,6 +202,17 @@ def test_tensors_of_another_graph():
             legacy.lift(lambda outside=outside: (numbers(), outside))
 
 
+def test_names_of_the_first_tensorflow():
+    """Whoever forgot `compat` is told of it, and sees where the name was used."""
+    with pytest.raises(
+        sr.LiftError, match=r"no attribute 'TFRecordReader'\); import its module inside `with seq"
+    ) as caught:
+        legacy.lift(lambda: tf.TFRecordReader().read([]))
+    assert isinstance(caught.value.__cause__, AttributeError)
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'x'"):
+        legacy.lift(lambda: [].x)
+
+
 def test_errors_of_the_function_are_its_own():
     """What the input function raises comes through, and what its queues would have hidden is raised as it happens."""
     with pytest.raises(ValueError, match="requires a non-null input tensor"):
