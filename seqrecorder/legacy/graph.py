@@ -6,6 +6,9 @@ it runs; a **feed** is what a queue runner's thread puts into a queue each time 
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -105,6 +108,15 @@ def describe(op: Any) -> str:
     """
     name = QUEUES.get(op.type) or READERS.get(op.type) or DEQUEUES.get(op.type) or READS.get(op.type) or op.type
     return f"{name} {op.name!r}"
+
+
+def made_in(op: Any) -> str | None:
+    """Return the file and the line in which somebody's code made an operation, if it did."""
+    packages = [str(Path(str(sys.modules[name].__file__)).parent) + os.sep for name in ("tensorflow", "seqrecorder")]
+    for frame in reversed(op.traceback or []):
+        if not frame.filename.startswith((*packages, "<")):
+            return f"{frame.filename}, line {frame.lineno}"
+    return None
 
 
 def sparse_slot(component: Any) -> SparseSlot | None:

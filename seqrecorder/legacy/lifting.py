@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import LiftError, OptionError
+from seqrecorder.legacy.graph import made_in
 from seqrecorder.legacy.modes import eagerly, first_behaviour, quiet
 from seqrecorder.legacy.pipeline import Lifted
 from seqrecorder.legacy.queues import check_shuffle_buffer
@@ -108,7 +109,15 @@ def trace(
     with graph.as_default(), quiet(), first_behaviour():
         if graph_seed is not None:
             tf.compat.v1.set_random_seed(graph_seed)
-        returned = Returned(input_fn(), graph)
+        try:
+            returned = Returned(input_fn(), graph)
+        except AttributeError as error:
+            if str(error).startswith("module 'tensorflow"):
+                raise LiftError(
+                    f"the function uses a name of TensorFlow 1, and finds TensorFlow 2 ({error})",
+                    advice="import its module inside `with seqrecorder.legacy.compat():`",
+                ) from error
+            raise
     lifted = translate(graph, returned.tensors, feed=feed, shuffle_buffer=shuffle_buffer)
     with eagerly():
         options = tf.data.Options()
@@ -142,6 +151,11 @@ def translate(
             translation = Translation(graph, state, datasets_of(graph), shuffle_buffer)
             # There is no Python control flow to convert in what is built here.
             dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
+    except LiftError as error:
+        if error.op is None or error.place is not None:
+            raise
+        op = graph.get_operation_by_name(error.op)
+        raise LiftError(error.reason, advice=error.advice, op=error.op, place=made_in(op)) from error.__cause__
     finally:
         state.close()
     notes = tuple(dict.fromkeys(translation.notes))

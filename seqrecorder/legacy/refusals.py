@@ -37,14 +37,14 @@ _REFUSED = {
     "Stage": _STAGING,
     "Unstage": _STAGING,
 }
+_LOOPS = ("While", "StatelessWhile")
 _READS_STATE = (
     *LOOKUPS,
     *CONDITIONALS,
     "ResourceGather",
     "ResourceGatherNd",
     "VarIsInitializedOp",
-    "While",
-    "StatelessWhile",
+    *_LOOPS,
     "Identity",
     "RefIdentity",
 )
@@ -61,14 +61,7 @@ def check(op: Any) -> None:
         raise LiftError(reason, advice=advice, op=op.name)
     if op.type in ENQUEUES:
         raise filled_while_read(source_of(op.inputs[0]))
-    for tensor in [*op.inputs, *op.outputs]:
-        source = through_identities(tensor).op
-        if source.type in QUEUES or source.type in READERS:
-            raise LiftError(
-                f"{describe(source)} is used in a way that has no counterpart",
-                advice="keep queue and reader operations out of tf.cond and tf.while_loop, and leave out what counts",
-                op=op.name,
-            )
+    _check_handles(op)
     if op.type in _READS_STATE:
         return
     for tensor in op.inputs:
@@ -89,3 +82,21 @@ def check(op: Any) -> None:
             advice="leave it out of the input function",
             op=op.name,
         )
+
+
+def _check_handles(op: Any) -> None:
+    """Raise `LiftError` for an operation that does something else to a queue or a reader than take from it."""
+    for tensor in [*op.inputs, *op.outputs]:
+        source = through_identities(tensor).op
+        if source.type in QUEUES or source.type in READERS:
+            if op.type in (*CONDITIONALS, *_LOOPS):
+                raise LiftError(
+                    f"{describe(source)} is used inside a tf.cond or a loop",
+                    advice="take from it before, and choose from or loop over what was taken",
+                    op=op.name,
+                )
+            raise LiftError(
+                f"{op.type} asks {describe(source)} for something else than its elements",
+                advice="leave it out; to count, use tf.data.Dataset.enumerate on the lifted dataset",
+                op=op.name,
+            )

@@ -71,7 +71,7 @@ class Returned:
                 tf.constant(leaf)
         except (TypeError, ValueError):
             raise LiftError(
-                f"the function returns a {type(leaf).__name__}, which is no tensor",
+                f"the function returns something of type {type(leaf).__name__}, which is no tensor",
                 advice="return the tensors that it holds, as in lift(lambda: (x.images, x.labels))",
             ) from None
         return leaf

@@ -204,7 +204,7 @@ class Translation:
         if other is not None:
             raise LiftError(
                 f"{describe(source)} is emptied by several operations, each of which would get an unpredictable part: "
-                f"in {other}, and in {place}",
+                + (f"in {other}, and in {place}" if place != other else f"twice in {place}"),
                 advice="lift them one by one, by functions that return only one of them; or give each its own source",
                 op=source.name,
             )
@@ -290,9 +290,13 @@ class Translation:
         limit = min((self._state.limit(op) for op in section.limits), default=None)
         shuffles = [op for op in section.inner.values() if op.type == "RandomShuffle"]
         epochs = "for ever" if limit is None else f"{limit} times"
-        order = f", shuffled each time, seeds {seeds(shuffles[0])}" if shuffles else ""
+        drawn = [seeds(op) for op in shuffles]
+        order = ""
+        if drawn:
+            order = ", shuffled each time, " + ("without a seed" if drawn[0] == (0, 0) else f"seeds {drawn[0]}")
         times = "counter()" if limit is None else f"range({limit})"
-        found = f"a producer of {rows(feed)} elements, {epochs}{order}"
+        count = rows(feed)
+        found = f"a producer of {count} element{'s' * (count != 1)}, {epochs}{order}"
         done = "RandomShuffle" if shuffles else "the same"
         return found, ".".join([times, f"map({done})", *steps(feed)])
 
@@ -348,7 +352,7 @@ def reading(reader: Any, *, keyed: bool) -> tuple[Any, str]:
     get = reader.get_attr
     if reader.type == "TextLineReaderV2":
         skip = get("skip_header_lines")
-        return (lambda path: lines_of(path, skip, keyed=keyed)), f"TextLineDataset.skip({skip})"
+        return (lambda path: lines_of(path, skip, keyed=keyed)), f"lines.skip({skip})"
     if reader.type == "TFRecordReaderV2":
         compression = get("compression_type").decode()
         return (lambda path: records_of(path, compression, keyed=keyed)), f"TFRecordDataset({compression!r})"

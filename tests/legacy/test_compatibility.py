@@ -104,6 +104,18 @@ def test_scripts_that_cannot_run(tmp_path, capsys, text, message):
     assert message in capsys.readouterr().err
 
 
+def test_records_are_iterated_over(tmp_path):
+    """`tf.python_io.tf_record_iterator` gives the records of a file, compressed or not, as bytes."""
+    with legacy.compat() as old:
+        kinds = old.python_io.TFRecordCompressionType
+        for kind in (kinds.NONE, kinds.GZIP, kinds.ZLIB):
+            path, options = str(tmp_path / str(kind)), old.python_io.TFRecordOptions(kind)
+            with old.python_io.TFRecordWriter(path, options) as writer:
+                for size in range(4):
+                    writer.write(b"x" * size)
+            assert list(old.python_io.tf_record_iterator(path, options)) == [b"x" * size for size in range(4)]
+
+
 def test_errors_of_scripts_are_shown_as_python_does(tmp_path, capsys):
     """Whatever a script raises comes with the place in the script, and with nothing of what runs it."""
     script = tmp_path / "script.py"

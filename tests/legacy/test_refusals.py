@@ -1,6 +1,7 @@
 """What cannot be lifted says so, names the operation, and shows the way out."""
 
 import pickle
+import re
 import threading
 
 import pytest
@@ -143,14 +144,14 @@ REFUSED = {
         "one enqueue operation",
     ),
     chosen_queue: ("an operation of type", "choose the queue in Python"),
-    in_a_branch: ("FIFOQueue 'input_producer' is used in a way that has no counterpart", "out of tf.cond"),
+    in_a_branch: ("FIFOQueue 'input_producer' is used inside a tf.cond or a loop", "take from it before"),
     emptied_twice: ("is emptied by several operations, each of which would get an unpredictable part", "one by one"),
     read_side_by_side: ("is emptied by several operations", "its own source"),
     in_different_ways: ("it is taken from in different ways at once", "take from it once"),
     counts: ("the size of a queue is used", "leave it out"),
     reader_counts: (
-        "WholeFileReader 'WholeFileReaderV2' is used in a way that has no",
-        "leave out what counts",
+        "ReaderNumRecordsProducedV2 asks WholeFileReader 'WholeFileReaderV2' for something else",
+        "enumerate",
     ),
     changes_a_variable: ("AssignAddVariableOp changes 'seen' while the pipeline runs", "leave it out"),
     changes_a_reference: ("AssignAdd", "leave it out"),
@@ -161,7 +162,10 @@ REFUSED = {
     from_an_iterator: ("it takes from a tf.data iterator", "without lift"),
     lambda: tf.constant(1): ("depends on no queue or reader", "constants need no lifting"),
     lambda: tf.data.Dataset.range(3): ("the function returns a tf.data.Dataset", "call the function itself"),
-    lambda: (numbers(), object()): ("the function returns a object, which is no tensor", "return the tensors"),
+    lambda: (numbers(), object()): (
+        "the function returns something of type object, which is no tensor",
+        "return the tensors",
+    ),
 }
 
 
@@ -171,11 +175,22 @@ def test_refused(input_fn):
     reason, advice = REFUSED[input_fn]
     with pytest.raises(sr.LiftError) as caught:
         legacy.lift(input_fn)
-    assert reason in str(caught.value)
+    assert reason in f"{caught.value.op}: {caught.value.reason}"
+    assert caught.value.reason in str(caught.value)
     assert advice in caught.value.advice
     assert isinstance(caught.value, ValueError)
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
     assert (str(again), again.op, again.reason) == (str(caught.value), caught.value.op, caught.value.reason)
+    assert (caught.value.place is None) == (caught.value.op is None)
+
+
+def test_the_place_in_the_script_is_named():
+    """Whoever does not know an operation by its name finds the line that made it."""
+    first = counts.__code__.co_firstlineno
+    with pytest.raises(
+        sr.LiftError, match=rf"input_producer_Size \({re.escape(__file__)}, line {first + 2}\): the size"
+    ):
+        legacy.lift(counts)
 
 
 def test_tensors_of_another_graph():
@@ -185,6 +200,17 @@ def test_tensors_of_another_graph():
     for outside in (other, tf.constant(1)):
         with pytest.raises(sr.LiftError, match="was made outside of the function's graph"):
             legacy.lift(lambda outside=outside: (numbers(), outside))
+
+
+def test_names_of_the_first_tensorflow():
+    """Whoever forgot `compat` is told of it, and sees where the name was used."""
+    with pytest.raises(
+        sr.LiftError, match=r"no attribute 'TFRecordReader'\); import its module inside `with seq"
+    ) as caught:
+        legacy.lift(lambda: tf.TFRecordReader().read([]))
+    assert isinstance(caught.value.__cause__, AttributeError)
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'x'"):
+        legacy.lift(lambda: [].x)
 
 
 def test_errors_of_the_function_are_its_own():
