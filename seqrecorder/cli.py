@@ -20,6 +20,7 @@ import argparse
 import importlib
 import io
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -196,7 +197,9 @@ def _migrate(options: argparse.Namespace) -> int:
         write=options.write,
         verify=options.verify,
     )
-    _print(options, summary.migration_summary(done), summary.migration_text(done, write=options.write))
+    width, colours = shutil.get_terminal_size().columns, summary.has_colours(sys.stdout)
+    text = summary.migration_text(done, write=options.write, width=width, colours=colours)
+    _print(options, summary.migration_summary(done), text)
     return PROBLEM if any(report.outcome in ("flagged", "refused") for report in done) else OK
 
 
@@ -209,9 +212,16 @@ def _by_split(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _legacy_run(options: argparse.Namespace) -> int:
     quieten_tensorflow()
-    from seqrecorder.legacy.scripts import run
+    from seqrecorder.legacy.scripts import run, traceback_in
 
-    run(options.script, options.arguments)
+    try:
+        run(options.script, options.arguments)
+    except Exception as error:
+        shown = traceback_in(options.script, error)
+        if shown is None:
+            raise
+        print(shown, end="", file=sys.stderr)
+        return PROBLEM
     return OK
 
 

@@ -46,10 +46,22 @@ def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
         data: serialized records.
     """
     rows = of_list(data)
-    headers = rows.lengths.astype("<u8").view(np.uint8).reshape(-1, _LENGTH)
-    crcs = masked_crc32c(headers).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH)
     footers = _masked_crcs(rows).astype("<u4").view(np.uint8).reshape(-1, FOOTER)
-    return interleave([of_matrix(headers), of_matrix(crcs), rows, of_matrix(footers)]).data
+    return interleave([of_matrix(_headers(rows.lengths)), rows, of_matrix(footers)]).data
+
+
+def _headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+    return _short_headers()[lengths] if int(lengths.max(initial=0)) < _TABLED else _new_headers(lengths)
+
+
+@functools.cache
+def _short_headers() -> NDArray[np.uint8]:
+    return _new_headers(np.arange(_TABLED))
+
+
+def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+    octets = lengths.astype("<u8").view(np.uint8).reshape(-1, _LENGTH)
+    return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH)])
 
 
 def _masked_crcs(rows: Blob) -> NDArray[np.uint32]:

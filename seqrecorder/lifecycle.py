@@ -49,6 +49,10 @@ class Sources:
     positions: NDArray[np.int64]
     records: Sequence[Any]
 
+    def only(self, kept: Sequence[int]) -> Sources:
+        """Return some of them, by their indices."""
+        return Sources(self.positions[kept], [self.records[i] for i in kept])
+
     def after(self, done: int) -> Sources:
         """Return those behind the first `done`."""
         return Sources(self.positions[done:], self.records[done:])

@@ -20,6 +20,7 @@ from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.feed import WINDOW, Feed, tell_cardinality
 from seqrecorder.framing import FOOTER, HEADER
 from seqrecorder.manifest import Manifest, read_manifest
+from seqrecorder.memory import keep_freed_memory
 from seqrecorder.numbering import with_number
 from seqrecorder.origin import resolve
 from seqrecorder.outputs import OutputOptions, needed_fields, shaper
@@ -162,6 +163,7 @@ def read(
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs)
+    keep_freed_memory()
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )

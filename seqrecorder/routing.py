@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -211,7 +213,7 @@ class UniqueKeys:
                 path = manifest.shard_path(name, shard)
                 check_frames(path, manifest.compression, manifest.path)
                 for data in RecordReader(path, manifest.compression):
-                    known = (self._identity(record) for record in codec.decode_batch(data))
+                    known = self._identities(codec.decode_batch(data))
                     hashes = _fingerprints([identity for identity in known if identity is not None])
                     self._registry.add(hashes, self._old_count)
                     self._old_count += hashes.size
@@ -224,10 +226,10 @@ class UniqueKeys:
         """
         if self._key is None:
             return None
-        identities = list(map(self._identity, sources.records))
+        identities = self._identities(sources.records)
         # A record without a key, or with one of another type, is reported when it is encoded.
         usable = [i for i, identity in enumerate(identities) if identity is not None]
-        hashes = _fingerprints([identities[i] for i in usable])
+        hashes = _fingerprints([identities[i] for i in usable] if len(usable) < len(identities) else identities)
         positions = sources.positions[usable]
         earlier = self._registry.add(hashes, positions + self._old_count)
         doubled = np.flatnonzero(earlier >= 0)
@@ -245,6 +247,14 @@ class UniqueKeys:
         dropped = {usable[i] for i in doubled.tolist()}
         return [i for i in range(len(identities)) if i not in dropped]
 
+    def _identities(self, records: Sequence[Any]) -> list[Any]:
+        if self._chunk is None and self._key is not None:
+            with contextlib.suppress(AttributeError):
+                keys = list(map(attrgetter(self._key.name), records))
+                if set(map(type, keys)) == {str}:
+                    return keys
+        return list(map(self._identity, records))
+
     def _identity(self, record: Any) -> Any:
         value = getattr(record, self._key.name, None) if self._key is not None else None
         if not isinstance(value, (str, bytes, int, float, np.generic)):
@@ -258,5 +268,7 @@ def _fingerprints(identities: list[Any]) -> NDArray[np.uint64]:
     Texts have Python's own, which they keep: 0.1 microseconds instead of 1. Others have that of `key_hash`: Python
     gives -1 and -2, or 0 and 2**61 - 1, the same.
     """
+    if not set(map(type, identities)) - {str}:
+        return np.fromiter(map(hash, identities), np.int64, len(identities)).view(np.uint64)
     hashes = (hash(key) & _WORD if isinstance(key, str) else key_hash(key) for key in identities)
     return np.fromiter(hashes, np.uint64, len(identities))

@@ -92,7 +92,7 @@ def of_prefixes(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Blob:
 
 def scattered(data: NDArray[np.uint8], rows: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return a copy of `data` with each row of a contiguous matrix written where it starts."""
-    out = data.copy()
+    out: NDArray[np.uint8] = data.copy()
     width = rows.shape[1]
     _overlapping(out, width)[starts] = rows.view(f"V{width}")[:, 0]
     return out

@@ -59,7 +59,7 @@ def _of_field(field: Field) -> Callable[[Sequence[Any]], int]:
     if not field.is_list and not field.shape:  # text: numbers are not asked
         return lambda records: sum(map(len, map(get, records)))
     if field.element.is_text:
-        return lambda records: _text_size(np.concatenate([value.ravel() for value in map(get, records)]).tolist())
+        return lambda records: _text_size(np.concatenate(list(map(get, records)), axis=None).tolist())
     nbytes = attrgetter(f"{field.name}.nbytes")
     return lambda records: sum(map(nbytes, records))
 

@@ -6,7 +6,6 @@ placed into shards inside a staging directory beside the destination, which one 
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import json
 from collections.abc import Mapping
@@ -23,9 +22,10 @@ from seqrecorder.errors import DatasetError, OptionError, RecordError, SchemaMis
 from seqrecorder.files import write_file
 from seqrecorder.framing import check_compression
 from seqrecorder.given import bytes_of, given_columns, parts
-from seqrecorder.lifecycle import Block, LifeCycle, Sources, check_columns, check_params
+from seqrecorder.lifecycle import Block, LifeCycle, Sources, check_params
 from seqrecorder.manifest import Manifest, combined, read_manifest
-from seqrecorder.naming import MANIFEST, check_names
+from seqrecorder.naming import MANIFEST
+from seqrecorder.placement import Placement
 from seqrecorder.progress import Progress
 from seqrecorder.publish import merge_into, next_generation
 from seqrecorder.records import RecordCodec
@@ -34,7 +34,7 @@ from seqrecorder.rows import sizes
 from seqrecorder.schema import Schema
 from seqrecorder.sizes import sizer
 from seqrecorder.sources import RecordStream
-from seqrecorder.splitwriter import ShardOptions, SplitWriter
+from seqrecorder.splitwriter import ShardOptions
 from seqrecorder.staging import Staging, cleanup_when_terminated
 from seqrecorder.workers import InlineEncoder, PoolEncoder
 from seqrecorder.write_options import WriteOptions
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from numpy.typing import NDArray
     from typing_extensions import Self
 
     from seqrecorder.columns import Column
@@ -138,12 +137,9 @@ class Writer:
         self._given: list[str | None] = []  # their splits, where the caller says
         self._buffered = 0  # bytes
         self._position = 0
-        self._skipped = 0
         self._chunk = _CHUNK_RECORDS
         self._adapts = False
-        self._columns: list[str] | None = None
-        self._routes: collections.deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = collections.deque()
-        self._writers: dict[str, SplitWriter] = {}
+        self._placement: Placement | None = None
         self._entered = False
         self._staging: Staging | None = None
         self._failure: BaseException | None = None
@@ -165,13 +161,22 @@ class Writer:
             self._staging = stack.enter_context(
                 Staging(self.destination, overwrite=options.overwrite or options.append)
             )
-            stack.callback(self._abandon)
+            placement = Placement(
+                self.schema,
+                self._router,
+                self._keys,
+                options=self._shard_options,
+                directory=self._staging.path,
+                old=self._old.splits if self._old is not None and options.append else {},
+            )
+            stack.callback(placement.abandon)
             self._progress = Progress(options.progress, f"writing {self.destination.name}")
             stack.callback(self._progress.close)
             if self._old is not None and options.append:
                 self._keys.register(self._old)
             for name in self._router.names:
-                self._split_writer(name)
+                placement.open(name)
+            self._placement = placement
             self._cleanup = stack.pop_all()
         return self
 
@@ -185,9 +190,11 @@ class Writer:
             return InlineEncoder(life_cycle)
         return PoolEncoder(self.schema.record_class, options.params, rows=options.csv, workers=options.workers)
 
-    def _abandon(self) -> None:
-        for writer in self._writers.values():
-            writer.abandon()
+    @property
+    def _opened(self) -> Placement:
+        if self._placement is None:
+            raise OptionError("a Writer writes inside its `with` block")
+        return self._placement
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -198,7 +205,7 @@ class Writer:
                 if kind is None:
                     self._finish()
         finally:
-            self._staging = None  # what is written from now on would go nowhere
+            self._placement = None  # what is written from now on would go nowhere
 
     # Records --------------------------------------------------------------------------------------------------------
 
@@ -213,12 +220,10 @@ class Writer:
             RecordError: this or an earlier record cannot be encoded; it says which. After that nothing is published.
             ShardWriteError: the disk is full, or failed.
         """
-        if self._staging is None:
-            raise OptionError("a Writer writes inside its `with` block")
+        placement = self._opened
         if self._failure is not None:
             raise self._failure
-        if split is not None and split not in self._writers:
-            self._router.check_given(split)
+        placement.check_given(split)
         self._records.append(record)
         self._given.append(split)
         self._buffered += self._size([record])
@@ -252,12 +257,10 @@ class Writer:
                 published.
             ShardWriteError: the disk is full, or failed.
         """
-        if self._staging is None:
-            raise OptionError("a Writer writes inside its `with` block")
+        placement = self._opened
         if self._life_cycle.has_hooks:
             raise OptionError(f"write_batch: {self.schema.name} has load or split, which take records: write those")
-        if split is not None and split not in self._writers:
-            self._router.check_given(split)
+        placement.check_given(split)
         self._flush()
         try:
             for block in self._encoder.drain():  # records that came before
@@ -278,7 +281,7 @@ class Writer:
             count = min(rows, size - start)
             sources = Sources(np.arange(self._position, self._position + count), self._views(part, count))
             self._position += count
-            kept = self._route(sources, [split] * count)
+            kept = self._opened.route(sources, [split] * count)
             if kept is None or kept:
                 block = self._life_cycle.encode_columns(sources, part)
                 self._place(block if kept is None else block.only(kept))
@@ -305,12 +308,11 @@ class Writer:
             RecordError: see `write`.
             SourceError: the iterable failed; the number of the record is named.
         """
-        if self._staging is None:
-            raise OptionError("a Writer writes inside its `with` block")
+        placement = self._opened
         stream = records if isinstance(records, RecordStream) else RecordStream(records)
         for name in stream.splits:
-            self._router.check_given(name)
-            self._split_writer(name)
+            placement.check_given(name)
+            placement.open(name)
         if stream.size is not None:
             self._progress.expect(stream.size)
         # What `write` does, for blocks of records. What is taken at once is small beside a chunk, as far as the
@@ -330,7 +332,7 @@ class Writer:
                 if len(self._records) >= self._chunk or self._buffered >= _CHUNK_BYTES:
                     self._flush()
         finally:
-            self._skipped += stream.skipped
+            placement.skipped += stream.skipped
 
     def _flush(self) -> None:
         first, records, given = self._position, self._records, self._given
@@ -344,71 +346,23 @@ class Writer:
             raise
 
     def _encode(self, sources: Sources, given: list[str | None]) -> None:
-        kept = self._route(sources, given)
+        kept = self._opened.route(sources, given)
         if kept is not None:
-            sources = Sources(sources.positions[kept], [sources.records[i] for i in kept])
+            sources = sources.only(kept)
         if sources.records:
             for block in self._encoder.submit(sources):
                 self._place(block)
 
-    def _route(self, sources: Sources, given: list[str | None]) -> list[int] | None:
-        """Decide the splits of records whose keys are new; return the indices of those, or None for all."""
-        kept = self._keys.keep(sources)
-        if kept is not None:
-            self._skipped += len(given) - len(kept)
-            sources = Sources(sources.positions[kept], [sources.records[i] for i in kept])
-            given = [given[i] for i in kept]
-        if not given:
-            return kept
-        names = self._router.assign(sources, given)
-        for name in dict.fromkeys(names):
-            self._split_writer(name)
-        index = {name: i for i, name in enumerate(self._writers)}
-        if len(index) == 1:
-            splits = np.zeros(len(names), np.int64)
-        else:
-            splits = np.fromiter(map(index.__getitem__, names), np.int64, len(names))
-        self._routes.append((sources.positions, splits))
-        return kept
-
     def _place(self, block: Block) -> None:
-        self._skipped += len(block.skipped)
         self._progress.reach(max([*block.sources[-1:].tolist(), *block.skipped[-1:]]) + 1)
-        if not block.data:
-            return
-        if block.columns is not None:
-            self._columns = self._columns or block.columns
-            check_columns(self.schema.name, self._columns, block.columns, int(block.sources[0]))
-        if self._adapts:
+        if self._adapts and block.data:
             self._adapt(block)
-        while self._routes[0][0][-1] < block.sources[0]:
-            self._routes.popleft()
-        positions, splits = self._routes[0]
-        wanted = splits[np.searchsorted(positions, block.sources)]
-        writers = list(self._writers.values())
-        for index in np.unique(wanted).tolist():
-            where = np.flatnonzero(wanted == index)
-            if where.size == len(block.data):
-                writers[index].add(block.data, block.lengths, block.columns, block.rows)
-                continue
-            part = block.only(where.tolist())
-            writers[index].add(part.data, part.lengths, part.columns, part.rows)
+        self._opened.place(block)
 
     def _adapt(self, block: Block) -> None:
         """Let chunks grow as far as the bytes of a source allow."""
         each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
         self._chunk = max(1, min(_HOOK_RECORDS, 2 * self._chunk, _CHUNK_BYTES // max(1, each)))
-
-    def _split_writer(self, name: str) -> SplitWriter:
-        if name not in self._writers:
-            if self._staging is None:  # pragma: no cover - asked inside the block only
-                raise RuntimeError("no staging directory")
-            old = self._old.splits if self._old is not None and self.options.append else {}
-            start = old[name].records if name in old else 0
-            check_names(dict.fromkeys([*old, *self._writers, name]), "split")
-            directory = self._staging.path / name
-            self._writers[name] = SplitWriter(name, directory, self._shard_options, self._staging.path, start)
-        return self._writers[name]
 
     # The end --------------------------------------------------------------------------------------------------------
 
@@ -421,16 +375,17 @@ class Writer:
         for block in self._encoder.drain():
             self._place(block)
         self._progress.reach(self._position)
-        if not self._writers and not self.options.append:
-            self._split_writer(DEFAULT_SPLIT)
+        placement = self._opened
+        if placement.is_empty and not self.options.append:
+            placement.open(DEFAULT_SPLIT)
         staged, destination = self._staging.path, self._staging.destination
         manifest = Manifest(
             path=self.destination,
             schema=self.schema,
-            splits={name: writer.finish() for name, writer in self._writers.items()},
+            splits=placement.finish(),
             compression=self._shard_options.compression,
             generation=self._generation,
-            skipped=self._skipped,
+            skipped=placement.skipped,
             splitting=self._router.splitting(self._position),
             metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
             asset_infos=write_assets(self.options.assets, staged, self._generation if self.options.append else 0),

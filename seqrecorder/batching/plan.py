@@ -2,8 +2,7 @@
 
 An element that meets a traced function costs more than parsing a short record does. So records are never
 handled one by one: a plan looks at the lengths of a window (and of the rows that the windows before left
-over), and says which rows form which batch. The strings are gathered once, and cut into batches without being
-copied again.
+over), and says which rows form which batch. The strings are copied once, into the order of the batches.
 """
 
 from __future__ import annotations
@@ -86,23 +85,24 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
 
     def step(carried: Any, turn: Any) -> Any:
         (held, held_lengths, index), (serialized, lengths, last, number) = carried, turn
-        serialized = tf.concat([held, serialized], 0)
+        first = tf.size(held)
         lengths_ = tf.concat([held_lengths, lengths], 0)
         drawn_rows = None
         if permute:
-            first = tf.size(held)
             arrived = permutation(number, index, tf.size(lengths))
             drawn_rows = tf.concat([tf.range(first), arrived + first], 0)
             lengths_ = tf.gather(lengths_, drawn_rows)
         rows, sizes = plan(lengths_, Turn(index, last, number))
-        # The strings are gathered once, whatever is done to their order; the rest are views. Rows are kept for the next
+        # The strings are copied once, whatever is done to their order; the rest are views. Rows are kept for the next
         # window, but after the last they are dropped.
         leaving = tf.reduce_sum(sizes)
         rest = tf.size(rows, sizes.dtype) - leaving
         kept = rest * tf.cast(~last, rest.dtype)
         parts = tf.stack([leaving, kept, rest - kept])
         order = rows if drawn_rows is None else tf.gather(drawn_rows, rows)
-        batches, left, _ = tf.split(tf.gather(serialized, order), parts)
+        places = tf.math.invert_permutation(tf.cast(order, tf.int32))
+        placed = tf.dynamic_stitch([places[:first], places[first:]], [held, serialized])
+        batches, left, _ = tf.split(placed, parts)
         of_batches, left_lengths, _ = tf.split(tf.gather(lengths_, rows), parts)
         following = (index + 1) * tf.cast(~last, index.dtype)
         return (left, left_lengths, following), (batches, of_batches, tf.cast(sizes, tf.int64))

@@ -93,6 +93,7 @@ def _old_tensorflow(tf: types.ModuleType) -> Any:
         contrib=_contrib(tf),
         __version__=tf.__version__,
         compat=_Old("tensorflow.compat", "", (types.SimpleNamespace(v1=old), tf.compat)),
+        reset_default_graph=_reset_default_graph,
         **dict.fromkeys(_SWITCHES, _does_nothing),
     )
     return old
@@ -107,12 +108,19 @@ _SWITCHES = (
     "disable_resource_variables",
     "disable_tensor_equality",
     "disable_control_flow_v2",
-    "reset_default_graph",
 )
 
 
 def _does_nothing(*_: Any, **__: Any) -> None:
     """Stand for a switch between TensorFlow's ways to run."""
+
+
+def _reset_default_graph() -> None:
+    """Reset the default graph, unless a `with` statement chose another: then that is new anyway."""
+    import tensorflow as tf
+
+    with contextlib.suppress(AssertionError):
+        tf.compat.v1.reset_default_graph()
 
 
 class _Loaded:

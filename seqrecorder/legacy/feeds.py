@@ -25,13 +25,33 @@ def seeds(op: Any) -> tuple[int, int] | None:
     return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
 
 
-def unseeded(sections: Sequence[Section]) -> str | None:
-    """Return why what sections give was another each time that the program ran, or None."""
+def unseeded(section: Section) -> str | None:
+    """Return why the order of a producer was another each time that the program ran, or None."""
+    for op in section.stateful:
+        shuffles = op.type == "RandomShuffle" and not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1)
+        if shuffles and not section.pulls and seeds(op) == (0, 0):
+            return f"{op.type} {op.name!r} has no seed"
+    return None
+
+
+def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
+    """Return why random values in elements were others each time that the program ran, or None.
+
+    Args:
+        sections: what computes the elements.
+        threads: how many threads ran it.
+        unordered: whether the order of what it is computed from was not fixed.
+    """
     for section in sections:
         for op in section.stateful:
-            alone = op.type == "RandomShuffle" and op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1
-            if seeds(op) == (0, 0) and not alone:
+            if seeds(op) is None or (op.type == "RandomShuffle" and not section.pulls):
+                continue
+            if seeds(op) == (0, 0):
                 return f"{op.type} {op.name!r} has no seed"
+            if threads > 1:
+                return f"{threads} threads shared the numbers of {op.type} {op.name!r}"
+            if unordered:
+                return f"which example got which number of {op.type} {op.name!r} followed their order"
     return None
 
 

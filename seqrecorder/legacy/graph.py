@@ -150,6 +150,8 @@ class Runners:
         fillers = [op for op in consumers(queue) if op.type in ENQUEUES or op.type in CONDITIONALS]
         if not fillers:
             raise LiftError("nothing fills the queue", advice="enqueue into it and add a QueueRunner", op=queue.name)
+        if any(filler in _run_before(pull) for pull in consumers(queue) for filler in fillers):
+            raise filled_while_read(queue)
         raise LiftError(
             f"no QueueRunner fills the queue; {fillers[0].name!r} does, whenever the script runs it",
             advice="add a QueueRunner for that operation in the input function, or, where it is fed from Python, "
@@ -184,6 +186,21 @@ class Runners:
                 )
             feed = Feed(op, tuple(after), *enqueues[0], ops.count(op))
             self._feeds.setdefault(queue.name, []).append(feed)
+
+
+def filled_while_read(queue: Any) -> LiftError:
+    """Return the error of a queue that the steps fill that read it."""
+    return LiftError(
+        "each step fills the queue just before it reads it, and no QueueRunner does",
+        advice="leave the queue out: give each reader a tf.train.string_input_producer(names, shuffle=False) of its "
+        "own, as readers whose records are returned together stay in step; and what is only dequeued, use as it is",
+        op=queue.name,
+    )
+
+
+def _run_before(op: Any) -> list[Any]:
+    """Return what an operation waits for, itself or by its handles."""
+    return [*op.control_inputs, *(other for tensor in op.inputs for other in tensor.op.control_inputs)]
 
 
 _FROM_PYTHON = (

@@ -61,9 +61,9 @@ def lift(
     Operations compute what is written. A `Session` optimised its graph, such as divisions by constants into
     multiplications, so its floats may differ in the last bit.
 
-    An iterator can be saved in a `tf.train.Checkpoint` where nothing random runs in the pipeline; one over a shuffled
-    producer, whose order is that of the old operation, refuses it. Text files, and those of records of one length, are
-    held in memory while they are read.
+    An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders of files too. Only
+    random operations and Python functions between the queues have a state that no checkpoint holds; with them
+    TensorFlow refuses to save, and names the operation.
 
     Args:
         input_fn: takes nothing and returns a nested structure of tensors.

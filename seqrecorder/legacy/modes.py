@@ -20,6 +20,20 @@ def eagerly() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def in_default_graph() -> Iterator[None]:
+    """Let operations go into the graph that a program of TensorFlow 1 had from the start, new at first and after."""
+    import tensorflow as tf
+    from tensorflow.python.eager import context  # inside a `tf.Graph`, nothing may reset the default graph
+
+    with context.graph_mode():
+        tf.compat.v1.reset_default_graph()
+        try:
+            yield
+        finally:
+            tf.compat.v1.reset_default_graph()
+
+
+@contextlib.contextmanager
 def first_behaviour() -> Iterator[None]:
     """Let shapes and variables be those of TensorFlow 1, which old code relies on.
 

@@ -17,17 +17,22 @@ class Stage:
         done: what takes its place, in those of tf.data.
         unfixed: why its order was not fixed in the original, so that only the same examples can be had, in another
             order; None where it was, and the lifted stage gives the same order.
+        drawn: why random values in it were not fixed in the original, so that other ones of the same kind come; None
+            where they were, or where there are none.
     """
 
     name: str
     found: str
     done: str
     unfixed: str | None = None
+    drawn: str | None = None
 
     def __str__(self) -> str:
         lines = [self.found, f"-> {self.done}"]
         if self.unfixed is not None:
             lines.append(f"order not fixed: {self.unfixed}")
+        if self.drawn is not None:
+            lines.append(f"values not fixed: {self.drawn}")
         return "\n   ".join(lines)
 
 
@@ -47,11 +52,16 @@ class Lifted:
 
     @property
     def exact(self) -> bool:
-        """Whether the original gave one order only, which is then that of the dataset."""
-        return not self.notes and all(stage.unfixed is None for stage in self.stages)
+        """Whether the original gave the same elements in the same order each time, which the dataset then gives."""
+        return not self.notes and all(stage.unfixed is None and stage.drawn is None for stage in self.stages)
 
     def __str__(self) -> str:
         lines = [f"{number}. {stage}" for number, stage in enumerate(self.stages, 1)]
         lines += [f"note: {note}" for note in self.notes]
-        order = "as in the original" if self.exact else "not fixed in the original; the examples are the same"
+        if self.exact:
+            order = "as in the original"
+        else:
+            order = "not fixed in the original; the examples are the same"
+            if any(stage.drawn is not None for stage in self.stages):
+                order += ", but for random values in them"
         return "\n".join([*lines, f"order: {order}"])

@@ -13,6 +13,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
+from seqrecorder.legacy.lines import lines_of
+from seqrecorder.legacy.shuffles import numbered, shuffled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +63,7 @@ def producer(
         return tf.data.Dataset.from_tensor_slices(values).repeat(num_epochs)
     epochs = tf.data.Dataset.range(num_epochs) if num_epochs else tf.data.Dataset.counter()
     seeds = (0, 0) if seed is None else (graph_seed, seed)
-    # The old kernel itself: it keeps its state from epoch to epoch, so the calls stay in sequence.
-    return epochs.map(lambda _: tf.raw_ops.RandomShuffle(value=values, seed=seeds[0], seed2=seeds[1])).unbatch()
+    return numbered(epochs, seeds).map(lambda epoch, drawn: shuffled(values, epoch, drawn)).unbatch()
 
 
 def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
@@ -80,27 +81,10 @@ def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
 
     Returns:
         A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:LINE`, where lines are counted from 1
-        with the header; the value lacks its line end, and is empty for an empty line. A file is held in memory while
-        it is read.
+        with the header; the value lacks its line end, and is empty for an empty line.
     """
     _at_least("skip_header_lines", skip_header_lines, 0)
     return as_paths(files).flat_map(lambda path: lines_of(path, skip_header_lines))
-
-
-def lines_of(path: Any, skip_header_lines: int, *, keyed: bool = True) -> Any:
-    """Return `text_lines` of one file, given as a tensor; without keys, which take time, on request."""
-    import tensorflow as tf
-
-    # TextLineDataset would leave out every carriage return, not only those of line ends.
-    lines = tf.strings.regex_replace(tf.strings.split(_content(path), "\n"), "\r$", "", replace_global=False)
-    ended = tf.reduce_all(
-        tf.equal(lines[-1:], "")
-    )  # what follows the last line end is a line only if there is something
-    lines = lines[: tf.size(lines) - tf.cast(ended, tf.int32)]
-    if not keyed:
-        return tf.data.Dataset.from_tensor_slices(lines).skip(skip_header_lines)
-    numbered = tf.data.Dataset.from_tensor_slices(lines).enumerate(1).skip(skip_header_lines)
-    return numbered.map(lambda number, line: (_key(path, number), line))
 
 
 def tf_records(files: Files, *, compression: str = "") -> Any:

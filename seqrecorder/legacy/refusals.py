@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.graph import CONDITIONALS, QUEUES, READERS, describe, through_identities
+from seqrecorder.legacy.graph import (
+    CONDITIONALS,
+    ENQUEUES,
+    QUEUES,
+    READERS,
+    describe,
+    filled_while_read,
+    source_of,
+    through_identities,
+)
 
 VARIABLES = ("VariableV2", "Variable", "VarHandleOp")
 TABLES = ("HashTableV2", "MutableHashTableV2")
@@ -50,6 +59,8 @@ def check(op: Any) -> None:
     if op.type in _REFUSED:
         reason, advice = _REFUSED[op.type]
         raise LiftError(reason, advice=advice, op=op.name)
+    if op.type in ENQUEUES:
+        raise filled_while_read(source_of(op.inputs[0]))
     for tensor in [*op.inputs, *op.outputs]:
         source = through_identities(tensor).op
         if source.type in QUEUES or source.type in READERS:

@@ -144,17 +144,20 @@ def _slot_of_take(op: Any) -> Any:
     return tensor
 
 
-def run_section(section: Section, pulled: Sequence[Sequence[Any]], state: State) -> list[Any]:
+def run_section(
+    section: Section, pulled: Sequence[Sequence[Any]], state: State, known: Mapping[str, Any] | None = None
+) -> list[Any]:
     """Run a section in the graph that is being built, and return its targets.
 
     Args:
         section: what to run.
         pulled: for each of its pulls, the tensors that it gave; the first ones may be left out, if nothing uses them.
         state: variables, tables and placeholders.
+        known: other tensors that have a value, by name.
     """
     import tensorflow as tf
 
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = dict(known or {})
     for op, tensors in zip(section.pulls, pulled, strict=True):
         for old, new in zip(op.outputs[len(op.outputs) - len(tensors) :], tensors, strict=True):
             if old.dtype == new.dtype:  # else it stands for sparse tensors, and only takes use it

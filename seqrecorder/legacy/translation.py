@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.feeds import keeps, put, rows, seeds, steps, unseeded
+from seqrecorder.legacy.feeds import drawn, keeps, put, rows, seeds, steps, unseeded
 from seqrecorder.legacy.graph import (
     DEQUEUES,
     READS,
@@ -17,10 +19,12 @@ from seqrecorder.legacy.graph import (
     sparse_slot,
 )
 from seqrecorder.legacy.joins import common_pulls, families, run_branch
+from seqrecorder.legacy.lines import lines_of
 from seqrecorder.legacy.pipeline import Stage
 from seqrecorder.legacy.queues import grouped, ordered, several_at_once
-from seqrecorder.legacy.readers import lines_of, records_of, slices_of
+from seqrecorder.legacy.readers import records_of, slices_of
 from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_section
+from seqrecorder.legacy.shuffles import numbered, shuffled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +67,7 @@ class Translation:
         dataset = self._section(section, "what is returned", 1)
         if section.inner:
             found = f"{len(section.inner)} operations on what is taken"
-            self._note_stage("outputs", found, "map", unseeded([section]))
+            self._note_stage("outputs", found, "map", drawn=self._drawn([section], 1))
         self._note_competitors()
         return dataset
 
@@ -77,14 +81,29 @@ class Translation:
         limits = [self._state.limit(op) for op in section.limits]
         parallel = None if section.stateful or threads < 2 else threads  # noqa: PLR2004
         if not section.pulls:
-            times = _times(limits)
-            return times.map(lambda _: tuple(run_section(section, [], self._state)))
+            return self._made(section, _times(limits))
         pulled, unpack = self._pulled(section.pulls, place)
         for limit in limits:
             pulled = pulled.take(limit)
         return pulled.map(
             lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
         )
+
+    def _made(self, section: Section, times: Any) -> Any:
+        """Return a dataset of what running a section without pulls gives, so many times."""
+        kinds = [op.type for op in section.stateful]
+        if kinds != ["RandomShuffle"]:
+            return times.map(lambda _: tuple(run_section(section, [], self._state)))
+        [shuffle] = section.stateful
+        before = self._cut([shuffle.inputs[0]])
+        after = attrs.evolve(section, inner={name: op for name, op in section.inner.items() if op is not shuffle})
+
+        def make(run: Any, drawn: Any) -> Any:
+            [values] = run_section(before, [], self._state)
+            known = {shuffle.outputs[0].name: shuffled(values, run, drawn)}
+            return tuple(run_section(after, [], self._state, known))
+
+        return numbered(times, seeds(shuffle) or (0, 0)).map(make)
 
     def _pulled(self, pulls: Sequence[Any], place: str) -> tuple[Any, Any]:
         """Return a dataset of what several pulls give at a time, and a function that sorts it by pull."""
@@ -218,17 +237,19 @@ class Translation:
         contents = parts[0]
         threads = sum(feed.threads for feed in feeds)
         raced = threads > 1 and queue.type != "RandomShuffleQueueV2"
-        unfixed = f"{threads} threads filled the queue" if raced else unseeded(sections)
+        unfixed = f"{threads} threads filled the queue" if raced else None
         if len(parts) > 1:
             turns = tf.data.Dataset.range(len(parts)).repeat()
             contents = tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=False)
             self._note_stage(queue.name, f"{len(parts)} independent sources fill {describe(queue)}", "in turn", unfixed)
+        values = self._drawn(sections, threads)
         if not any(section.pulls for section in sections) and len(feeds) == 1:
-            self._note_stage(queue.name, *self._producer(sections[0], feeds[0]), unfixed)
+            found, done = self._producer(sections[0], feeds[0])
+            self._note_stage(queue.name, found, done, unfixed or unseeded(sections[0]), values)
         else:
             inner = len(sections[0].inner)
             done = ".".join([f"map({inner} operations)"] * (inner > 0) + steps(feeds[0])) or "as it comes"
-            self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed)
+            self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed, values)
         return contents
 
     def _shared(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, place: str) -> Any:
@@ -293,8 +314,13 @@ class Translation:
             known = tf.function(lambda: run_section(section, [], self._state), autograph=False)()[0]
         return int(known)
 
-    def _note_stage(self, name: str, found: str, done: str, unfixed: str | None = None) -> None:
-        self.stages.append(Stage(name, found, done, unfixed))
+    def _drawn(self, sections: Sequence[Section], threads: int) -> str | None:
+        return drawn(sections, threads, unordered=any(stage.unfixed for stage in self.stages))
+
+    def _note_stage(
+        self, name: str, found: str, done: str, unfixed: str | None = None, drawn: str | None = None
+    ) -> None:
+        self.stages.append(Stage(name, found, done, unfixed, drawn))
 
     def _note_competitors(self) -> None:
         """Note what took from the same sources in the original and is not part of what was lifted."""

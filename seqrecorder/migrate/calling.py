@@ -10,14 +10,17 @@ import ast
 import contextlib
 import itertools
 import tempfile
+import traceback
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from seqrecorder.legacy.compatibility import compat
 from seqrecorder.migrate.definitions import defined, module_pipeline
 from seqrecorder.migrate.python2 import as_python3
-from seqrecorder.migrate.stand_ins import StandIn, UnknownValueError, candidates, is_file, known_value
+from seqrecorder.migrate.stand_ins import StandIn, candidates, ending, is_file, known_value, loaded
 from seqrecorder.migrate.synthesis import watched
 
 if TYPE_CHECKING:
@@ -57,6 +60,10 @@ class Callee:
         target: `graph` or `eager`.
         literals: strings of the script that others take the place of.
         old: whether it is written for TensorFlow 1, and finds that.
+
+    Attributes:
+        ending: of the names of the files that it reads.
+        stubs: what takes the place of functions that load what is not there.
     """
 
     def __init__(self, text: str, name: str, target: str, literals: Mapping[str, str], *, old: bool) -> None:
@@ -65,8 +72,10 @@ class Callee:
         self.tree = _with_literals(ast.parse(text), literals)
         place = Path(tempfile.mkdtemp(), "script.py")  # a file, because AutoGraph looks for the source code
         place.write_text(text, encoding="utf-8")
-        self._place, self._name = str(place), name
+        self._place, self._name, self.ending = str(place), name, ending(text)
+        self._texts = compared_texts(self.tree)
         self.namespace: dict[str, Any] = {}
+        self.stubs: dict[str, Any] = {}
         with self._behaving():
             self.namespace = defined(self.tree, self._place, v1=target == "graph")
         self.outputs: frozenset[str] = frozenset()
@@ -80,10 +89,7 @@ class Callee:
         names = StandIn.files = [str(path) for path in paths]
         problems: list[str] = []
         function = self._function()
-        try:
-            choices = [choice for choice in candidates(function, names) if choice]
-        except UnknownValueError as why:
-            raise CannotTryError(str(why)) from None
+        choices = [choice for choice in candidates(function, names, self._texts) if choice]
         for chosen in itertools.product(*choices):
             values = dict(chosen)
             asked = self._asked(values, problems)
@@ -114,11 +120,48 @@ class Callee:
                 file = StandIn.files[0] if is_file(name) and StandIn.files else StandIn()
                 self.namespace[name] = file if known is None else known
             except Exception as error:  # noqa: BLE001 - whatever the user's code raises
-                problems.append(brief(error))
-                return None
+                if not (isinstance(error, OSError) and self._stand_in_for_loading(error)):
+                    problems.append(brief(error))
+                    return None
             else:
                 return asked
         return None
+
+    def _stand_in_for_loading(self, error: Exception) -> bool:
+        """Let a function of the script that fails, and has no part in the graph, load something made up."""
+        frames = [frame.name for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self._place]
+        own = {node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef)}
+        loading = [n for n in frames[1:] if n in own and n not in self.stubs and "tf." not in ast.unparse(own[n])]
+        assigned = [
+            node.targets[0]
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+            and loading[:1] == [ast.unparse(node.value.func)]
+        ]  # fmt: skip
+        if not assigned:
+            return False
+        target = assigned[0]
+        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        found = loaded([ast.unparse(part) for part in parts])
+        self.stubs[loading[0]] = self.namespace[loading[0]] = lambda *_, **__: found
+        return True
+
+    def others(self, values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
+        """Yield further arguments: switches that were off, turned on, and other modes; and what they are, in words."""
+        switches: dict[str, Any] = {name: True for name, value in values.items() if value is False}
+        if switches:  # some scripts refuse to shuffle with one thread
+            switches |= {name: 2 for name, value in values.items() if "thread" in name.lower()}
+        texts = {
+            name: self._texts.get(name, ["train", "eval"])
+            for name, value in values.items()
+            if isinstance(value, str) and (value == "train" or value in self._texts.get(name, ()))
+        }
+        modes = {name: known[-1] for name, known in texts.items() if known[-1] != values[name]}
+        for changed in (switches, modes):
+            asked = self._asked({**values, **changed}, []) if changed else None
+            if asked is not None:
+                said = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+                yield said, {**values, **changed}, asked
 
     def _function(self) -> Callable[..., Any]:
         """Return what is called."""
@@ -238,13 +281,23 @@ def _until_the_end(session: Any, tensors: list[Any], most: int) -> Iterator[list
     patience = tf.compat.v1.RunOptions(timeout_in_ms=_PATIENCE)
     with contextlib.suppress(tf.errors.OutOfRangeError):
         for _ in range(most):
-            yield session.run(tensors, options=patience)
+            yield [_dense(part) for part in session.run(tensors, options=patience)]
 
 
 def _numpy(item: Any) -> Any:
     import tensorflow as tf
 
-    return tf.nest.map_structure(lambda part: part.numpy(), item)
+    return tf.nest.map_structure(lambda part: _dense(part) if hasattr(part, "dense_shape") else part.numpy(), item)
+
+
+def _dense(part: Any) -> Any:
+    """Return an array; what a sparse one lacks is zero, or empty."""
+    if not hasattr(part, "dense_shape"):
+        return part
+    indices, values, shape = (np.asarray(item) for item in (part.indices, part.values, part.dense_shape))
+    dense = np.full(tuple(shape), b"", object) if values.dtype == object else np.zeros(tuple(shape), values.dtype)
+    dense[tuple(indices.T)] = values
+    return dense
 
 
 def _is_shuffled(built: Any) -> bool:
@@ -256,6 +309,20 @@ def _is_shuffled(built: Any) -> bool:
     shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
     of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
     return several or not of_one or any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
+
+
+def compared_texts(tree: ast.AST) -> dict[str, list[str]]:
+    """Return the texts that names are compared with.
+
+    >>> compared_texts(ast.parse("if mode == 'train': pass"))
+    {'mode': ['train']}
+    """
+    found: dict[str, list[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
+            texts = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)]
+            found.setdefault(node.left.id, []).extend(texts)
+    return {name: texts for name, texts in found.items() if texts}
 
 
 def _outermost(tree: ast.Module, name: str) -> str:

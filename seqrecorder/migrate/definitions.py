@@ -95,6 +95,11 @@ def module_outputs(tree: ast.Module) -> set[str]:
     return {name for s in {*first, *hanging} if not _consumes(s) for name in writes(s)}
 
 
+def module_reads(tree: ast.Module) -> set[str]:
+    """Return the names of a module for what is read: what was a key and a record may be a record now."""
+    return {name for statement in tree.body if _takes(statement) for name in writes(statement)}
+
+
 def _needed(tree: ast.Module, outputs: frozenset[str]) -> list[ast.stmt]:
     """Return the statements of a module that some names need, but for its definitions."""
     needed, found = set(outputs), list[ast.stmt]()
@@ -106,7 +111,7 @@ def _needed(tree: ast.Module, outputs: frozenset[str]) -> list[ast.stmt]:
         elif isinstance(statement, ast.FunctionDef) and statement.name in needed:
             found.append(statement)  # anew, for the names that it finds are those of this run
             needed |= reads(statement)
-    return found
+    return [*found, *(statement for statement in tree.body if _closes(statement, needed))]
 
 
 def _is_definition(statement: ast.stmt) -> bool:
@@ -121,6 +126,18 @@ def _makes(statement: ast.stmt) -> bool:
 
 def _runs(statement: ast.stmt) -> bool:
     return "add_queue_runner" in ast.unparse(statement)
+
+
+def _takes(statement: ast.stmt) -> bool:
+    """Whether a statement takes a record as it is."""
+    func = statement.value.func if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr in ("read", "read_up_to", "get_next")
+
+
+def _closes(statement: ast.stmt, needed: set[str]) -> bool:
+    """Whether a statement closes a file that others write."""
+    func = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr in ("close", "flush") and bool(reads(func) & needed)
 
 
 def _consumes(statement: ast.stmt) -> bool:

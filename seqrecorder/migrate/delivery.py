@@ -33,6 +33,14 @@ class Delivery:
         self.text, self.mover, self.dataset = text, mover, dataset
         self.notes: list[str] = []
 
+    def parallel(self, *, several: bool) -> str:
+        """Return the argument that lets a function be mapped over several records at a time.
+
+        Args:
+            several: whether several were read at a time before; if not, what is drawn is drawn in a fixed order.
+        """
+        return f", num_parallel_calls={self.text.tf}.data.AUTOTUNE" if several or not self.mover.draws() else ""
+
     def next(self) -> str:
         """Return the expression of the tensors of one element."""
         return f"{self.text.tf}.data.make_one_shot_iterator({self.dataset}).get_next()"
@@ -46,8 +54,20 @@ class Delivery:
         ending = f"return {got}" if target is None else f"{self.text.source.segment(target)} = {got}"
         return [self.text.replaced(statement, [*lines, ending])]
 
+    def called(self, batch: Batch, call: str) -> Edit:
+        """Return the edit by which a batch statement calls a function that gives the tensors of a batch."""
+        statement = batch.statement
+        if isinstance(statement, ast.Return):
+            return self.text.replaced(statement, [f"return {call}"])
+        return self.text.replaced(statement, [f"{self.text.source.segment(statement.targets[0])} = {call}"])
+
     def datasets(
-        self, batches: Sequence[Batch], lines: Sequence[list[str]], structure: str, block: list[ast.stmt]
+        self,
+        batches: Sequence[Batch],
+        lines: Sequence[list[str]],
+        structure: str,
+        block: list[ast.stmt],
+        ending: str,
     ) -> list[Edit]:
         """Return the edits by which the function returns the dataset of batches.
 
@@ -56,9 +76,10 @@ class Delivery:
             lines: that make each of them.
             structure: of a batch.
             block: what they stand in.
+            ending: of the dataset, after all else.
         """
         if all(isinstance(batch.statement, ast.Return) for batch in batches):
-            returned = f"return {self.dataset}"
+            returned = f"return {self.dataset}{ending}"
             return [self.text.replaced(b.statement, [*made, returned]) for b, made in zip(batches, lines, strict=True)]
         statements = [batch.statement for batch in batches if isinstance(batch.statement, ast.Assign)]
         targets = {ast.unparse(statement.targets[0]) for statement in statements}
@@ -71,10 +92,10 @@ class Delivery:
         place = next(s for s in block if any(statement in ast.walk(s) for statement in statements))
         edits = [self.text.replaced(s, made) for s, made in zip(statements, lines, strict=True)]
         if structure == "pair" or len(names) != len(items):
-            return edits + self._paired(target, place, block)
-        return edits + self.finished(names, place, block, "finish", starred=starred)
+            return edits + self._paired(target, place, block, ending)
+        return edits + self.finished(names, place, block, "finish", starred=starred, ending=ending)
 
-    def _paired(self, target: ast.expr, place: ast.stmt, block: list[ast.stmt]) -> list[Edit]:
+    def _paired(self, target: ast.expr, place: ast.stmt, block: list[ast.stmt], ending: str) -> list[Edit]:
         """Return the edits for `length, (a, b) = ...`, whose function takes the two parts."""
         parts = target.elts if isinstance(target, ast.Tuple) else []
         if len(parts) != len(("length", "tensors")):
@@ -87,7 +108,7 @@ class Delivery:
             else:
                 names.append(self.text.fresh(other, f"all_{other}"))
                 unpacking.append(f"{self.text.source.segment(part)} = {names[-1]}")
-        return self.finished(names, place, block, "finish", unpacking=unpacking, also=binds(target))
+        return self.finished(names, place, block, "finish", unpacking=unpacking, also=binds(target), ending=ending)
 
     def finished(
         self,
@@ -137,7 +158,8 @@ class Delivery:
         lines += [f"{unit}{line}" for line in unpacking] + text.moved(body, unit) + [f"{unit}return {result}"]
         if not body and not unpacking and (direct := only_call(result, names)) is not None and not starred:
             lines, name = [], direct
-        mapped = f"{self.dataset}.map({name}){ending}"
+        parallel = self.parallel(several=False) if function != "finish" else ""
+        mapped = f"{self.dataset}.map({name}{parallel}){ending}"
         edits = [self._gone(statement) for statement in body]
         lines += [""] * bool(lines) + [f"return {', '.join([mapped, *self._all(others)])}"]
         return [*edits, text.replaced(returned, lines)]

@@ -66,17 +66,22 @@ def binds(node: ast.AST) -> set[str]:
 
 
 def loads(scope: Scope, name: str) -> list[ast.Name]:
-    """Return where a name is read in a scope, and in functions inside of it that have no parameter of that name."""
+    """Return where a name is read in a scope, and in functions inside of it that have none of that name themselves."""
     found: list[ast.Name] = []
     for node in own_nodes(scope):
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
             found.append(node)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            found += loads(node, name) if name not in {argument.arg for argument in given} else []
+            own = {argument.arg for argument in given} | {n for s in own_nodes(node) for n in _bound_by(s)}
+            found += loads(node, name) if name not in own else []
         elif isinstance(node, (ast.ClassDef, ast.Lambda)):
             found += [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name]
     return found
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    return {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
 
 
 def scopes(tree: ast.Module) -> Iterator[Scope]:

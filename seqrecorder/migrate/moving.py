@@ -78,8 +78,8 @@ class Mover:
         producers: Sequence[Producer],
     ) -> list[ast.stmt]:
         """Return the statements that become the mapped function."""
-        queue = producers[0].target
-        first = {queue.id} if origin.call is not None and isinstance(queue, ast.Name) else set()
+        queues = {producer.target.id for producer in producers[:1] if isinstance(producer.target, ast.Name)}
+        first = queues if origin.call is not None else set[str]()
         hanging, _ = depending(between, {*origin.names, *first})
         moved = set(hanging)
         made = [s for producer in producers for s in block if producer.statement in [s, *statements([s])]]
@@ -97,10 +97,17 @@ class Mover:
             bound |= {name for s in more for name in writes(s)}
         ordered = [s for s in block if s in moved]
         self.check(ordered, block[: block.index(anchor)], bound, {*origin.names})
-        self._check_escapes(ordered, {*origin.names} | {name for s in ordered for name in binds(s)}, anchor)
+        self._check_escapes(
+            ordered,
+            {*origin.names} | {name for s in ordered for name in binds(s)},
+            anchor,
+            block[block.index(anchor) :],
+        )
         return ordered
 
-    def _check_escapes(self, moved: list[ast.stmt], names: set[str], anchor: ast.stmt) -> None:
+    def _check_escapes(
+        self, moved: list[ast.stmt], names: set[str], anchor: ast.stmt, after: Sequence[ast.stmt]
+    ) -> None:
         """Raise where what is of single records is also used beside the batch."""
         inside = {id(node) for statement in moved for node in ast.walk(statement)}
         batched = {batch.statement for batch in self.stages.batches}
@@ -116,6 +123,8 @@ class Mover:
             if escaped:
                 said = f"{', '.join(sorted(escaped))}: of single records, but used beside the batch"
                 raise Unclear("escapes", said, node)
+            if node in after and not _holds_statements(node):
+                rebound |= binds(node)  # from here on they are of batches
 
     def _check_order(self, moved: list[ast.stmt], block: list[ast.stmt]) -> None:
         """Raise where a statement that stays changes what one before it reads, which is carried out after it then."""
@@ -135,6 +144,11 @@ class Mover:
         if drawing and not isinstance(statement, ast.Assign):
             raise Unclear("chance", "random numbers are drawn under a condition, or in a loop", statement)
         return drawing
+
+    def draws(self) -> bool:
+        """Whether the script calls functions of chance, or Python functions, anywhere."""
+        called = (self.names.called(node) for node in ast.walk(self.source.tree) if isinstance(node, ast.Call))
+        return any(name is not None and _CHANCE.search(name) for name in called)
 
     def _is_needed(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether what is done to a record reads what a statement sets."""

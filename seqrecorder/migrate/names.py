@@ -23,6 +23,8 @@ PRODUCERS = {
     "tf.train.range_input_producer": "limit num_epochs shuffle seed capacity shared_name name",
     "tf.train.slice_input_producer": "tensor_list num_epochs shuffle seed capacity shared_name name",
 }
+OF_QUEUES = frozenset({"tf.train.string_input_producer", "tf.train.input_producer"})
+"""Producers whose queues readers take files from."""
 READERS = {
     "tf.TFRecordReader": "name options",
     "tf.TextLineReader": "skip_header_lines name",

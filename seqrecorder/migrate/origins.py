@@ -10,8 +10,9 @@ from seqrecorder.migrate.reader_functions import calls_of
 from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from seqrecorder.migrate.parts import Part
     from seqrecorder.migrate.reader_functions import Helper
     from seqrecorder.migrate.stages import Producer, Stages
     from seqrecorder.migrate.structure import Structure
@@ -25,14 +26,15 @@ class Origins:
         stages: of the scope.
         helpers: functions of the module that read.
         text: writes for the scope.
+        parts: functions of the module that do a part of a pipeline.
 
     Attributes:
         used: the names of helpers that were called, as nodes.
         structures: what those return, by how they were called.
     """
 
-    def __init__(self, stages: Stages, helpers: dict[str, Helper], text: Text) -> None:
-        self.stages, self.helpers, self.text = stages, helpers, text
+    def __init__(self, stages: Stages, helpers: dict[str, Helper], text: Text, parts: Mapping[str, Part]) -> None:
+        self.stages, self.helpers, self.text, self.parts = stages, helpers, text, parts
         self.used: set[int] = set()
         self.structures: dict[str, Structure | None] = {}
 
@@ -43,6 +45,8 @@ class Origins:
             Unclear: that cannot be told.
         """
         target = producer.target
+        if producer.kind == "source":
+            return self._made(producer)
         if producer.kind == "tf.train.slice_input_producer" or producer.dequeued:
             items = target.elts if isinstance(target, ast.Tuple) else [target]
             names = tuple(item.id for item in items if isinstance(item, ast.Name))
@@ -62,6 +66,17 @@ class Origins:
         if found[0].statement is not None and found[0].statement not in block:
             raise Unclear("branches", "the read stands under another condition than the producer", found[0].statement)
         return found[0]
+
+    def _made(self, producer: Producer) -> Origin:
+        """Return the tensors that a function of the script returned, and whose dataset it returns now."""
+        target, structure = producer.target, self.parts[ast.unparse(producer.arguments.call.func)].structure
+        items = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        names = [item.id for item in items if isinstance(item, ast.Name)]
+        if len(names) != len(items) or structure is None or (structure in ("dict", "one") and len(names) > 1):
+            raise Unclear("targets", "the tensors are not simply assigned to names", producer.statement)
+        starred = isinstance(target, ast.Name) and structure in ("tuple", "list")
+        distinct = tuple(name + str(index) * (name in names[:index]) for index, name in enumerate(names))
+        return Origin(distinct, producer.statement, None, starred=starred)
 
     def _reads_of(self, queue: str) -> Iterator[Origin]:
         for read in self.stages.reads:

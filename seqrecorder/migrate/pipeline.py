@@ -9,10 +9,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Literal
 
-from seqrecorder.migrate.delivery import HARMLESS, Delivery, only_call
+from seqrecorder.migrate.delivery import HARMLESS, Delivery
 from seqrecorder.migrate.flow import block_of, covers, flattened, own_nodes, statements
-from seqrecorder.migrate.moving import Mover, element
+from seqrecorder.migrate.mapping import Mapper
+from seqrecorder.migrate.moving import Mover, Origin, element
 from seqrecorder.migrate.origins import Origins
+from seqrecorder.migrate.parts import call_lines, signature
+from seqrecorder.migrate.plainer import HANDED, SHUFFLED
 from seqrecorder.migrate.reader_functions import Helper, check_reader
 from seqrecorder.migrate.source import Edit
 from seqrecorder.migrate.structure import Structures
@@ -23,8 +26,8 @@ from seqrecorder.migrate.wording import batch_lines, producer_lines, read_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from seqrecorder.migrate.moving import Origin
     from seqrecorder.migrate.names import Names
+    from seqrecorder.migrate.parts import Part
     from seqrecorder.migrate.source import Source
     from seqrecorder.migrate.stages import Batch, Producer, Stages
     from seqrecorder.migrate.structure import Structure
@@ -42,6 +45,8 @@ class Rewriter:
         helpers: functions of the module that read.
         structures: what functions of the module return.
         target: whether the function goes on to return tensors (`graph`), or returns the `tf.data.Dataset` (`eager`).
+        part: what the scope does for others, None where it does all.
+        parts: what others do, by how they are called.
     """
 
     def __init__(
@@ -53,7 +58,10 @@ class Rewriter:
         helpers: dict[str, Helper],
         structures: Mapping[str, Structure | None],
         target: Target,
+        part: Part | None = None,
+        parts: Mapping[str, Part] | None = None,
     ) -> None:
+        self.part, self.parts = part, parts or {}
         self.structures: Mapping[str, Structure | None] = structures
         self.source, self.names, self.stages, self.helpers, self.target = source, names, stages, helpers, target
         self.scope = stages.scope
@@ -63,6 +71,7 @@ class Rewriter:
         self.notes: list[str] = []
         self._mover = Mover(source, names, stages)
         self.name = self.text.fresh("dataset", "pipeline")
+        self.text.dataset = self.name
         self._delivery = Delivery(self.text, self._mover, self.name)
         self._gone: list[ast.stmt] = []
 
@@ -74,13 +83,21 @@ class Rewriter:
         Raises:
             Unclear: something is not statically clear.
         """
+        edits = self._of_scope()
+        return edits + self._marked()
+
+    def _of_scope(self) -> list[Edit]:
+        if self.part is not None and self.part.role == "batch":
+            return self._of_tensors(self.part)
         producer = self.stages.producers[0]
         if any(self.names.mentions(self.scope, frozenset({"tf.train.match_filenames_once"}))):
             raise Unclear("match-filenames", "match_filenames_once makes a local variable", producer.statement)
+        if self.part is not None and self.part.role == "queue":
+            return self._of_queue(producer)
         place = self._place()
         loops = [batch.loop for batch in self.stages.batches]
         block = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
-        origins = Origins(self.stages, self.helpers, self.text)
+        origins = Origins(self.stages, self.helpers, self.text, self.parts)
         origin = origins.find(producer, block)
         self.used |= origins.used
         known: dict[str, Structure | None] = {**self.structures, **origins.structures}
@@ -96,7 +113,8 @@ class Rewriter:
         if origin.read is not None and origin.read.reader.statement is not None and origin.call is None:
             edits.append(self._gone_alone(origin.read.reader.statement))
         if self.stages.batches:
-            edits += self._batched(origin, block, place)
+            start = block.index(origin.statement if origin.statement is not None else place) + 1
+            edits += self._batched(origin, block, start)
         else:
             edits += self._unbatched(origin, place, reading)
         looped = any(loop is not None and origin.statement in loop.body for loop in loops)
@@ -112,6 +130,59 @@ class Rewriter:
         edits += self._hollow()
         self.notes += self._delivery.notes
         return edits
+
+    def _marked(self) -> list[Edit]:
+        """Return the edits that shuffle where a script in plainer words has marks."""
+        edits: list[Edit] = []
+        made = [p.statement.lineno for p in self.stages.producers] + [r.statement.lineno for r in self.stages.reads]
+        for node in self.stages.nodes():
+            if not isinstance(node, ast.Expr):
+                continue
+            mark = node.value
+            if not isinstance(mark, ast.Call) or ast.unparse(mark.func) not in (SHUFFLED, HANDED):
+                continue
+            inside = any(node in ast.walk(statement) for statement in self._gone)
+            late = any(batch.statement.lineno < node.lineno for batch in self.stages.batches)
+            if inside or late or node.lineno < max(made, default=0) or not self.stages.batches:
+                raise Unclear("explicit-queue", "a queue whose place in the pipeline is not clear", node)
+            given = [*map(self.text.of, mark.args), *(f"{k.arg}={self.text.of(k.value)}" for k in mark.keywords)]
+            handed = ast.unparse(mark.func) == HANDED
+            call = (
+                f"{given[0]}({', '.join([self.name, *given[1:]])})"
+                if handed
+                else f"{self.name}.shuffle({', '.join(given)})"
+            )
+            edits.append(self.text.replaced(node, [f"{self.name} = {call}"]))
+        return edits
+
+    def _of_queue(self, producer: Producer) -> list[Edit]:
+        """Return the edits of a function that makes a queue: it makes the dataset of what was in the queue."""
+        lines = self.text.units(producer_lines(producer, self.name, self.tf, self.text.of), producer.statement)
+        if isinstance(producer.statement, ast.Return):
+            return [self.text.replaced(producer.statement, [*lines, f"return {self.name}"])]
+        [returned] = [node for node in own_nodes(self.scope) if isinstance(node, ast.Return)]
+        return [
+            self.text.replaced(producer.statement, lines),
+            self.text.replaced(returned, [f"return {self.name}"]),
+        ]
+
+    def _of_tensors(self, part: Part) -> list[Edit]:
+        """Return the edits of a function that batches what it is given: it is given the dataset."""
+        loops = [batch.loop for batch in self.stages.batches]
+        block = flattened(part.function.body, loops, self._is_transparent)
+        edits = [signature(self.source, part, self.name)]
+        edits += self._batched(Origin(part.tensors, None, None), block, 0)
+        edits += self._hollow()
+        self.notes += self._delivery.notes
+        return edits
+
+    def _of_part(self, batch: Batch) -> str:
+        """Return the structure of the batches of a function's dataset."""
+        structure = self.parts[ast.unparse(batch.arguments.call.func)].structure
+        target = batch.statement.targets[0] if isinstance(batch.statement, ast.Assign) else None
+        if structure is None and isinstance(target, ast.Name):
+            raise Unclear("structure", "what the function that batches returns cannot be told", batch.statement)
+        return "list" if structure in ("tuple", "list") or isinstance(target, ast.Tuple) else structure or "one"
 
     def _place(self) -> ast.stmt:
         """Return the producer's statement, or the condition whose branches each have one for the same queue."""
@@ -195,6 +266,8 @@ class Rewriter:
             function = "prepare" if origin.read is None else "parse"
             ending = f".prefetch({self.tf}.data.AUTOTUNE)"
             return self._delivery.finished(origin.names, place, block, function, starred=origin.starred, ending=ending)
+        if self.part is not None:
+            return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred)
         made = isinstance(producer.target, ast.Tuple)
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
         got = f"list({self._delivery.next()})" if origin.starred else self._delivery.next()
@@ -206,10 +279,9 @@ class Rewriter:
 
     # With a batch -------------------------------------------------------------------------------------------------
 
-    def _batched(self, origin: Origin, block: list[ast.stmt], place: ast.stmt) -> list[Edit]:
+    def _batched(self, origin: Origin, block: list[ast.stmt], start: int) -> list[Edit]:
         batches = self.stages.batches
         anchor = self._anchor(block, batches)
-        start = block.index(origin.statement if origin.statement is not None else place) + 1
         extras: set[ast.stmt] = {extra for batch in batches for extra in batch.extras}
         between = [s for s in block[start : block.index(anchor)] if s not in extras]
         moved = self._mover.moved(origin, block, between, anchor, self.stages.producers)
@@ -217,19 +289,29 @@ class Rewriter:
         tensors = {ast.unparse(element(batch)) for batch in batches}
         if len(tensors) != 1:
             raise Unclear("branches", "the branches batch different tensors", batches[1].statement)
-        mapping, structure = self._mapping(origin, moved, batches[0], structures)
+        mapper = Mapper(self.text, self._delivery, self.stages)
+        mapping, structure = mapper.mapping(origin, moved, batches[0], structures)
         self._gone += [*moved, *extras]
         edits = [Edit(*self.source.span(statement), ()) for statement in dict.fromkeys((*moved, *extras))]
         first, _ = self.source.span(anchor)
         edits.append(Edit(first, first - 1, tuple(self.text.indented(mapping, self.source.indent(anchor)))))
-        lines = []
-        for batch in batches:
-            lines.append(batch_lines(batch, self.name, self.tf, self.text.of))
-            lines[-1].append(f"{self.name} = {self.name}.prefetch({self.tf}.data.AUTOTUNE)")
+        functions = [batch for batch in batches if batch.kind == "function"]
+        if functions and len(functions) != len(batches):
+            raise Unclear("branches", "a function of the script batches in one branch only", functions[0].statement)
+        if functions:
+            calls = [call_lines(batch, self.name, self.text.of) for batch in batches]
+            if self.target == "graph" or all(isinstance(batch.statement, ast.Return) for batch in batches):
+                return edits + [self._delivery.called(b, call) for b, call in zip(batches, calls, strict=True)]
+            structure = self._of_part(batches[0])
+            lines, ending = [[f"{self.name} = {call}"] for call in calls], ""
+        else:
+            lines = [batch_lines(batch, self.name, self.tf, self.text.of) for batch in batches]
+            ending = f".prefetch({self.tf}.data.AUTOTUNE)"
         if self.target == "eager":
-            return edits + self._delivery.datasets(batches, lines, structure, block_of(self.scope, anchor))
+            block = block_of(self.scope, anchor)
+            return edits + self._delivery.datasets(batches, lines, structure, block, ending)
         for batch, made in zip(batches, lines, strict=True):
-            edits += self._delivery.tensors(batch, made, structure)
+            edits += self._delivery.tensors(batch, [*made, f"{self.name} = {self.name}{ending}"], structure)
         return edits
 
     def _anchor(self, block: list[ast.stmt], batches: Sequence[Batch]) -> ast.stmt:
@@ -244,106 +326,6 @@ class Rewriter:
             raise Unclear("several-batches", "the records are batched twice", batches[1].statement)
         if any(batch.statement not in [anchor, *statements([anchor])] for batch in batches):
             raise Unclear("branches", "the batches stand under different conditions", batches[0].statement)
-        if self.target == "eager" and isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
+        if isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
             raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
         return anchor
-
-    def _mapping(
-        self, origin: Origin, moved: list[ast.stmt], batch: Batch, structures: Structures
-    ) -> tuple[list[str], str]:
-        """Return the lines that map records to what is batched, and the structure of that."""
-        tensors = element(batch)
-        bucket = batch.arguments["input_length"] if "input_length" in batch.arguments.given else None
-        structure, returned = self._returned(tensors, structures, origin)
-        if bucket is not None:
-            inner = (
-                f"({returned},)" if structure == "one-list" else f"({returned})" if structure != "dict" else returned
-            )
-            returned, structure = f"{self.text.of(bucket)}, {inner}", "pair"
-        elif structure == "one-list":
-            structure = "one"
-        dropping: list[str] = []
-        if (keep := self._keep(batch)) is not None:
-            returned = f"{keep}, ({returned})" if structure in ("list", "pair") else f"{keep}, {returned}"
-            dropping.append(f"{self.name} = {self.name}.filter(lambda keep, tensors: keep)")
-            dropping.append(f"{self.name} = {self.name}.map(lambda keep, tensors: tensors)")
-        parameters = ", ".join(("*" if origin.starred else "") + name for name in origin.names)
-        if not moved and returned == ", ".join(origin.names) and not origin.starred and origin.call is None:
-            return [], structure
-        if not moved and origin.starred and returned in (f"tuple({origin.names[0]})", origin.names[0]):
-            return [], structure
-        function, lines = self._function(moved, parameters, returned, batch, structures)
-        threads = batch.arguments["num_threads"]
-        parallel = (
-            ""
-            if threads is None or batch.arguments.constant("num_threads", 1) == 1
-            else f", num_parallel_calls={self.text.of(threads)}"
-        )
-        lines += [""] * bool(lines)
-        return [*lines, f"{self.name} = {self.name}.map({function}{parallel})", *dropping], structure
-
-    def _keep(self, batch: Batch) -> str | None:
-        """Return the expression of whether a record is kept, None where all are."""
-        keep = batch.arguments["keep_input"]
-        if keep is None or (isinstance(keep, ast.Constant) and keep.value is True):
-            return None
-        if batch.arguments.constant("enqueue_many", default=False) is not False:
-            raise Unclear("keep-input", "keep_input decides on several records at once", batch.statement)
-        text = self.text.of(keep)
-        return text if self.names.called(keep) else f"{self.tf}.cast({text}, {self.tf}.bool)"
-
-    def _function(
-        self, moved: list[ast.stmt], parameters: str, returned: str, batch: Batch, structures: Structures
-    ) -> tuple[str, list[str]]:
-        """Return the function of a record, and the lines that define it, if it is not one of the script's own."""
-        if not moved and (own := only_call(returned, [parameters])) is not None:
-            return own, []
-        unit = self.source.unit(self.source.indent(batch.statement))
-        body = self.text.moved(moved, unit)
-        if moved and (direct := self._direct(moved[-1], returned, structures)) is not None:
-            number, column = direct
-            place = len(body) - (self.source.span(moved[-1])[1] - number + 1)
-            body[place] = f"{unit}return {body[place][column + len(unit) :]}"
-        else:
-            body.append(f"{unit}return {returned}")
-        if len(body) == 1 and (own := only_call(body[0].strip().removeprefix("return "), [parameters])) is not None:
-            return own, []
-        function = self.text.fresh("prepare" if self.stages.producers[0].kind in _ELEMENTS else "parse", "parse_record")
-        return function, ["", f"def {function}({parameters}):", *body]
-
-    def _direct(self, last: ast.stmt, returned: str, structures: Structures) -> tuple[int, int] | None:
-        """Return where the value stands that a function can return as it is, without naming it first."""
-        if not isinstance(last, ast.Assign) or len(last.targets) != 1 or last.value.lineno != last.lineno:
-            return None
-        if not self.source.lines[last.lineno - 1].isascii():  # columns count bytes
-            return None
-        target = last.targets[0]
-        same = ast.unparse(target).strip("()") == returned
-        if not same or structures.of(last.value) not in ("dict", "tuple", "one"):
-            return None
-        if isinstance(target, ast.Tuple) and structures.of(last.value) != "tuple":
-            return None
-        return last.lineno, last.value.col_offset - last.col_offset
-
-    def _returned(self, tensors: ast.expr, structures: Structures, origin: Origin) -> tuple[str, str]:
-        """Return the structure of what is batched, and the expression that the mapped function returns."""
-        if isinstance(tensors, (ast.List, ast.Tuple)) and not any(isinstance(i, ast.Starred) for i in tensors.elts):
-            parts = [self.text.of(item) for item in tensors.elts]
-            if len(parts) == 1:
-                return "one-list", parts[0]
-            return "list", ", ".join(parts)
-        if isinstance(tensors, ast.Name) and tensors.id in origin.names:
-            if origin.starred:
-                return "list", tensors.id
-            return "one", tensors.id
-        structure = structures.of(tensors)
-        if structure is None:
-            raise Unclear(
-                "structure", f"whether {ast.unparse(tensors)} is a dictionary or a list cannot be told", tensors
-            )
-        if structure == "list":
-            return "list", f"tuple({self.text.of(tensors)})"
-        return ("list" if structure == "tuple" else structure), self.text.of(tensors)
-
-
-_ELEMENTS = ("tf.train.range_input_producer", "tf.train.slice_input_producer")

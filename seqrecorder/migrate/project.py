@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import io
-import shutil
 import tokenize
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +11,10 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError
-from seqrecorder.migrate.script import Finding, rewrite
+from seqrecorder.migrate.findings import Finding
+from seqrecorder.migrate.saving import ChangedError, save
+from seqrecorder.migrate.script import rewrite
+from seqrecorder.migrate.source import lines_of
 from seqrecorder.migrate.verification import tried
 
 if TYPE_CHECKING:
@@ -122,10 +124,18 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
             return FileReport(path, "refused", findings, done.notes, trials)
     outcome = _outcome(done, trials)
     diff = _diff(path, text, done.text)
-    written = write and done.text != text
-    if written:
-        _replace(path, done.text.encode(encoding))
-    return FileReport(path, outcome, done.findings, done.notes, trials, diff, written)
+    if not write or done.text == text:
+        return FileReport(path, outcome, done.findings, done.notes, trials, diff)
+    try:
+        save(path, done.text.encode(encoding), data)
+    except ChangedError as error:
+        return FileReport(path, "refused", (Finding(0, "changed", str(error)),), done.notes, trials)
+    except OSError as error:
+        if path.read_bytes() == data:
+            return FileReport(path, "refused", (Finding(0, "unwritable", str(error)),), done.notes, trials)
+        late = Finding(0, "unsynced", f"written, but a crash of the machine now may bring the old text back: {error}")
+        return FileReport(path, outcome, (*done.findings, late), done.notes, trials, diff, written=True)
+    return FileReport(path, outcome, done.findings, done.notes, trials, diff, written=True)
 
 
 def _decoded(data: bytes) -> tuple[str, str]:
@@ -141,22 +151,8 @@ def _outcome(done: Rewritten, trials: tuple[Trial, ...]) -> Outcome:
 
 
 def _diff(path: Path, old: str, new: str) -> str:
-    lines = difflib.unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), f"{path} (old)", f"{path} (new)"
-    )
+    lines = difflib.unified_diff(lines_of(old), lines_of(new), f"{path} (old)", f"{path} (new)")
     return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, with the permissions that it had; through a link, the file that it leads to."""
-    path = path.resolve()
-    new = path.with_name(f".{path.name}.seqrecorder")
-    try:
-        new.write_bytes(data)
-        shutil.copymode(path, new)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def counted(reports: list[FileReport]) -> dict[Outcome, int]:

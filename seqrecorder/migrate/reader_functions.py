@@ -141,8 +141,15 @@ def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:
         raise Unclear("reader-used", "the reader is used for more than one read", made)
 
 
-def check_uses(helper: Helper, tree: ast.Module, accounted: set[int]) -> None:
-    """Raise `Unclear` where a helper is used otherwise than by the pipelines that are rewritten."""
+def check_uses(helper: Helper, tree: ast.Module, accounted: set[int], reads: set[int]) -> None:
+    """Raise `Unclear` where a helper is used otherwise than by the pipelines that are rewritten.
+
+    Args:
+        helper: the function.
+        tree: of the script.
+        accounted: ids of the names by which those call it.
+        reads: ids of the expressions that belong to reads, whose name may be the method's.
+    """
     name = helper.function.name
     method = helper.called.startswith("self.")
     for node in ast.walk(tree):
@@ -151,7 +158,7 @@ def check_uses(helper: Helper, tree: ast.Module, accounted: set[int]) -> None:
             if method
             else isinstance(node, ast.Name) and node.id == name
         )
-        if used and id(node) not in accounted:
+        if used and id(node) not in accounted | reads:
             raise Unclear("helper-used", f"{name} is also used elsewhere, with a queue", node)
     if not any(id(node) in accounted for node in ast.walk(tree)):
         raise Unclear("queue-from-elsewhere", "the queue comes from another module", helper.function)

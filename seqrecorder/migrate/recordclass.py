@@ -19,6 +19,7 @@ from seqrecorder.fields import Field
 from seqrecorder.migrate.flow import binds, loads
 from seqrecorder.migrate.names import Names
 from seqrecorder.migrate.source import Edit, Source
+from seqrecorder.migrate.unclear import Unclear
 from seqrecorder.schema import Schema
 
 if TYPE_CHECKING:
@@ -46,21 +47,28 @@ class _Parsing:
     gone: tuple[ast.stmt, ...]
 
 
-def with_record_class(text: str) -> str | None:
-    """Return a script for which `target="eager"` was chosen, with an attrs class; None where that is not clear."""
+def with_record_class(text: str) -> str:
+    """Return a script for which `target="eager"` was chosen, with an attrs class of the features that it parses.
+
+    Raises:
+        Unclear: they are not those of one SequenceExample, or not written out; the reason says which.
+    """
     source = Source(text)
-    names = Names(source.tree)
-    used = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
-    found = [parsing for function in _functions(source.tree) if (parsing := _parsing(function, names))]
-    if len(found) != 1 or {_CLASS, "sr"} & used or not names.imports:
-        return None
+    tree = source.tree
+    names = Names(tree)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    taking = [node for node in ast.walk(tree) if names.called(node) in _PARSE]
+    if len(taking) != 1:
+        raise Unclear("records", f"{len(taking) or 'no'} places take SequenceExamples apart, where one should", tree)
+    found = [parsing for function in _functions(tree) if (parsing := _parsing(function, tree, names))]
+    if len(found) != 1:
+        raise Unclear("records", "SequenceExamples are not taken apart by a function of their own", taking[0])
+    if {_CLASS, "sr"} & used or not names.imports:
+        raise Unclear("records", f"the names {_CLASS} and sr are in use, or TensorFlow has none", tree)
     [parsing] = found
     schema = _schema(parsing, names)
-    reading = _reading(source, parsing)
-    if schema is None or reading is None:
-        return None
-    edits = [*_parsing_edits(source, parsing), *reading, *_imports(source, names)]
-    place = next(node for node in source.tree.body if parsing.function in ast.walk(node))
+    edits = [*_parsing_edits(source, parsing), *_reading(source, parsing), *_imports(source, names)]
+    place = next(node for node in tree.body if parsing.function in ast.walk(node))
     first = source.span(place)[0]
     lines = draft(schema).split("\n")
     edits.append(Edit(first, first - 1, (*lines, "", "")))
@@ -71,8 +79,8 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
-def _parsing(function: ast.FunctionDef, names: Names) -> _Parsing | None:
-    """Return how a function parses, None where it does not or where that is not clear."""
+def _parsing(function: ast.FunctionDef, tree: ast.Module, names: Names) -> _Parsing | None:
+    """Return how a function parses, None where it does not."""
     parameters = [argument.arg for argument in function.args.args]
     for statement in function.body:
         call = statement.value if isinstance(statement, ast.Assign) else None
@@ -84,64 +92,75 @@ def _parsing(function: ast.FunctionDef, names: Names) -> _Parsing | None:
         items = pair.elts if isinstance(pair, ast.Tuple) else []
         targets = [item.id for item in items if isinstance(item, ast.Name)]
         serialized = given.get("serialized")
-        if len(targets) != len(("context", "sequence")) or not isinstance(serialized, ast.Name):
-            return None
-        if serialized.id not in parameters or len(loads(function, serialized.id)) != 1:
-            return None
-        specs, gone = [], list[ast.stmt]()
-        for part in ("context_features", "sequence_features"):
-            spec = _literal(function, given.get(part), gone)
-            if spec is None:
-                return None
-            specs.append(spec)
-        return _Parsing(function, statement, (targets[0], targets[1]), (specs[0], specs[1]), tuple(gone))
+        if len(targets) != len(("context", "sequence")):
+            raise Unclear("records", "what is parsed is not unpacked into a context and a sequence", statement)
+        alone = isinstance(serialized, ast.Name) and serialized.id in parameters
+        if not isinstance(serialized, ast.Name) or not alone or len(loads(function, serialized.id)) != 1:
+            raise Unclear("records", "what is parsed is used for more, or is no parameter", statement)
+        gone = list[ast.stmt]()
+        context, sequence = (
+            _literal(tree, statement, given.get(part), gone) for part in ("context_features", "sequence_features")
+        )
+        if set(context) & set(sequence):
+            raise Unclear("records", "a context feature and a feature list have the same name", statement)
+        return _Parsing(function, statement, (targets[0], targets[1]), (context, sequence), tuple(gone))
     return None
 
 
-def _literal(function: ast.FunctionDef, node: ast.expr | None, gone: list[ast.stmt]) -> dict[str, ast.expr] | None:
+def _literal(tree: ast.Module, statement: ast.stmt, node: ast.expr | None, gone: list[ast.stmt]) -> dict[str, ast.expr]:
     """Return the features that are written out in a dictionary, or in one that a name stands for."""
     if node is None:
         return {}
     if isinstance(node, ast.Name):
-        made = [s for s in function.body if isinstance(s, ast.Assign) and node.id in binds(s)]
-        if not made or len(loads(function, node.id)) != 1 or not isinstance(made[0].value, ast.Dict):
-            return None
+        name = node.id
+        made = [s for s in ast.walk(tree) if isinstance(s, ast.Assign) and name in binds(s) and s is not statement]
+        rebound = name in binds(statement)  # what is used after that is something else
+        uses = [
+            use for use in ast.walk(tree)
+            if isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load)
+            and not (rebound and use.lineno > (statement.end_lineno or statement.lineno))
+        ]  # fmt: skip
+        if len(made) != 1 or len(uses) != 1 or not isinstance(made[0].value, ast.Dict):
+            raise Unclear("records", f"{name} is not written out in one place, or is changed", node)
         gone.append(made[0])
         node = made[0].value
     if not isinstance(node, ast.Dict):
-        return None
+        raise Unclear("records", f"{ast.unparse(node)} is not a dictionary that is written out", node)
     keys = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
-    return dict(zip(keys, node.values, strict=True)) if len(keys) == len(node.values) else None
+    if len(keys) != len(node.values):
+        raise Unclear("records", "names of features are computed", node)
+    return dict(zip(keys, node.values, strict=True))
 
 
-def _schema(parsing: _Parsing, names: Names) -> Schema | None:
-    fields = []
-    for name, spec in {**parsing.specs[0], **parsing.specs[1]}.items():
-        field = _field(name, spec, names)
-        if field is None:
-            return None
-        fields.append(field)
-    return Schema(_CLASS, tuple(fields)) if fields else None
+def _schema(parsing: _Parsing, names: Names) -> Schema:
+    fields = tuple(_field(name, spec, names) for name, spec in {**parsing.specs[0], **parsing.specs[1]}.items())
+    if not fields:
+        raise Unclear("records", "no features are parsed", parsing.statement)
+    return Schema(_CLASS, fields)
 
 
-def _field(name: str, spec: ast.expr, names: Names) -> Field | None:
-    """Return the field of a feature, None where it is not written out or there is none."""
+def _field(name: str, spec: ast.expr, names: Names) -> Field:
+    """Return the field of a feature."""
     kind = _KINDS.get(names.called(spec) or "")
-    if kind is None or not isinstance(spec, ast.Call) or not name.isidentifier():
-        return None
+    if kind is None or not isinstance(spec, ast.Call):
+        raise Unclear("records", f"the feature {name!r} is {ast.unparse(spec)}", spec)
     given = dict(zip(("shape", "dtype"), spec.args, strict=False))
     given |= {keyword.arg: keyword.value for keyword in spec.keywords if keyword.arg}
     shape, dtype = given.get("shape"), _DTYPES.get(names.resolve(given["dtype"]) or "") if "dtype" in given else None
     if dtype is None or set(given) != {"shape", "dtype"} or not isinstance(shape, (ast.List, ast.Tuple)):
-        return None
+        raise Unclear(
+            "records", f"the feature {name!r} has a default, or no shape and dtype that are written out", spec
+        )
     sizes = [item.value for item in shape.elts if isinstance(item, ast.Constant) and isinstance(item.value, int)]
     if len(sizes) != len(shape.elts):
-        return None
+        raise Unclear("records", f"the shape of the feature {name!r} is computed: {ast.unparse(shape)}", spec)
+    if not name.isidentifier():
+        raise Unclear("records", f"the feature {name!r} cannot be an attribute", spec)
     try:
         # The parser lets the lists of a record differ in length.
         return Field(name, name, kind, element_type(dtype), tuple(sizes), align=None)  # type: ignore[arg-type]
-    except SchemaError:
-        return None
+    except SchemaError as error:
+        raise Unclear("records", f"the feature {name!r} cannot be a field: {error}", spec) from None
 
 
 def _parsing_edits(source: Source, parsing: _Parsing) -> list[Edit]:
@@ -168,27 +187,29 @@ def _is_serialized(parsing: _Parsing, name: str) -> bool:
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(parsing.statement.value))
 
 
-def _reading(source: Source, parsing: _Parsing) -> list[Edit] | None:
-    """Return the edits that let `seqrecorder.read`, or the schema, parse; None where it is not clear where."""
+def _reading(source: Source, parsing: _Parsing) -> list[Edit]:
+    """Return the edits that let `seqrecorder.read`, or the schema, parse."""
     name = parsing.function.name
-    mapped = [f for f in _functions(source.tree) if f is parsing.function or _only_calls(f, name)]
+    mapped = {f.name for f in _functions(source.tree) if f is parsing.function or _only_calls(f, name)}
     maps = [
-        (scope, statement)
+        (scope, statement, found[1])
         for scope in _functions(source.tree)
         for statement in ast.walk(scope)
-        if isinstance(statement, ast.Assign)
-        and _mapping(statement) in {f.name for f in mapped}
+        if isinstance(statement, (ast.Assign, ast.Return))
+        and (found := _mapping(statement)) is not None
+        and found[0] in mapped
         and _owns(scope, statement)
     ]
     uses = [n for n in ast.walk(source.tree) if isinstance(n, ast.Name) and n.id == name]
     if len(maps) != 1 or len(uses) != 1:
-        return None
-    [(scope, mapping)] = maps
-    dataset = ast.unparse(mapping.targets[0])
+        raise Unclear("records", f"{name} is not mapped over one dataset, and used for that only", parsing.function)
+    [(scope, mapping, dataset)] = maps
     own = [s for s in ast.walk(scope) if isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) == dataset]
     before = sorted((s for s in own if s.lineno < mapping.lineno), key=lambda s: s.lineno)
     if not before or ast.unparse(before[-1].value) != f"{dataset}.flat_map(tf.data.TFRecordDataset)":
-        return None
+        raise Unclear(
+            "records", "records are read with keys, many at a time, or from files that are compressed", mapping
+        )
     files = _in_order(before[0].value) if len(before) == len(("files", "records")) else None
     if files is None:
         last = before[-1]
@@ -217,18 +238,15 @@ def _only_calls(function: ast.FunctionDef, name: str) -> bool:
     )
 
 
-def _mapping(statement: ast.Assign) -> str | None:
-    """Return the function that a statement maps a dataset with."""
+def _mapping(statement: ast.Assign | ast.Return) -> tuple[str, str] | None:
+    """Return the function that a statement maps a dataset with, and the dataset."""
     call = statement.value
-    if (
-        not isinstance(call, ast.Call)
-        or not isinstance(call.func, ast.Attribute)
-        or call.func.attr != "map"
-        or not call.args
-    ):
-        return None
-    same = ast.unparse(call.func.value) == ast.unparse(statement.targets[0])
-    return call.args[0].id if same and isinstance(call.args[0], ast.Name) else None
+    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        what = call.func.value
+        if call.func.attr == "map" and isinstance(what, ast.Name) and call.args and isinstance(call.args[0], ast.Name):
+            return call.args[0].id, what.id
+        call = what
+    return None
 
 
 def _owns(scope: ast.FunctionDef, statement: ast.stmt) -> bool:

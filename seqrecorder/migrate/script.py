@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.migrate.flow import reads, scopes
-from seqrecorder.migrate.modern import modern_name, modernised
+from seqrecorder.migrate.findings import Finding, comments, found_in
+from seqrecorder.migrate.flow import scopes
+from seqrecorder.migrate.modern import modern_name
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
+from seqrecorder.migrate.parts import check_calls, find_parts
 from seqrecorder.migrate.pipeline import Rewriter
+from seqrecorder.migrate.plainer import HANDED, SHUFFLED, plainer
 from seqrecorder.migrate.python2 import as_python3
 from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.recordclass import with_record_class
-from seqrecorder.migrate.source import Edit, Source
-from seqrecorder.migrate.stages import find_stages
+from seqrecorder.migrate.renaming import left, modes, renamed, substituted
+from seqrecorder.migrate.search import find_stages
+from seqrecorder.migrate.source import Edit, Source, lines_of
 from seqrecorder.migrate.structure import of_returns
 from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from seqrecorder.migrate.flow import Scope
+    from seqrecorder.migrate.parts import Part
     from seqrecorder.migrate.pipeline import Target
     from seqrecorder.migrate.stages import Stages
     from seqrecorder.migrate.structure import Structure
@@ -31,24 +34,6 @@ if TYPE_CHECKING:
 Status = Literal["converted", "flagged", "refused", "nothing"]
 
 _SEEDS = frozenset({"tf.set_random_seed", "tf.random.set_random_seed"})
-_CONSUMERS = frozenset({"tf.train.start_queue_runners", "tf.Session", "tf.train.Supervisor"})
-_MODES = {f"tf.contrib.learn.ModeKeys.{mode.upper()}": f'"{mode}"' for mode in ("train", "eval", "infer")}
-MARK = "# seqrecorder: TODO"
-
-
-@attrs.frozen
-class Finding:
-    """One thing that is left to a person.
-
-    Attributes:
-        line: where, in the script as it was; 0 for the whole of it.
-        code: a short name of the reason.
-        reason: in words.
-    """
-
-    line: int
-    code: str
-    reason: str
 
 
 @attrs.frozen
@@ -87,8 +72,7 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
         dataset = tf.data.Dataset.from_tensor_slices(files).repeat(1)
         dataset = dataset.flat_map(tf.data.TFRecordDataset)
         dataset = dataset.batch(4, drop_remainder=True)
-        dataset = dataset.prefetch(tf.data.AUTOTUNE)
-        return dataset
+        return dataset.prefetch(tf.data.AUTOTUNE)
     <BLANKLINE>
 
     Args:
@@ -108,27 +92,43 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     script = _Script(source, target)
     if not script.mentioned:
         return Rewritten("nothing", text)
-    edits = script.edits()
+    plain = plainer(current)
+    if plain != current:
+        script = _Script(Source(plain), target)
+    done = _converted(script, target, script.edits(), records=records)
+    if done is not None:
+        return done
+    findings = tuple(found_in(lines_of(current), lines_of(plain), script.findings))
+    # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
+    alike = len(lines_of(current)) == len(lines_of(text))
+    flagged = source.edited(comments(source, findings), text) if alike else text
+    return Rewritten("flagged", flagged, findings)
+
+
+def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool) -> Rewritten | None:
+    """Return the script with its pipelines rewritten, None where one of them is not clear."""
+    written = Source(script.source.edited(edits)) if not script.findings else script.source
+    if not script.findings and (SHUFFLED in written.text or HANDED in written.text):
+        mark = next(n for n in ast.walk(script.source.tree) if isinstance(n, ast.Name) and n.id in (SHUFFLED, HANDED))
+        script.findings.append(
+            Finding(
+                mark.lineno, "explicit-queue", "a queue that is filled by hand, outside of a pipeline that is known"
+            )
+        )
     if script.findings:
-        # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
-        alike = len(current.splitlines()) == len(text.splitlines())
-        flagged = source.edited(_comments(source, script.findings), text) if alike else text
-        return Rewritten("flagged", flagged, tuple(script.findings))
-    written = Source(source.edited(edits))
-    written = Source(written.edited(_substituted(written, _modes(written))))
+        return None
+    written = Source(written.edited(substituted(written, modes(written))))
     if target == "eager":
         names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers)}
-        written = Source(written.edited(_renamed(written, names)))
-    with_class = with_record_class(written.text) if records else None
-    if with_class is not None:
-        written = Source(with_class)
-    elif records:
-        script.notes.append(
-            "no attrs class: its features are not those of one SequenceExample, written out in one place"
-        )
-    left = sorted(set(_left(written, target)), key=lambda finding: finding.line)
-    new = written.edited(_comments(written, left))
-    return Rewritten("converted", new, tuple(left), tuple(script.notes), tuple(script.functions))
+        written = Source(written.edited(renamed(written, names)))
+    if records:
+        try:
+            written = Source(with_record_class(written.text))
+        except Unclear as why:
+            script.notes.append(f"no attrs class: {why.reason}")
+    remaining = sorted(set(left(written, target)), key=lambda finding: finding.line)
+    new = written.edited(comments(written, remaining))
+    return Rewritten("converted", new, tuple(remaining), tuple(script.notes), tuple(script.functions))
 
 
 class _Script:
@@ -142,6 +142,7 @@ class _Script:
         self.notes: list[str] = []
         self.functions: list[str] = []
         self.helpers: list[str] = []
+        self.accounted: set[int] = set()
         self.mentioned = {id(node): name for name, node in self.names.mentions(source.tree, PIPELINE)}
 
     def edits(self) -> list[Edit]:
@@ -149,7 +150,7 @@ class _Script:
         tree, edits = self.source.tree, list[Edit]()
         for name, node in self.names.mentions(tree, frozenset(UNCONVERTED)):
             self._find(Unclear(name.rpartition(".")[2].replace("_", "-").lower(), UNCONVERTED[name], node))
-        stages, helpers = self._scopes()
+        stages, helpers, parts = self._scopes()
         structures: dict[str, Structure | None] = {
             node.name: of_returns(node, self.names) for node in tree.body if isinstance(node, ast.FunctionDef)
         }
@@ -158,20 +159,32 @@ class _Script:
             if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
                 continue  # it stays, and why has been said
             with _Caught(self):
-                if not each.producers:
+                part = next((part for part in parts.values() if part.stages is each), None)
+                if not each.producers and part is None:
                     raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
                 for branch in each.branches():
                     rewriter = Rewriter(
-                        self.source, self.names, branch, helpers=helpers, structures=structures, target=self.target
+                        self.source,
+                        self.names,
+                        branch,
+                        helpers=helpers,
+                        structures=structures,
+                        target=self.target,
+                        part=part,
+                        parts=parts,
                     )
                     edits += rewriter.edits()
                     used |= rewriter.used
                     self.notes += rewriter.notes
-                self.functions.append(_called(tree, each.scope))
+                if part is None:
+                    self.functions.append(_called(tree, each.scope))
+                else:
+                    self.helpers.append(part.function.name)
+                    self.notes.append(part.note)
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():
             with _Caught(self):
-                check_uses(helper, tree, used)
+                check_uses(helper, tree, used, self.accounted)
                 edits += helper_edits(helper, self.source)
                 self.helpers.append(helper.function.name)
                 self.notes.append(
@@ -183,21 +196,29 @@ class _Script:
         self.findings.sort(key=lambda finding: finding.line)
         return edits
 
-    def _scopes(self) -> tuple[list[Stages], dict[str, Helper]]:
-        mains: list[Stages] = []
+    def _scopes(self) -> tuple[list[Stages], dict[str, Helper], dict[str, Part]]:
+        """Return the stages of scopes, and the functions that do a part of their pipelines."""
+        found: list[Stages] = []
         helpers: dict[str, Helper] = {}
-        for scope in scopes(self.source.tree):
+        parts: dict[str, Part] = {}
+        tree = self.source.tree
+        for scope in scopes(tree):
             with _Caught(self):
                 stages = find_stages(scope, self.names)
-                if not (stages.producers or stages.readers or stages.reads or stages.batches):
-                    continue
-                helper = as_helper(stages, self.source.tree, self.names)
+                self.accounted |= stages.accounted
+                helper = as_helper(stages, tree, self.names)
                 if helper is not None:
                     helpers[helper.called] = helper
                 else:
-                    mains.append(stages)
+                    found.append(stages)
                 self._check_seed(stages)
-        return mains, helpers
+        with _Caught(self):
+            parts = find_parts(found, tree, self.names)
+        for part in parts.values():
+            with _Caught(self):
+                check_calls(part, tree)
+        mains = [each for each in found if each.producers or each.readers or each.reads or each.batches]
+        return mains, helpers, parts
 
     def _check_seed(self, stages: Stages) -> None:
         seeded = any(producer.arguments["seed"] is not None for producer in stages.producers)
@@ -265,75 +286,6 @@ def _called(tree: ast.Module, scope: Scope) -> str:
     return getattr(scope, "name", "<module>")
 
 
-def _renamed(source: Source, functions: set[str]) -> list[Edit]:
-    """Return the edits that give names of TensorFlow 2 to what some functions use, and those that they call."""
-    names = Names(source.tree)
-    inner = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
-    waiting, found = inner, list[ast.FunctionDef]()
-    own = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
-    while waiting:
-        function = waiting.pop()
-        if function not in found:
-            found.append(function)
-            waiting += [own[name] for name in reads(function) & set(own)]
-    changes = [change for function in found for change in (*modernised(function, names), *_united(function))]
-    return _substituted(source, changes)
-
-
-def _substituted(source: Source, changes: Iterable[tuple[ast.expr, str | None]]) -> list[Edit]:
-    """Return the edits that write other expressions for some that stand on one line."""
-    wanted = {(n.lineno, n.col_offset): (n, new) for n, new in changes if new is not None and n.lineno == n.end_lineno}
-    lines = {line for line, _ in wanted}
-    return [Edit(line, line, (source.substituted(line, list(wanted.values())),)) for line in sorted(lines)]
-
-
-def _modes(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Yield the names that tf.contrib had for strings, and the strings."""
-    names = Names(source.tree)
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Attribute) and (found := names.resolve(node)) in _MODES:
-            yield node, _MODES[found or ""]
-
-
-def _united(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
-    """Yield unions of dictionaries' items, whose tensors have no hash any more, and what can be written instead."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict" and len(node.args) == 1:
-            union = node.args[0]
-            if isinstance(union, ast.BinOp) and _unites_items(union):
-                parts = [ast.unparse(side).removesuffix(".items()") for side in (union.left, union.right)]
-                yield node, f"{{**{parts[0]}, **{parts[1]}}}"
-
-
-def _left(source: Source, target: Target) -> Iterator[Finding]:
-    """Yield what of a converted script a person has to look at."""
-    names = Names(source.tree)
-    for node in ast.walk(source.tree):
-        if target == "eager" and isinstance(node, ast.BinOp) and _unites_items(node):
-            yield Finding(node.lineno, "unhashable", "tensors of TensorFlow 2 have no hash: unite as {**one, **other}")
-        modules = _imported(node)
-        if any(module.startswith("tensorflow.contrib") for module in modules) and isinstance(node, ast.stmt):
-            yield Finding(node.lineno, "contrib", f"{modules[0]} is in no TensorFlow after 1.15")
-        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
-            continue
-        name, inner = names.resolve(node) or "", names.resolve(node.value)
-        if name.startswith("tf.contrib.") and inner == "tf.contrib":
-            yield Finding(node.lineno, "contrib", f"{name} is in no TensorFlow after 1.15")
-        elif target == "eager" and name in _CONSUMERS:
-            yield Finding(node.lineno, "consumer", "the input function returns a tf.data.Dataset now: iterate over it")
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.ImportFrom):
-        return [f"{node.module}.{alias.name}" for alias in node.names]
-    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-
-
-def _unites_items(node: ast.BinOp) -> bool:
-    sides = (node.left, node.right)
-    return isinstance(node.op, ast.BitOr) and all(ast.unparse(side).endswith(".items()") for side in sides)
-
-
 def _elsewhere(stages: Stages) -> tuple[str, str]:
     if stages.batches:
         return "tensors-from-elsewhere", "what is batched is made in another function"
@@ -355,29 +307,3 @@ class _Caught:
             self._script._find(error)  # noqa: SLF001 - one class in two halves
             return True
         return False
-
-
-def _comments(source: Source, findings: list[Finding]) -> list[Edit]:
-    """Return the edits that write findings above the statements that they are about."""
-    starts = _statement_starts(source.tree)
-    by_line: dict[int, list[str]] = {}
-    for finding in findings:
-        line = max((start for start in starts if start <= finding.line), default=1)
-        text = source.lines[line - 1]
-        said = f"{text[: len(text) - len(text.lstrip())]}{MARK}[{finding.code}] {finding.reason}"
-        first = line
-        while first > 1 and source.lines[first - 2].lstrip().startswith(MARK):
-            first -= 1
-        if said not in source.lines[first - 1 : line - 1]:
-            by_line.setdefault(line, []).append(said)
-    return [Edit(line, line - 1, tuple(dict.fromkeys(lines))) for line, lines in by_line.items()]
-
-
-def _statement_starts(tree: ast.Module) -> list[int]:
-    """Return the lines at which statements begin; a decorated function begins with its decorators."""
-    starts = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt):
-            decorators = getattr(node, "decorator_list", [])
-            starts.append(min([node.lineno, *(item.lineno for item in decorators)]))
-    return starts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -18,8 +19,21 @@ _LITERALS: tuple[tuple[Any, Structure], ...] = (
     ((ast.List, ast.ListComp), "list"),
     (ast.Tuple, "tuple"),
     ((ast.Dict, ast.DictComp), "dict"),
-    (ast.BinOp, "one"),
 )
+_LISTS = frozenset(
+    (
+        *("tf.decode_csv", "tf.io.decode_csv", "tf.dynamic_partition", "tf.meshgrid", "tf.split", "tf.tuple"),
+        *("tf.unpack", "tf.unstack"),
+    )
+)
+"""Functions of TensorFlow that return lists; `tf.data` would stack them to one tensor."""
+_SEVERAL = re.compile(
+    r"tf\.(case|cond|while_loop|map_fn|scan|fold[lr]|py_func|py_function|numpy_function|unique\w*|setdiff1d|svd|qr|lu|"
+    r"self_adjoint_eig|gradients|hessians|identity_n|clip_by_global_norm|(io\.)?decode_proto|sparse_split|"
+    r"nn\.(moments|top_k|\w+_moments|sufficient_statistics|fused_batch_norm|max_pool_with_argmax|ctc_\w+|\w*rnn\w*|"
+    r"\w+_sampler)|image\.sample_distorted_bounding_box|(contrib|data|train|layers|keras|linalg|sparse\.split)\b.*)"
+)
+"""Functions of TensorFlow that return, or may return, several tensors."""
 _PAIRS = {"tf.parse_single_sequence_example", "tf.io.parse_single_sequence_example"}
 
 
@@ -60,6 +74,8 @@ class Structures:
         for kinds, structure in _LITERALS:
             if isinstance(node, kinds):
                 return structure
+        if isinstance(node, ast.BinOp):
+            return self._of_operation(node, depth)
         if isinstance(node, ast.Name):
             if node.id in self._known:
                 return self._known[node.id]
@@ -70,6 +86,17 @@ class Structures:
             return "one" if self.of(node.value, depth + 1) in ("dict", "list", "tuple") else None
         return None
 
+    def _of_operation(self, node: ast.BinOp, depth: int) -> Structure | None:
+        """Return the structure of a sum and its like: of lists it is a list, of anything else one tensor."""
+        sides = {self.of(side, depth) for side in (node.left, node.right)}
+        if not isinstance(node.op, (ast.Add, ast.Mult)):
+            return "one"
+        several = sides & {"list", "tuple"}
+        if several or "dict" in sides:
+            return "list" if several == {"list"} else None
+        known = "one" in sides or any(isinstance(side, ast.Constant) for side in (node.left, node.right))
+        return "one" if known else None
+
     def _of_call(self, node: ast.Call) -> Structure | None:
         if ast.unparse(node.func) in self._helpers:
             return self._helpers[ast.unparse(node.func)]
@@ -78,7 +105,9 @@ class Structures:
         called = self._names.called(node)
         if called in _DICTIONARIES:
             return "dict"
-        return "one" if called else None
+        if called in _LISTS:
+            return "list"
+        return "one" if called and not _SEVERAL.fullmatch(called) else None
 
 
 def of_returns(function: ast.FunctionDef, names: Names) -> Structure | None:

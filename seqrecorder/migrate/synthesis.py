@@ -237,7 +237,8 @@ def _bytes(asked: Asked, name: str, random: np.random.Generator) -> bytes:
     import tensorflow as tf
 
     if name in asked.images:
-        return bytes(tf.io.encode_jpeg(random.integers(0, 255, _IMAGE, np.uint8)).numpy())
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            return bytes(session.run(tf.io.encode_jpeg(random.integers(0, 255, _IMAGE, np.uint8))))
     if name not in asked.raw:
         return f"text {random.integers(0, 100)}".encode()
     dtype, tensor = asked.raw[name]

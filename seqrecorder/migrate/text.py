@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.source import Edit, Verbatim
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from seqrecorder.migrate.source import Source
 
 
+_WIDTH = 100  # of a line that is written anew
+
+
 class Text:
     """Writes for one scope.
 
@@ -27,11 +31,14 @@ class Text:
     Attributes:
         tf: how the script calls TensorFlow.
         substitutions: expressions that others take the place of, wherever they are written.
+        dataset: what the script's dataset is called; lines that it is in are written anew, and folded where they are
+            long.
     """
 
     def __init__(self, source: Source, names: Names, scope: Scope) -> None:
         self.source, self.names, self.scope = source, names, scope
         self.tf = names.module or "tf"
+        self.dataset = ""
         self.substitutions: list[tuple[ast.expr, str]] = []
         self._taken = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name)}
         self._taken |= {node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)}
@@ -76,12 +83,39 @@ class Text:
 
     def indented(self, lines: Sequence[str], indent: str) -> list[str]:
         """Return lines deeper by an indentation."""
-        return [line if isinstance(line, Verbatim) else indent + line if line.strip() else "" for line in lines]
+        found: list[str] = []
+        for line in lines:
+            if isinstance(line, Verbatim) or not line.strip():
+                found.append(line if isinstance(line, Verbatim) else "")
+            elif len(indent + line) > _WIDTH and self.dataset and re.search(rf"\b{self.dataset}\b", line):
+                found += folded(indent + line, self.source.unit(indent))
+            else:
+                found.append(indent + line)
+        return found
 
     def units(self, lines: Sequence[str], statement: ast.stmt) -> list[str]:
         """Return lines whose four spaces are the script's own indentation."""
         unit = self.source.unit(self.source.indent(statement))
-        return [unit + line.removeprefix("    ") if line.startswith("    ") else line for line in lines]
+        depths = [(len(line) - len(line.lstrip(" "))) // len("    ") for line in lines]
+        return [unit * depth + line[depth * len("    ") :] for depth, line in zip(depths, lines, strict=True)]
+
+
+def folded(line: str, unit: str) -> list[str]:
+    """Return a statement with a line for each argument of the call that it is; unchanged where it is none.
+
+    >>> folded("x = f(1, g(2))", "  ")
+    ['x = f(', '  1,', '  g(2),', ')']
+    """
+    text = line.strip()
+    indent = line[: len(line) - len(line.lstrip())]
+    [statement] = ast.parse(text).body if text.endswith(")") and not text.startswith(("def ", "#")) else [None]
+    call = statement.value if isinstance(statement, (ast.Assign, ast.Return)) else None
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
+    if not given or not text.isascii():
+        return [line]
+    parts = [text[node.col_offset : node.end_col_offset] for node in given]
+    head = indent + text[: given[0].col_offset].rstrip()
+    return [head, *(f"{indent}{unit}{part}," for part in parts), f"{indent})"]
 
 
 class _Replacing(ast.NodeTransformer):

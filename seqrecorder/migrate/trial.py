@@ -17,7 +17,7 @@ import numpy as np
 
 from seqrecorder.migrate.calling import MOST, Callee, CannotTryError, ForeignFileError, brief
 from seqrecorder.migrate.chance import held_still
-from seqrecorder.migrate.definitions import module_outputs
+from seqrecorder.migrate.definitions import module_outputs, module_reads
 from seqrecorder.migrate.equality import compare
 from seqrecorder.migrate.synthesis import write_file
 
@@ -74,23 +74,41 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> str
 
 
 def _compared(before: Callee, after: Callee, name: str, directory: Path) -> str:
-    before.outputs = after.outputs = frozenset(module_outputs(before.tree) & module_outputs(after.tree))
+    both = module_outputs(before.tree) & module_outputs(after.tree)
+    before.outputs = after.outputs = frozenset(both - module_reads(before.tree) - module_reads(after.tree) or both)
     if name == "<module>" and not before.outputs:
         raise CannotTryError("no name of the module has the records both before and after")
-    said = []
+    said: list[str] = []
     with held_still() as drawn:
         for files in (1, 2):
-            paths = [directory / f"records-{number}" for number in range(files)]
+            paths = [directory / f"records-{number}{before.ending}" for number in range(files)]
             for path in paths:
                 path.touch()  # some functions look whether there are files, while they build their graph
-            values, asked = before.arguments(paths)
+            try:
+                values, asked = before.arguments(paths)
+            except CannotTryError as why:
+                if files > 1 or isinstance(why, ForeignFileError):
+                    raise
+                continue  # one file is too few for some
             for missing in set(before.namespace) - set(after.namespace):
                 after.namespace[missing] = before.namespace[missing]
-            own = [Path(name) for name in asked.files if name not in map(str, paths)]
-            if files > 1 and (own or not any(isinstance(value, list) for value in values.values())):
+            after.namespace.update(before.stubs)
+            own = _own_files(asked, paths)
+            if said and (own or not any(isinstance(value, list) for value in values.values())):
                 break
             said.append(_compared_once(before, after, values, asked, own or paths))
+        for how, others, asked in before.others(values):
+            try:
+                found = _compared_once(before, after, others, asked, _own_files(asked, paths) or paths)
+            except CannotTryError as why:
+                found = f"not tried, {why}"
+            said.append(f"with {how}: {found}")
     return "; ".join([*said, *(["with random numbers held still"] if drawn else [])])
+
+
+def _own_files(asked: Asked, paths: list[Path]) -> list[Path]:
+    """Return the files that a function names itself."""
+    return [Path(name) for name in asked.files if name not in map(str, paths)]
 
 
 def _compared_once(before: Callee, after: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]) -> str:

@@ -25,6 +25,8 @@ _COMPRESSIONS = {"GZIP": '"GZIP"', "ZLIB": '"ZLIB"', "NONE": None}
 def producer_lines(producer: Producer, name: str, tf: str, text: Text) -> list[str]:
     """Return the lines that make the dataset of what a producer put into its queue."""
     given = producer.arguments
+    if producer.kind in ("queue", "source"):
+        return [f"{name} = {text(given.call)}"]
     for option in ("shared_name", "cancel_op"):
         if given[option] is not None:
             raise Unclear("shared-queue", f"{option}: the queue is shared with other programs", producer.statement)
@@ -105,17 +107,19 @@ def read_lines(read: Read, name: str, function: str, tf: str, text: Text, *, rea
             raise Unclear("keys", "keys of read_up_to are not kept", read.statement)
         inside = _keyed(read, make, given, tf, text)
         lines = ["", f"def {function}(file):", *(f"    {line}" for line in inside), ""]
-        return [*lines, f"{name} = {name}.{_spread(function, readers)}"]
+        return [*lines, f"{name} = {name}.{_spread(function, readers, tf)}"]
     if kind == "tf.TextLineReader" and given["skip_header_lines"] is not None:
         make, plain = f"{make}.skip({text(_argument(given, 'skip_header_lines'))})", False
     if read.up_to is not None:
         make, plain = f"{make}.batch({text(read.up_to)})", False
-    return [f"{name} = {name}.{_spread(make.partition('(')[0] if plain else f'lambda file: {make}', readers)}"]
+    return [f"{name} = {name}.{_spread(make.partition('(')[0] if plain else f'lambda file: {make}', readers, tf)}"]
 
 
-def _spread(function: str, readers: str | None) -> str:
+def _spread(function: str, readers: str | None, tf: str) -> str:
     """Return the call that makes records of files: one after another, or as many at a time as there were readers."""
-    return f"flat_map({function})" if readers in (None, "1") else f"interleave({function}, cycle_length={readers})"
+    if readers in (None, "1"):
+        return f"flat_map({function})"
+    return f"interleave({function}, cycle_length={readers}, num_parallel_calls={tf}.data.AUTOTUNE)"
 
 
 def _argument(given: Arguments, name: str) -> ast.expr:

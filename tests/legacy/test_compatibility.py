@@ -94,7 +94,7 @@ def test_a_script_is_run_from_the_command_line(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(None, "give the path of a Python file"), ("print 'a'", "must be converted to Python 3 first")],
+    [(None, "give the path of a Python file"), ("print 'a'", "python -m fissix -w ")],
 )
 def test_scripts_that_cannot_run(tmp_path, capsys, text, message):
     """A file that is missing, or of Python 2, is a problem that is named."""
@@ -102,6 +102,44 @@ def test_scripts_that_cannot_run(tmp_path, capsys, text, message):
         (tmp_path / "script.py").write_text(text)
     assert main(["legacy", "run", str(tmp_path / "script.py")]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_errors_of_scripts_are_shown_as_python_does(tmp_path, capsys):
+    """Whatever a script raises comes with the place in the script, and with nothing of what runs it."""
+    script = tmp_path / "script.py"
+    for line in ("open('/no/such/file')", "tf.contrib.layers", "tf.contrib.training.bucket([], 0, 1, 1)"):
+        script.write_text(f"import tensorflow as tf\n\n{line}\n")
+        assert main(["legacy", "run", str(script)]) == 1
+        shown = capsys.readouterr().err
+        assert f'File "{script}", line 3, in <module>\n    {line}\n' in shown
+        assert "runpy" not in shown
+
+
+def test_scripts_may_start_anew(tmp_path, capsys):
+    """A script resets the default graph, by either name; then its variables and queues are gone."""
+    (tmp_path / "script.py").write_text(
+        """
+import tensorflow as tf
+from tensorflow.python.framework import ops
+
+for reset in (tf.reset_default_graph, ops.reset_default_graph, tf.reset_default_graph):
+    reset()
+    scale = tf.get_variable("scale", initializer=2)
+    number = tf.train.range_input_producer(3, num_epochs=1, shuffle=False).dequeue() * scale
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        coordinator = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coordinator)
+        print(session.run(number), session.run(number), len(tf.get_collection("queue_runners")))
+        coordinator.request_stop()
+        coordinator.join(threads)
+"""
+    )
+    before = len(tf.compat.v1.get_default_graph().get_operations())
+    assert main(["legacy", "run", str(tmp_path / "script.py")]) == 0
+    assert capsys.readouterr().out == "0 2 1\n" * 3
+    assert tf.executing_eagerly()
+    assert len(tf.compat.v1.get_default_graph().get_operations()) <= before
 
 
 def test_run_n_ends_with_the_queues():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from queue_runs import plain, queue_run, v1
+from queue_runs import assert_lifts_exactly, plain, queue_run, v1
 
 import seqrecorder as sr
 from seqrecorder import legacy
@@ -298,7 +298,10 @@ FEATURES = {"number": tf.io.FixedLenFeature([], tf.int64), "list": tf.io.VarLenF
 
 @pytest.mark.parametrize("randomize", [False, True])
 def test_learn_reads_features(examples, randomize):
-    """Batches of parsed examples, the last one smaller; in order, or all of them in some order."""
+    """Batches of parsed examples, the last one smaller; without shuffling they are the same, in any order.
+
+    Two threads fill the last queue, so that which of two batches came first was open.
+    """
 
     def input_fn():
         return learn.read_batch_record_features(
@@ -312,8 +315,23 @@ def test_learn_reads_features(examples, randomize):
     assert [len(batch) for batch in found] == [len(batch) for batch in expected] == [4] * 11
     assert sorted(sum(found, [])) == sorted(sum(expected, [])) == sorted([*range(22)] * 2)  # noqa: RUF017 - short
     if not randomize:
-        assert found == expected
-    assert lifted.exact == (not randomize)
+        assert sorted(found) == sorted(expected)
+    assert "order not fixed: 2 threads filled the queue" in str(lifted)
+    assert not lifted.exact
+
+
+def test_learn_reads_features_in_order(examples):
+    """With one thread that fills the last queue the order is fixed, and sparse features and keys come along."""
+
+    def input_fn():
+        return learn.read_keyed_batch_features(
+            examples[::-1], 4, FEATURES, v1.TFRecordReader, False, 2, 50, num_enqueue_threads=1, read_batch_size=1
+        )
+
+    assert_lifts_exactly(input_fn)
+    with tf.Graph().as_default():
+        endless = learn.read_batch_features(examples, 4, FEATURES, v1.TFRecordReader)
+        assert endless["number"].shape.as_list() == [4], "without an end, all batches are full"
 
 
 def test_learn_reads_examples(examples):

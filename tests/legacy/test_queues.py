@@ -274,25 +274,51 @@ def test_functions_mapped_over_elements():
     assert_lifts_exactly(input_fn)
 
 
-def test_resumes_from_a_checkpoint(tmp_path):
-    """An iterator is saved and goes on where it was; one over files that the old kernel shuffles refuses that."""
-
-    def input_fn():
-        return v1.train.shuffle_batch([numbers(9, 3)], 2, capacity=7, min_after_dequeue=3, seed=1)
-
-    dataset = legacy.lift(input_fn)
-    everything = [batch.numpy().tolist() for batch in dataset]
-    for position in (0, 3, len(everything)):
+def resumed(dataset, positions, directory):
+    """What a saved iterator gives when it is restored, for each of some positions."""
+    for position in positions:
         iterator = iter(dataset)
         for _ in range(position):
             next(iterator)
-        saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / f"at{position}"))
+        saved = tf.train.Checkpoint(iterator=iterator).save(str(directory / f"at{position}"))
         again = iter(dataset)
         tf.train.Checkpoint(iterator=again).restore(saved)
-        assert [batch.numpy().tolist() for batch in again] == everything[position:]
-    shuffled = iter(legacy.lift(lambda: v1.train.string_input_producer(["a", "b"], seed=1)))
-    with pytest.raises(tf.errors.FailedPreconditionError, match="RandomShuffle is stateful"):
-        tf.train.Checkpoint(iterator=shuffled).save(str(tmp_path / "no"))
+        yield [element.numpy().tolist() for element in again]
+
+
+def test_resumes_from_a_checkpoint(tmp_path):
+    """An iterator is saved and goes on where it was, in queues and in seeded orders of producers."""
+
+    def input_fn():
+        [number] = v1.train.slice_input_producer([np.arange(9)], num_epochs=3, seed=2)
+        return v1.train.shuffle_batch([number], 2, capacity=7, min_after_dequeue=3, seed=1)
+
+    dataset = legacy.lift(input_fn)
+    everything = [batch.numpy().tolist() for batch in dataset]
+    positions = (0, 3, 7, len(everything))
+    for position, rest in zip(positions, resumed(dataset, positions, tmp_path), strict=True):
+        assert rest == everything[position:]
+
+
+def test_resumes_inside_an_order_without_a_seed(tmp_path):
+    """What was drawn for an order comes with the checkpoint; a new iterator draws anew."""
+    dataset = legacy.lift(lambda: v1.train.range_input_producer(20, num_epochs=2))
+    iterator = iter(dataset)
+    first = [next(iterator).numpy() for _ in range(25)]
+    saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    again = iter(dataset)
+    tf.train.Checkpoint(iterator=again).restore(saved)
+    rest = [number.numpy() for number in again]
+    assert rest == [number.numpy() for number in iterator]
+    assert sorted(first[20:] + rest) == sorted(first[:20]) == list(range(20))
+    assert [number.numpy() for number in dataset] != first + rest
+
+
+def test_random_operations_cannot_be_saved(tmp_path):
+    """What a random operation drew is in no checkpoint, so TensorFlow names it and saves nothing."""
+    noisy = iter(legacy.lift(lambda: v1.train.batch([tf.cast(numbers(), tf.float32) + v1.random_uniform([])], 2)))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="RandomUniform is stateful"):
+        tf.train.Checkpoint(iterator=noisy).save(str(tmp_path / "no"))
 
 
 def test_shuffle_buffer_that_makes_no_sense():
@@ -300,3 +326,25 @@ def test_shuffle_buffer_that_makes_no_sense():
     for wrong in ("all", 0, True, 2.5):
         with pytest.raises(sr.OptionError, match="shuffle_buffer: expected 'capacity', 'min_after_dequeue' or an int"):
             legacy.lift(lambda: None, shuffle_buffer=wrong)
+
+
+def test_values_that_were_left_to_chance_are_said():
+    """Where threads share random numbers, or the order of examples is open, no run gives the values of another."""
+
+    def input_fn(seed, threads, shuffle=False):
+        number = v1.train.range_input_producer(8, num_epochs=1, shuffle=False).dequeue()
+        if shuffle:
+            number = v1.train.shuffle_batch([number], 1, 8, 4)
+        noisy = tf.cast(number, tf.float32) + v1.random_uniform([], seed=seed)
+        return v1.train.batch([noisy], 2, num_threads=threads)
+
+    for arguments, said in (
+        ((None, 1), "values not fixed: RandomUniform 'random_uniform/RandomUniform' has no seed"),
+        ((3, 2), "values not fixed: 2 threads shared the numbers of RandomUniform"),
+        ((3, 1, True), "values not fixed: which example got which number of RandomUniform"),
+    ):
+        lifted = legacy.trace(lambda arguments=arguments: input_fn(*arguments))
+        assert said in str(lifted)
+        assert str(lifted).endswith("the examples are the same, but for random values in them")
+        assert not lifted.exact
+    assert "but for random values" not in str(assert_lifts_exactly(lambda: input_fn(3, 1))[0])

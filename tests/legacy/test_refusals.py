@@ -38,6 +38,19 @@ def fed_by_runner():
     return queue.dequeue()
 
 
+def filled_in_the_same_step():
+    names = v1.train.string_input_producer(["a", "b"], num_epochs=1)
+    handed = tf.queue.FIFOQueue(1, [tf.string], shapes=[[]], name="handed")
+    with tf.control_dependencies([handed.enqueue(names.dequeue())]):
+        return v1.WholeFileReader().read(handed).value
+
+
+def filled_for_what_is_dequeued():
+    handed = tf.queue.FIFOQueue(1, [tf.int32], shapes=[[]], name="handed")
+    with tf.control_dependencies([handed.enqueue(numbers())]):
+        return handed.dequeue()
+
+
 def two_at_a_time():
     queue = tf.queue.FIFOQueue(9, [tf.int32], shapes=[[]], name="twice")
     both = tf.group(queue.enqueue(numbers()), queue.enqueue(3))
@@ -120,6 +133,11 @@ REFUSED = {
     fed_queue: ("fed: no QueueRunner fills the queue; 'fed_enqueue' does", "from_generator"),
     fed_by_thread: ("fed: the queue is filled by a Feeder, which runs Python", "from_generator"),
     fed_by_runner: ("holder: it is a placeholder, fed from Python at each step", "feed="),
+    filled_in_the_same_step: (
+        "handed: each step fills the queue just before it reads it, and no QueueRunner does",
+        "leave the queue out",
+    ),
+    filled_for_what_is_dequeued: ("handed: each step fills the queue just before it reads it", "use as it is"),
     two_at_a_time: (
         "twice: a thread runs 'group_deps', which fills the queue 2 times at once",
         "one enqueue operation",

@@ -1,10 +1,87 @@
-"""The shapes of the classic tutorials, written anew: lifted, against their own queue runs."""
+"""The shapes of the classic tutorials, written anew: lifted, rewritten and run, against their own queue runs."""
+
+import importlib.util
+from pathlib import Path
 
 import numpy as np
+import pytest
 import tensorflow as tf
-from queue_runs import assert_lifts_exactly, queue_run, v1
+from queue_runs import assert_equal_elements, assert_lifts_exactly, plain, queue_run, v1
 
 from seqrecorder import legacy
+from seqrecorder.legacy.scripts import run
+from seqrecorder.migrate.script import rewrite
+
+TUTORIALS = Path(__file__).parent / "tutorials"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Two files for each tutorial, by its name; the first one ends within a batch."""
+    directory = tmp_path_factory.mktemp("tutorials")
+    rng = np.random.default_rng(5)
+    paths = {tutorial.stem: [str(directory / f"{tutorial.stem}{i}") for i in range(2)] for tutorial in scripts()}
+    for i in range(2):
+        numbers = range(10 * i, 10 * i + 7 + i)
+        with tf.io.TFRecordWriter(paths["sequences"][i]) as writer:
+            for number in numbers:
+                example = tf.train.SequenceExample()
+                example.context.feature["length"].int64_list.value.append(number % 5)
+                for name in ("tokens", "labels"):
+                    steps = example.feature_lists.feature_list[name]
+                    for step in range(number % 5):
+                        steps.feature.add().int64_list.value.append(number * 10 + step)
+                writer.write(example.SerializeToString())
+        with tf.io.TFRecordWriter(paths["images"][i]) as writer:
+            for number in numbers:
+                image = rng.integers(0, 256, (3 + number % 3, 5, 3), dtype=np.uint8)
+                example = tf.train.Example()
+                for name, part in (("image", image), ("shape", np.array(image.shape, np.int32))):
+                    example.features.feature[name].bytes_list.value.append(part.tobytes())
+                example.features.feature["label"].int64_list.value.append(number)
+                writer.write(example.SerializeToString())
+        Path(paths["queue_by_hand"][i]).write_bytes(bytes(rng.integers(0, 256, 21 + 3 * i, dtype=np.uint8)))
+        lines = ["sepal,petal,name", *(f"{number}.5,,name {number}" for number in numbers)]
+        Path(paths["csv_lines"][i]).write_text("\n".join(lines))
+    return paths
+
+
+def scripts():
+    return sorted(TUTORIALS.glob("*.py"))
+
+
+def module(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.parametrize("path", scripts(), ids=lambda path: path.stem)
+def test_tutorials_are_lifted_and_rewritten(data, tmp_path, path):
+    """The script as it is, lifted, and rewritten for graphs and for eager execution gives the same batches."""
+    files, new = data[path.stem], {}
+    for target in ("graph", "eager"):
+        new[target] = tmp_path / f"{path.stem}_{target}.py"
+        new[target].write_text(rewrite(path.read_text(), target).text)
+        assert "input_producer" not in new[target].read_text()
+    with legacy.compat():
+        old, graph = module(path), module(new["graph"])
+    _, expected = assert_lifts_exactly(lambda: old.inputs(files))
+    assert len(expected) >= 3
+    for found in (queue_run(lambda: graph.inputs(files)), module(new["eager"]).inputs(files)):
+        elements = [plain(element) for element in found]
+        assert len(elements) == len(expected)
+        for ours, theirs in zip(elements, expected, strict=True):
+            assert_equal_elements(ours, theirs)
+
+
+def test_a_script_runs_as_it_is(data, capsys):
+    """A script with a Session, a Coordinator and queue runners runs to its end."""
+    run(str(TUTORIALS / "queue_by_hand.py"), data["queue_by_hand"])
+    rows = np.concatenate([np.fromfile(path, np.uint8) for path in data["queue_by_hand"]] * 2).reshape(-1, 3)
+    steps = len(rows) // 4
+    assert capsys.readouterr().out == f"Done training, {steps} steps\ntotal {float(rows[: 4 * steps].sum())}\n"
 
 
 def test_images_with_their_shape_in_the_record(tmp_path):

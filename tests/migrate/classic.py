@@ -259,3 +259,190 @@ FUNCTIONS = (
     *("input_fn", "image_batches", "padded_batches", "small_last_batch", "csv_batches", "fixed_records", "with_keys"),
     *("whole_files", "many_at_a_time", "seeded", "branches", "slices"),
 )
+
+# Pipelines of several functions, readers and queues -------------------------------------------------------------------
+
+JOINED = """
+
+def read_one(queue):
+    reader = tf.TFRecordReader()
+    key, record = reader.read(queue)
+    return key, tf.strings.length(record)
+
+
+def joined(filenames, batch_size, readers=1):
+    queue = tf.train.string_input_producer(filenames, num_epochs=2, shuffle=False)
+    examples = [read_one(queue) for _ in range(readers)]
+    return tf.train.batch_join(examples, batch_size)
+
+
+def shuffled_and_joined(filenames, batch_size):
+    queue = tf.train.string_input_producer(filenames, num_epochs=2)
+    examples = []
+    for _ in range(3):
+        reader = tf.TFRecordReader()
+        _, records = reader.read_up_to(queue, 4)
+        examples.append([records, tf.strings.length(records)])
+    return tf.train.shuffle_batch_join(
+        examples, batch_size, capacity=100, min_after_dequeue=10, enqueue_many=True)
+"""
+
+KEPT = """
+
+def kept(filenames, batch_size):
+    queue = tf.train.string_input_producer(filenames, num_epochs=2, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    number = tf.string_to_number(tf.string_split([record], ' ').values[1])
+    keep = number > 300
+    return tf.train.maybe_batch([record, number], keep, batch_size, allow_smaller_final_batch=True)
+
+
+def kept_and_shuffled(filenames, batch_size):
+    queue = tf.train.string_input_producer(filenames, num_epochs=2)
+    _, record = tf.TFRecordReader().read(queue)
+    keep = tf.not_equal(record, "")
+    return tf.train.maybe_shuffle_batch([record], batch_size, 100, 10, keep)
+"""
+
+IN_BRANCHES = """
+
+def in_branches(filenames, batch_size, is_training=False):
+    if is_training:
+        queue = tf.train.string_input_producer(filenames, num_epochs=4)
+        _, record = tf.TFRecordReader().read(queue)
+        length = tf.strings.length(record)
+        return tf.train.shuffle_batch([record, length], batch_size, 100, 10)
+    else:
+        queue = tf.train.string_input_producer(filenames, num_epochs=2, shuffle=False)
+        _, record = tf.TFRecordReader().read(queue)
+        length = tf.strings.length(record)
+        return tf.train.batch([record, length], batch_size, allow_smaller_final_batch=True)
+
+
+def queue_in_branches(filenames, batch_size, is_training=False):
+    queue = tf.train.string_input_producer(filenames, num_epochs=2, shuffle=is_training)
+    _, record = tf.TFRecordReader().read(queue)
+    if is_training:
+        record = tf.strings.join([record, "!"])
+        examples = tf.RandomShuffleQueue(8 * batch_size, 2 * batch_size, [tf.string], shapes=[[]])
+        num_threads = 2
+    else:
+        examples = tf.FIFOQueue(3 * batch_size, [tf.string], shapes=[[]])
+        num_threads = 1
+    enqueue = examples.enqueue([record])
+    tf.train.add_queue_runner(tf.train.QueueRunner(examples, [enqueue] * num_threads))
+    records = examples.dequeue_many(batch_size)
+    return records
+"""
+
+METHODS = """
+
+class Reader:
+    def __init__(self, filenames, batch_size):
+        self.filenames = filenames
+        self.batch_size = batch_size
+
+    def read(self, queue):
+        self.reader = tf.TFRecordReader()
+        _, record = self.reader.read(queue)
+        return record, tf.strings.length(record)
+
+    def make_queue(self, num_epochs):
+        return tf.train.string_input_producer(self.filenames, num_epochs=num_epochs, shuffle=False)
+
+    def batches(self, filenames, num_epochs):
+        self.filenames = filenames
+        queue = self.make_queue(num_epochs)
+        record, length = self.read(queue)
+        return tf.train.batch([record, length], 3)
+"""
+
+IN_PARTS = """
+
+def make_queue(filenames, num_epochs=2):
+    # In the order of their names.
+    filenames = sorted(filenames)
+    queue = tf.train.string_input_producer(filenames, num_epochs=num_epochs, shuffle=False)
+    return queue
+
+
+def read_features(filenames):
+    queue = make_queue(filenames)
+    key, record = tf.TFRecordReader().read(queue)
+    length = tf.strings.length(record)
+    return key, record, length
+
+
+def make_batch(key, length, batch_size, shuffle=False):
+    if shuffle:
+        keys, lengths = tf.train.shuffle_batch([key, length], batch_size, 100, 10)
+    else:
+        keys, lengths = tf.train.batch([key, length], batch_size, allow_smaller_final_batch=True)
+    return keys, lengths + 1
+
+
+def in_parts(filenames, batch_size, shuffle=False):
+    key, _, length = read_features(filenames)
+    length = 2 * length
+    keys, lengths = make_batch(key, length, batch_size, shuffle=shuffle)
+    return keys, lengths
+"""
+
+BETWEEN = """
+
+def shuffled(tensors, capacity, min_after_dequeue):
+    \"\"\"Shuffle tensors that have no fixed shapes.\"\"\"
+    queue = tf.RandomShuffleQueue(capacity, min_after_dequeue, [t.dtype for t in tensors])
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(tensors)]))
+    out = queue.dequeue()
+    for index in range(len(tensors)):
+        out[index].set_shape(tensors[index].shape)
+    return out
+
+
+def shuffled_and_padded(filenames, batch_size, shuffle=False):
+    queue = tf.train.string_input_producer(filenames, num_epochs=2, shuffle=False)
+    pair = tf.TFRecordReader().read(queue)
+    codes = tf.decode_raw(pair.value, tf.uint8)
+    codes.set_shape([None])
+    tensors = [codes, tf.size(codes)]
+    if shuffle:
+        capacity = 20 * batch_size
+        tensors = shuffled(tensors, capacity=capacity, min_after_dequeue=2 * batch_size)
+    return tf.train.batch(tensors, batch_size, dynamic_pad=True)
+
+
+def through_two_queues(filenames, batch_size):
+    queue = tf.train.string_input_producer(filenames, num_epochs=2)
+    _, record = tf.TFRecordReader().read(queue)
+    codes = tf.decode_raw(record, tf.uint8)
+    first = tf.RandomShuffleQueue(capacity=100, min_after_dequeue=5, dtypes=[tf.uint8])
+    tf.train.add_queue_runner(tf.train.QueueRunner(first, [first.enqueue([codes])]))
+    codes = first.dequeue()
+    codes.set_shape([None])
+    second = tf.PaddingFIFOQueue(50, [tf.uint8], shapes=[[None]])
+    tf.train.add_queue_runner(tf.train.QueueRunner(second, [second.enqueue([codes])]))
+    return second.dequeue_up_to(batch_size)
+"""
+
+OF_CONTRIB = """
+
+def of_contrib(pattern, batch_size, shuffle=False):
+    features = {'id': tf.FixedLenFeature([], tf.int64)}
+    features = tf.contrib.learn.read_batch_record_features(
+        pattern, batch_size, features, randomize_input=shuffle, num_epochs=2)
+    ids = features['id']
+    return ids
+
+
+def of_contrib_in_order(pattern, batch_size):
+    return tf.contrib.learn.io.read_batch_features(
+        pattern, batch_size, {'id': tf.FixedLenFeature([], tf.int64)}, tf.TFRecordReader,
+        randomize_input=False, num_epochs=2)
+"""
+
+TOGETHER = HEAD + JOINED + KEPT + IN_BRANCHES + METHODS + IN_PARTS + BETWEEN + OF_CONTRIB
+OF_TOGETHER = (
+    *("joined", "shuffled_and_joined", "kept", "kept_and_shuffled", "in_branches", "queue_in_branches"),
+    *("of_contrib", "of_contrib_in_order", "Reader.batches", "in_parts", "shuffled_and_padded", "through_two_queues"),
+)

@@ -53,9 +53,9 @@ def test_nothing_is_written_unless_asked(capsys, project):
     assert contents(project) == before
     assert "-    queue = tf.train.string_input_producer(files)\n" in out
     assert "+    dataset = tf.data.Dataset.from_tensor_slices(files)\n" in out
-    assert out.splitlines()[-1] == (
-        "2 converted, 1 flagged, 2 refused, 1 no queue pipeline; nothing was written: --write changes 3 files"
-    )
+    end = out.partition("6 scripts: ")[2].splitlines()
+    assert end[0] == "2 converted, 1 flagged, 2 refused, 1 without queues"
+    assert "nothing was written: --write changes 3 scripts, 1 of them by comments only" in end
 
 
 def test_write_changes_what_the_diff_showed(capsys, project):
@@ -76,7 +76,7 @@ def test_write_changes_what_the_diff_showed(capsys, project):
         assert shown[path].diff == "".join(difflib.unified_diff(old, new, f"{path} (old)", f"{path} (new)"))
     assert [report.diff for report in migrate(project)] == [""] * 6
     code, out, _ = run(capsys, project)
-    assert (code, out.splitlines()[-1]) == (1, "1 flagged, 2 refused, 3 no queue pipeline")
+    assert (code, "6 scripts: 1 flagged, 2 refused, 3 without queues\n" in out) == (1, True)
 
 
 def test_json_has_a_report_for_each_file(capsys, project):
@@ -86,7 +86,12 @@ def test_json_has_a_report_for_each_file(capsys, project):
     files = {item["path"].rpartition("/")[2]: item for item in data["files"]}
     assert (code, data["counts"]) == (1, {"verified": 0, "converted": 2, "flagged": 1, "refused": 2, "nothing": 1})
     assert files["unclear.py"]["findings"] == [
-        {"line": 10, "code": "escapes", "reason": "x: of single records, but used beside the batch"}
+        {
+            "line": 10,
+            "code": "escapes",
+            "reason": "x: of single records, but used beside the batch",
+            "advice": "batch it too, or compute it from the batch",
+        }
     ]
     assert files["bytes.py"]["findings"][0]["code"] == "unreadable"
     assert files["broken.py"]["findings"][0]["code"] == "syntax"
@@ -103,7 +108,7 @@ def test_verify_and_the_loop_that_takes_the_batches(capsys, tmp_path):
             writer.write(word.encode())
     old = path.read_text().replace("import tensorflow as tf", "import tensorflow.compat.v1 as tf")
     code, out, _ = run(capsys, path, "--write", "--verify")
-    assert (code, "train.py: converted and verified\n" in out) == (0, True)
+    assert (code, "train.py: converted and verified, written\n" in out) == (0, True)
     assert "tf.train.start_queue_runners(sess=session, coord=coord)" in path.read_text()
     (tmp_path / "old.py").write_text(old)
     said = [
@@ -171,4 +176,8 @@ def test_eager_from_the_command_line(capsys, tmp_path):
     path = tmp_path / "clear.py"
     path.write_text(CLEAR)
     code, out, _ = run(capsys, path, "--target", "eager")
-    assert (code, "+    return dataset\n" in out, HEAD in path.read_text()) == (0, True, True)
+    assert (code, "+    return dataset.prefetch(tf.data.AUTOTUNE)\n" in out, HEAD in path.read_text()) == (
+        0,
+        True,
+        True,
+    )

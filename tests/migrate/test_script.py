@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seqrecorder.migrate.script import MARK, rewrite
+from seqrecorder.migrate.findings import MARK
+from seqrecorder.migrate.script import rewrite
 
 HEAD = "import tensorflow as tf\n"
 READ = """    queue = tf.train.string_input_producer(files)
@@ -26,58 +27,47 @@ def changed(old, new):
     return [x[2:] for x in lines if x.startswith("- ")], [x[2:] for x in lines if x.startswith("+ ")]
 
 
-def test_graph_target():
-    """The function goes on to return tensors, and the script goes on in a graph."""
-    found = rewrite(classic.HEAD + classic.SEQUENCES, target="graph")
-    assert (found.status, found.findings, found.functions) == ("converted", (), ("input_fn",))
-    went, came = changed(classic.HEAD + classic.SEQUENCES, found.text)
-    assert (
-        "".join(came)
-        == """\
+DATASET = """\
+        dataset = tf.data.Dataset.from_tensor_slices(filenames).repeat(num_epochs)
+        dataset = dataset.flat_map(tf.data.TFRecordDataset)
+
+        def parse_record(serialized):
+            return parse(serialized)  # one record
+
+        dataset = dataset.map(parse_record, num_parallel_calls=tf.data.AUTOTUNE)
+        dataset = dataset.padded_batch(batch_size, drop_remainder=True)
+"""
+CAME = {
+    "graph": f"""\
 import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
-        dataset = tf.data.Dataset.from_tensor_slices(filenames).repeat(num_epochs)
-        dataset = dataset.flat_map(tf.data.TFRecordDataset)
-
-        def parse_record(serialized):
-            return parse(serialized)  # one record
-
-        dataset = dataset.map(parse_record)
-        dataset = dataset.padded_batch(batch_size, drop_remainder=True)
+{DATASET}\
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
         batch = tf.data.make_one_shot_iterator(dataset).get_next()
-"""
-    )
-    assert len(went) == 10
-
-
-def test_eager_target():
-    """The function returns the dataset, and it and what it calls have the names of TensorFlow 2."""
-    found = rewrite(classic.HEAD + classic.SEQUENCES, target="eager")
-    _, came = changed(classic.HEAD + classic.SEQUENCES, found.text)
-    assert (
-        "".join(came)
-        == """\
+""",
+    "eager": f"""\
     context, sequence = tf.io.parse_single_sequence_example(
-        context_features={"length": tf.io.FixedLenFeature([], dtype=tf.int64)},
+        context_features={{"length": tf.io.FixedLenFeature([], dtype=tf.int64)}},
             "tokens": tf.io.FixedLenSequenceFeature([], dtype=tf.int64),
             "labels": tf.io.FixedLenSequenceFeature([], dtype=tf.int64),
-        dataset = tf.data.Dataset.from_tensor_slices(filenames).repeat(num_epochs)
-        dataset = dataset.flat_map(tf.data.TFRecordDataset)
-
-        def parse_record(serialized):
-            return parse(serialized)  # one record
-
-        dataset = dataset.map(parse_record)
-        dataset = dataset.padded_batch(batch_size, drop_remainder=True)
-        dataset = dataset.prefetch(tf.data.AUTOTUNE)
-
+{DATASET}
         def finish(batch):
-            return {"tokens": batch["tokens"], "length": batch["length"]}, batch["labels"]
+            return {{"tokens": batch["tokens"], "length": batch["length"]}}, batch["labels"]
 
-        return dataset.map(finish)
-"""
-    )
+        return dataset.map(finish).prefetch(tf.data.AUTOTUNE)
+""",
+}
+
+
+@pytest.mark.parametrize("target", CAME)
+def test_both_targets(target):
+    """In a graph a function goes on to return tensors; else it returns the dataset, and names are TensorFlow 2's."""
+    old = classic.HEAD + classic.SEQUENCES
+    found = rewrite(old, target)
+    assert (found.status, found.findings, found.functions) == ("converted", (), ("input_fn",))
+    went, came = changed(old, found.text)
+    assert "".join(came) == CAME[target]
+    assert len(went) == {"graph": 10, "eager": 14}[target]
 
 
 @pytest.mark.parametrize("target", ["graph", "eager"])
@@ -85,10 +75,11 @@ def test_rewriting_is_idempotent(target):
     """A script that was rewritten has nothing left to rewrite, and one that was flagged keeps its comments."""
     once = rewrite(classic.HEAD + classic.SEQUENCES + classic.IMAGES, target)
     assert rewrite(once.text, target) == rewrite(once.text, target).__class__("nothing", once.text)
-    flagged = rewrite(UNCLEAR["limit-epochs"], target)
-    assert flagged.text.count(MARK) == 1
-    again = rewrite(flagged.text, target)
-    assert (again.status, again.text) == ("flagged", flagged.text)
+    for unclear in (UNCLEAR["limit-epochs"], BETWEEN):
+        flagged = rewrite(unclear, target)
+        assert flagged.text.count(MARK) == 1
+        again = rewrite(flagged.text, target)
+        assert (again.status, again.text) == ("flagged", flagged.text)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -134,7 +125,7 @@ def test_statements_that_do_not_hang_on_the_record_stay():
             value = parsed['x']
         return value, parsed['x']
 
-    dataset = dataset.map(parse)
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.batch(size, drop_remainder=True)
     dataset = dataset.prefetch(tf.data.AUTOTUNE)
     return list(tf.data.make_one_shot_iterator(dataset).get_next())
@@ -142,6 +133,12 @@ def test_statements_that_do_not_hang_on_the_record_stay():
     )
 
 
+BETWEEN = script(
+    "    first, second = files, files\n    if first:\n        # Shuffled.\n"
+    "        queue = tf.RandomShuffleQueue(9, 1, [tf.string, tf.string])\n"
+    "        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue([first, second])]))\n"
+    "        first, second = queue.dequeue()\n    return first, second\n"
+)
 BATCH = "    return tf.train.batch([record], 3)\n"
 PARSE = "    x = tf.parse_single_example(record, {'x': tf.FixedLenFeature([], tf.int64)})['x']\n"
 UNCLEAR = {
@@ -164,7 +161,7 @@ UNCLEAR = {
     "in-a-loop": script("    for part in files:\n" + READ.replace("    ", "        ") + "    " + BATCH),
     "one-line": script(READ + "    x = tf.size(record); y = x\n    return tf.train.batch([y], 3)\n"),
     "structure": script(READ + "    x = make(record)\n    return tf.train.batch(x, 3)\n"),
-    "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch([pair.value], 3)\n"),
+    "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch(list(pair), 3)\n"),
     "reader-options": script(READ.replace("Reader()", "Reader(options=options)") + BATCH),
     "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(files))") + BATCH),
     "padding": script(READ + "    return tf.train.batch([record], 3, dynamic_pad=pad)\n"),
@@ -234,7 +231,9 @@ def test_names_in_use_are_left_alone():
     text = rewrite(old.replace(call, call + "        image = -image\n")).text
     assert "        pipeline = tf.data.Dataset" in text
     assert "        def parse_record(record):\n            image, label = read_and_decode(record)\n" in text
-    assert "        pipeline = pipeline.map(read_and_decode, num_parallel_calls=2)\n" in rewrite(old).text
+    assert (
+        "        pipeline = pipeline.map(read_and_decode, num_parallel_calls=tf.data.AUTOTUNE)\n" in rewrite(old).text
+    )
 
 
 def test_aliases_are_seen_through():
@@ -265,6 +264,18 @@ def test_leftovers_are_marked():
         f"    {MARK}[consumer] the input function returns a tf.data.Dataset now: iterate over it\n    with tf"
         in found.text
     )
+
+
+def test_what_is_older_than_tensorflow_1_is_marked():
+    """A script for TensorFlow 0.x is converted as it is, and what cannot run any more gets a comment."""
+    body = (
+        READ + "    x = tf.concat(0, [[record], [record]])\n    y = tf.pack([x])\n    return tf.train.batch([y], 3)\n"
+    )
+    found = rewrite(script(body))
+    assert [(finding.code, finding.reason) for finding in found.findings] == [
+        ("old-api", "tf.concat takes the tensors first, since TensorFlow 1.0"),
+        ("old-api", "tf.pack is tf.stack since TensorFlow 1.0"),
+    ]
 
 
 def test_scripts_without_queues_are_not_read_at_all():
@@ -318,8 +329,21 @@ def test_readers_that_are_joined():
         parameters="files, readers",
     )
     text = rewrite(listed).text
-    assert "interleave(lambda file: tf.data.TFRecordDataset(file).batch(8), cycle_length=readers)\n" in text
-    assert "    return read_one(record, 8)\n\n    dataset = dataset.map(parse, num_parallel_calls=readers)\n" in text
+    assert (
+        """\
+    dataset = dataset.interleave(
+        lambda file: tf.data.TFRecordDataset(file).batch(8),
+        cycle_length=readers,
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+
+    def parse(record):
+        return read_one(record, 8)
+
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+"""
+        in text
+    )
     looped = script(
         producer
         + "    examples = []\n    for _ in range(4):\n        # One reader.\n"
@@ -330,14 +354,18 @@ def test_readers_that_are_joined():
     assert (
         rewrite(looped).text.partition("# a new order each epoch\n")[2]
         == """\
-    dataset = dataset.interleave(tf.data.TFRecordDataset, cycle_length=4)
+    dataset = dataset.interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=4,
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
     # One reader.
 
     def parse(record):
         size = tf.size(record)
         return record, size
 
-    dataset = dataset.map(parse, num_parallel_calls=4)
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.batch(3, drop_remainder=True)
     dataset = dataset.prefetch(tf.data.AUTOTUNE)
     return list(tf.data.make_one_shot_iterator(dataset).get_next())
@@ -356,7 +384,7 @@ def test_examples_that_are_not_kept():
         keep = tf.size(record) > 0
         return tf.cast(keep, tf.bool), (record, keep)
 
-    dataset = dataset.map(parse)
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.filter(lambda keep, tensors: keep)
     dataset = dataset.map(lambda keep, tensors: tensors)
     dataset = dataset.batch(3, drop_remainder=True)
@@ -376,7 +404,7 @@ def test_branches_with_pipelines_of_their_own():
     apart = f"{first}tf.TextLineReader(){second}"
     text = rewrite(script(apart), "eager").text
     assert text.index("flat_map(tf.data.TFRecordDataset)") < text.index("flat_map(tf.data.TextLineDataset)")
-    assert text.count("        return dataset\n") == 2
+    assert text.count("        return dataset.prefetch(tf.data.AUTOTUNE)\n") == 2
     assert text.count(".repeat(1)") == 1
     made = "        queue = tf.train.string_input_producer(files, num_epochs={})\n"
     either = f"    if files:\n{made.format(1)}    else:\n{made.format(2)}" + READ.partition("\n")[2] + BATCH
@@ -398,7 +426,7 @@ def test_eager_records_one_at_a_time():
         size = tf.size(record)
         return record, size
 
-    return dataset.map(parse).prefetch(tf.data.AUTOTUNE), count
+    return dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE), count
 """
     )
 

@@ -9,6 +9,9 @@ from seqrecorder.legacy.contrib.slim.parallel_reader import get_data_files
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_KEY = "__key__"
+"""The name of keys beside what a `parse_fn` returns in a dict."""
+
 
 class ModeKeys:
     """`tf.contrib.learn.ModeKeys`: what a model is built for."""
@@ -59,7 +62,7 @@ def run_n(
 
 def read_keyed_batch_examples(
     file_pattern: Any,
-    batch_size: int,
+    batch_size: Any,
     reader: Callable[[], Any],
     randomize_input: bool = True,
     num_epochs: int | None = None,
@@ -72,19 +75,19 @@ def read_keyed_batch_examples(
 ) -> tuple[Any, Any]:
     """Return `tf.contrib.learn.read_keyed_batch_examples`: keys and records, in batches, shuffled or in order.
 
-    The last batch may have fewer. A random queue keeps as many records for a choice as a quarter of its capacity and
-    one batch leave of it.
+    The last batch may have fewer where `num_epochs` is given. A random queue keeps as many records for a choice as
+    three batches leave of its capacity.
 
     Args:
-        file_pattern: patterns of files.
-        batch_size: records to a batch.
+        file_pattern: a pattern of files, or a list of patterns.
+        batch_size: records to a batch; a number or an int32 scalar.
         reader: makes a reader.
-        randomize_input: whether files and records are shuffled.
+        randomize_input: whether files and records are shuffled; else files come in the order of their names.
         num_epochs: how often all files are read; None is for ever.
         queue_capacity: of the queue of records.
-        num_threads: readers that fill it.
+        num_threads: readers that fill it. With more than one, the order of records is left to chance.
         read_batch_size: records that are read at a time.
-        parse_fn: what is done with each record.
+        parse_fn: what is done with each record, or with so many; it returns a tensor or a dict of tensors.
         name: of the operations.
         seed: of the orders.
 
@@ -96,122 +99,174 @@ def read_keyed_batch_examples(
     """
     import tensorflow as tf
 
-    if batch_size < 1 or queue_capacity <= batch_size or num_threads < 1 or read_batch_size < 1:
+    fixed = not tf.is_tensor(batch_size)
+    if (fixed and not 1 <= batch_size < queue_capacity) or num_threads < 1 or read_batch_size < 1:
         raise ValueError(
             "expected a batch_size of 1 or more, a larger queue_capacity, and num_threads and read_batch_size of 1 or "
             f"more, got {batch_size}, {queue_capacity}, {num_threads} and {read_batch_size}"
         )
     train = tf.compat.v1.train
     with tf.name_scope(name or "read_batch_examples"):
+        files = sorted(get_data_files(file_pattern))
         queue = train.string_input_producer(
-            get_data_files(file_pattern), num_epochs=num_epochs, shuffle=randomize_input, seed=seed, name="file_names"
+            files, num_epochs=num_epochs, shuffle=randomize_input, seed=seed, name="file_name_queue"
         )
-        readers = [reader() for _ in range(num_threads)]
-        if read_batch_size > 1:
-            pairs = [tuple(each.read_up_to(queue, read_batch_size)) for each in readers]
-        else:
-            pairs = [tuple(each.read(queue)) for each in readers]
-        if parse_fn is not None:
-            pairs = [(key, parse_fn(value)) for key, value in pairs]
+        examples = [_read(reader(), queue, read_batch_size, parse_fn) for _ in range(num_threads)]
         options = {
             "capacity": queue_capacity,
             "enqueue_many": read_batch_size > 1,
-            "allow_smaller_final_batch": True,
+            "allow_smaller_final_batch": num_epochs is not None,
         }
         if randomize_input:
-            least = max(1, min(queue_capacity - batch_size, queue_capacity * 3 // 4))
-            batched = train.shuffle_batch_join(pairs, batch_size, min_after_dequeue=least, seed=seed, **options)
+            least = max(queue_capacity - 3 * batch_size, batch_size) if fixed else int(queue_capacity * 0.4)
+            batched = train.shuffle_batch_join(examples, batch_size, min_after_dequeue=least, seed=seed, **options)
         else:
-            batched = train.batch_join(pairs, batch_size, **options)
-        return tuple(batched)
+            batched = train.batch_join(examples, batch_size, **options)
+    if isinstance(batched, dict):
+        return batched.pop(_KEY), batched
+    return tuple(batched)
 
 
-def read_batch_examples(
-    file_pattern: Any,
-    batch_size: int,
-    reader: Callable[[], Any],
-    randomize_input: bool = True,
-    num_epochs: int | None = None,
-    queue_capacity: int = 10_000,
-    num_threads: int = 1,
-    read_batch_size: int = 1,
-    parse_fn: Callable[[Any], Any] | None = None,
-    name: str | None = None,
-    seed: int | None = None,
-) -> Any:
-    """Return `tf.contrib.learn.read_batch_examples`: the records of `read_keyed_batch_examples`, without the keys."""
-    _, examples = read_keyed_batch_examples(
-        file_pattern,
-        batch_size,
-        reader,
-        randomize_input,
-        num_epochs,
-        queue_capacity,
-        num_threads,
-        read_batch_size,
-        parse_fn,
-        name,
-        seed,
-    )
+def _read(reader: Any, queue: Any, count: int, parse_fn: Callable[[Any], Any] | None) -> Any:
+    """Return keys and records, or what a function makes of these, in one tuple or dict."""
+    key, value = reader.read_up_to(queue, count) if count > 1 else reader.read(queue)
+    parsed = value if parse_fn is None else parse_fn(value)
+    return {**parsed, _KEY: key} if isinstance(parsed, dict) else (key, parsed)
+
+
+def read_batch_examples(*arguments: Any, **named: Any) -> Any:
+    """Return `tf.contrib.learn.read_batch_examples`: what `read_keyed_batch_examples` returns, without the keys.
+
+    Takes and raises what that does.
+    """
+    _, examples = read_keyed_batch_examples(*arguments, **named)
     return examples
 
 
-def read_batch_features(
+def queue_parsed_features(
+    parsed_features: Mapping[str, Any],
+    keys: Any = None,
+    feature_queue_capacity: int = 100,
+    num_enqueue_threads: int = 2,
+    name: str | None = None,
+) -> tuple[Any, dict[str, Any]]:
+    """Return `tf.contrib.learn.queue_parsed_features`: parsed features, dense or sparse, through a queue of batches.
+
+    Args:
+        parsed_features: tensors by name.
+        keys: None, or the keys of the same examples.
+        feature_queue_capacity: of the queue.
+        num_enqueue_threads: that fill it. With more than one, as by default, the order of batches is left to chance.
+        name: of the operations.
+
+    Returns:
+        `(keys, features)` as they were given.
+    """
+    import tensorflow as tf
+
+    names = sorted(parsed_features)
+    given = [parsed_features[feature] for feature in names] + ([] if keys is None else [keys])
+    parts = tf.nest.flatten(given, expand_composites=True)
+    with tf.name_scope(name or "queue_parsed_features"):
+        queue = tf.queue.FIFOQueue(feature_queue_capacity, [part.dtype for part in parts])
+        runner = tf.compat.v1.train.QueueRunner(
+            queue,
+            [queue.enqueue(parts) for _ in range(num_enqueue_threads)],
+            queue_closed_exception_types=(tf.errors.OutOfRangeError, tf.errors.CancelledError),
+        )
+        tf.compat.v1.train.add_queue_runner(runner)
+        taken = tf.nest.flatten(queue.dequeue())
+    for part, new in zip(parts, taken, strict=True):
+        new.set_shape(part.shape)
+    found = tf.nest.pack_sequence_as(given, taken, expand_composites=True)
+    return None if keys is None else found.pop(), dict(zip(names, found, strict=True))
+
+
+def read_keyed_batch_features(
     file_pattern: Any,
-    batch_size: int,
+    batch_size: Any,
     features: Mapping[str, Any],
     reader: Callable[[], Any],
     randomize_input: bool = True,
     num_epochs: int | None = None,
     queue_capacity: int = 10_000,
-    feature_queue_capacity: int = 100,
     reader_num_threads: int = 1,
+    feature_queue_capacity: int = 100,
     num_enqueue_threads: int = 2,
     parse_fn: Callable[[Any], Any] | None = None,
     name: str | None = None,
     read_batch_size: int | None = None,
-) -> Any:
-    """Return `tf.contrib.learn.read_batch_features`: batches of parsed `tf.train.Example`s, as a dict of tensors.
+) -> tuple[Any, dict[str, Any]]:
+    """Return `tf.contrib.learn.read_keyed_batch_features`: keys and batches of parsed `tf.train.Example`s.
 
     Args:
-        file_pattern: see `read_keyed_batch_examples`, as for the other arguments.
+        file_pattern: see `read_keyed_batch_examples`, as for the arguments that are not explained here.
         batch_size: see there.
         features: what `tf.io.parse_example` is given.
         reader: see there.
-        randomize_input: see there.
+        randomize_input: see there. Where it is false, `num_enqueue_threads=1` is needed for a fixed order.
         num_epochs: see there.
         queue_capacity: see there.
-        feature_queue_capacity: not needed any more.
         reader_num_threads: its `num_threads`.
-        num_enqueue_threads: not needed any more.
+        feature_queue_capacity: see `queue_parsed_features`.
+        num_enqueue_threads: see `queue_parsed_features`.
         parse_fn: see there.
         name: see there.
-        read_batch_size: see there.
+        read_batch_size: see there; None for a whole batch.
+
+    Returns:
+        `(keys, features)`, the latter a dict.
 
     Raises:
         ValueError: there are no files, or a number makes no sense.
     """
-    del feature_queue_capacity, num_enqueue_threads
     import tensorflow as tf
 
-    examples = read_batch_examples(
+    keys, examples = read_keyed_batch_examples(
         file_pattern,
         batch_size,
         reader,
-        randomize_input,
-        num_epochs,
-        queue_capacity,
-        reader_num_threads,
-        read_batch_size or min(batch_size, 10),
-        parse_fn,
-        name,
+        randomize_input=randomize_input,
+        num_epochs=num_epochs,
+        queue_capacity=queue_capacity,
+        num_threads=reader_num_threads,
+        read_batch_size=batch_size if read_batch_size is None else read_batch_size,
+        parse_fn=parse_fn,
+        name=name,
     )
-    return tf.io.parse_example(examples, features)
+    parsed = tf.io.parse_example(examples, features)
+    return queue_parsed_features(parsed, keys, feature_queue_capacity, num_enqueue_threads)
+
+
+_PLACES = (
+    "randomize_input",
+    "num_epochs",
+    "queue_capacity",
+    "feature_queue_capacity",
+    "reader_num_threads",
+    "num_enqueue_threads",
+    "parse_fn",
+    "name",
+    "read_batch_size",
+)
+"""What follows the reader in `read_batch_features`, in an order of its own."""
+
+
+def read_batch_features(
+    file_pattern: Any, batch_size: Any, features: Mapping[str, Any], reader: Callable[[], Any], *more: Any, **named: Any
+) -> Any:
+    """Return `tf.contrib.learn.read_batch_features`: the features of `read_keyed_batch_features`, without the keys.
+
+    Takes and raises what that does, but for the places of `feature_queue_capacity` and `reader_num_threads`.
+    """
+    options = {**dict(zip(_PLACES, more, strict=False)), **named}
+    _, found = read_keyed_batch_features(file_pattern, batch_size, features, reader, **options)
+    return found
 
 
 def read_batch_record_features(
     file_pattern: Any,
-    batch_size: int,
+    batch_size: Any,
     features: Mapping[str, Any],
     randomize_input: bool = True,
     num_epochs: int | None = None,
@@ -219,17 +274,13 @@ def read_batch_record_features(
     reader_num_threads: int = 1,
     name: str | None = "dequeue_record_examples",
 ) -> Any:
-    """Return `tf.contrib.learn.read_batch_record_features`: `read_batch_features` of TFRecord files."""
+    """Return `tf.contrib.learn.read_batch_record_features`: `read_batch_features` of TFRecord files.
+
+    Two threads fill its last queue, so that the order of batches is left to chance even where `randomize_input` is
+    false.
+    """
     import tensorflow as tf
 
-    return read_batch_features(
-        file_pattern,
-        batch_size,
-        features,
-        tf.compat.v1.TFRecordReader,
-        randomize_input,
-        num_epochs,
-        queue_capacity,
-        reader_num_threads=reader_num_threads,
-        name=name,
-    )
+    record = tf.compat.v1.TFRecordReader
+    places = file_pattern, batch_size, features, record, randomize_input, num_epochs, queue_capacity, reader_num_threads
+    return read_keyed_batch_features(*places, name=name)[1]

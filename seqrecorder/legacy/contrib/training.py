@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.contrib.components import Components
@@ -99,15 +100,8 @@ def bucket_by_sequence_length(
     tensors: Any,
     batch_size: int | Sequence[int],
     bucket_boundaries: list[int],
-    num_threads: int = 1,
-    capacity: int = 32,
-    bucket_capacities: Any = None,
-    shapes: Any = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    keep_input: Any = True,
-    shared_name: str | None = None,
-    name: str | None = None,
+    *more: Any,
+    **named: Any,
 ) -> tuple[Any, Any]:
     """Return `tf.contrib.training.bucket_by_sequence_length`: batches of examples of about the same length.
 
@@ -116,24 +110,17 @@ def bucket_by_sequence_length(
 
     Args:
         input_length: int32, a scalar or a vector of one.
-        tensors: see `bucket`, as for the other arguments.
+        tensors: see `bucket`.
         batch_size: examples to a batch, or a list of one more sizes than there are boundaries.
         bucket_boundaries: increasing integers.
-        num_threads: not needed any more.
-        capacity: not needed any more.
-        bucket_capacities: not needed any more.
-        shapes: see `bucket`.
-        dynamic_pad: see `bucket`.
-        allow_smaller_final_batch: see `bucket`.
-        keep_input: see `bucket`.
-        shared_name: not needed any more.
-        name: of the operation.
+        *more: what follows `num_buckets` in `bucket`, in the same order.
+        **named: the same, by name.
 
     Returns:
         `(lengths, outputs)`: int32 `(B,)`, or `(B, 1)` of vectors, and the batched tensors.
 
     Raises:
-        TypeError: the boundaries are no list of integers.
+        TypeError: the boundaries are no list of integers, or `bucket` has no such argument.
         ValueError: the boundaries do not increase, the length is no int32, or see `bucket`.
         LiftError: what the tensors come from cannot be translated.
     """
@@ -152,16 +139,9 @@ def bucket_by_sequence_length(
     values = list(tensors) if names is None else [tensors[key] for key in names]
     # As ever, a length may be a vector of one.
     which = tf.searchsorted(tf.constant(bucket_boundaries), tf.reshape(length, [1]), side="right")[0]
-    _, (lengths, *outputs) = bucket(
-        [length, *values],
-        which,
-        batch_size,
-        len(bucket_boundaries) + 1,
-        shapes=None if shapes is None else [length.shape, *shapes],
-        dynamic_pad=dynamic_pad,
-        allow_smaller_final_batch=allow_smaller_final_batch,
-        keep_input=keep_input,
-        name=name or "bucket_by_sequence_length",
-    )
-    del num_threads, capacity, bucket_capacities, shared_name
+    signature = inspect.signature(bucket)
+    options = signature.bind([length, *values], which, batch_size, len(bucket_boundaries) + 1, *more, **named).arguments
+    if options.get("shapes") is not None:
+        options["shapes"] = [length.shape, *options["shapes"]]
+    _, (lengths, *outputs) = bucket(**{"name": "bucket_by_sequence_length", **options})
     return lengths, Components(tensors).structure(outputs)

@@ -328,3 +328,33 @@ def learned_features():
 @pipeline("rows")
 def learned_record_features():
     return tf.contrib.learn.read_batch_record_features("*.tfrecord", 8, FEATURES, num_epochs=1)
+
+
+@pipeline()
+def learned_keyed_features():
+    """Files in the order of their names, whatever that of the patterns."""
+    sparse = {"word": tf.FixedLenFeature([], tf.string), "values": tf.VarLenFeature(tf.float32)}
+    keys, features = tf.contrib.learn.read_keyed_batch_features(
+        ["b.tfrecord", "a.tfrecord"], 6, sparse, tf.TFRecordReader, False, 2, num_enqueue_threads=1
+    )
+    return tf.strings.regex_replace(keys, r"^\./", ""), features
+
+
+@pipeline("batches")
+def learned_record_features_in_order():
+    """Two threads fill the last queue."""
+    return tf.contrib.learn.read_batch_record_features("*.tfrecord", 4, FEATURES, randomize_input=False, num_epochs=2)
+
+
+@pipeline()
+def learned_dicts():
+    keys, found = tf.contrib.learn.read_keyed_batch_examples(
+        "*.txt",
+        3,
+        tf.TextLineReader,
+        False,
+        1,
+        read_batch_size=2,
+        parse_fn=lambda x: {"n": tf.strings.length(x), "x": x},
+    )
+    return tf.strings.regex_replace(keys, r"^\./", ""), found

@@ -1,0 +1,38 @@
+"""What a person can do about what is left of a script, by the code of its reason."""
+
+from __future__ import annotations
+
+_LIFT = "seqrecorder.legacy.lift(function) runs it unchanged, as a tf.data.Dataset"
+_BY_HAND = f"rewrite it by hand, or keep it: {_LIFT}"
+_ADVICE = {
+    "batch-elsewhere": "assign the batch to a name, or return it, and migrate again",
+    "batch-join": _BY_HAND,
+    "consumer": "iterate over the dataset in place of the session's loop",
+    "contrib": "take what is there from seqrecorder.legacy.contrib, or run it: seqrecorder legacy run SCRIPT",
+    "datasetdataprovider": f"{_LIFT}, with seqrecorder.legacy.compat() around the import",
+    "differs": "please report it; until then write that function by hand",
+    "escapes": "batch it too, or compute it from the batch",
+    "explicit-queue": _BY_HAND,
+    "fed": "tf.data.Dataset.from_generator takes what Python code put into the queue",
+    "graph-state": "move it behind the batch, or to where the batch is used",
+    "old-api": "change it first: the script is for a TensorFlow before 1.0",
+    "queue-from-elsewhere": "let it take a serialized record, and map it over the dataset of whoever calls it",
+    "read-batch-features": f"tf.data.experimental.make_batched_features_dataset is the nearest; {_LIFT}",
+    "read-batch-record-features": f"tf.data.experimental.make_batched_features_dataset is the nearest; {_LIFT}",
+    "syntax": "make it Python 3 that can be read",
+    "tensors-from-elsewhere": "let it take the dataset of whoever calls it",
+    "unreadable": "save it in the encoding that it declares",
+    "unhashable": "unite the dictionaries as {**one, **other}",
+    "unsynced": "write it again where the disk can be trusted",
+    "unwritable": "nothing of it was changed; make it writable, and migrate again",
+    "changed": "nothing of it was written; migrate again",
+}
+
+
+def advice(code: str) -> str:
+    """Return what to do about a reason.
+
+    >>> advice("unhashable")
+    'unite the dictionaries as {**one, **other}'
+    """
+    return _ADVICE.get(code, _BY_HAND)

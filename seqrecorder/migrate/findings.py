@@ -1,0 +1,69 @@
+"""What is left to a person, and the comments in a script that say so."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.migrate.source import Edit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from seqrecorder.migrate.source import Source
+
+MARK = "# seqrecorder: TODO"
+
+
+@attrs.frozen
+class Finding:
+    """One thing that is left to a person.
+
+    Attributes:
+        line: where, in the script as it was; 0 for the whole of it.
+        code: a short name of the reason.
+        reason: in words.
+    """
+
+    line: int
+    code: str
+    reason: str
+
+
+def found_in(lines: list[str], plain: list[str], findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings with the lines of the script, where they have those of its text in plainer words."""
+    blocks = difflib.SequenceMatcher(None, plain, lines, autojunk=False).get_opcodes()
+    for finding in findings:
+        [(kind, first, _, old, end)] = [b for b in blocks if b[1] < finding.line <= b[2]] or [("equal", 0, 0, 0, 0)]
+        own = [number for number in range(old, end) if lines[number].strip() and lines[number].lstrip()[0] != "#"]
+        line = old + finding.line - first if kind == "equal" else own[0] + 1 if own else finding.line
+        yield attrs.evolve(finding, line=line)
+
+
+def comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
+    """Return the edits that write findings above the statements that they are about."""
+    starts = _statement_starts(source.tree)
+    by_line: dict[int, list[str]] = {}
+    for finding in findings:
+        line = max((start for start in starts if start <= finding.line), default=1)
+        text = source.lines[line - 1]
+        said = f"{text[: len(text) - len(text.lstrip())]}{MARK}[{finding.code}] {finding.reason}"
+        first = line
+        while first > 1 and source.lines[first - 2].lstrip().startswith(MARK):
+            first -= 1
+        if said not in source.lines[first - 1 : line - 1]:
+            by_line.setdefault(line, []).append(said)
+    return [Edit(line, line - 1, tuple(dict.fromkeys(lines))) for line, lines in by_line.items()]
+
+
+def _statement_starts(tree: ast.Module) -> list[int]:
+    """Return the lines at which statements begin; a decorated function begins with its decorators."""
+    starts = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            decorators = getattr(node, "decorator_list", [])
+            starts.append(min([node.lineno, *(item.lineno for item in decorators)]))
+    return starts

@@ -1,0 +1,323 @@
+"""A script in plainer words, before its pipelines are rewritten: queues in the middle, and records by attribute.
+
+A queue between the read and the batch changes no record: it shuffles, or does nothing that a dataset needs. It goes,
+and a mark stays in its place that becomes `dataset = dataset.shuffle(...)`, before the records are parsed, where a
+buffer of them is small. What is not plain stays, and the rewriter says why it cannot be rewritten.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.migrate.flow import block_of, loads, own_nodes, reads, scopes, writes
+from seqrecorder.migrate.learn_reading import without_contrib_learn
+from seqrecorder.migrate.names import QUEUES, READERS, Names, arguments
+from seqrecorder.migrate.source import Edit, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seqrecorder.migrate.flow import Scope
+
+SHUFFLED = "__seqrecorder_shuffled__"
+"""What is called, in a script in plainer words, where the dataset is to be shuffled, with the arguments for that."""
+HANDED = "__seqrecorder_handed__"
+"""What is called where a function, the first argument, is to be called with the dataset and the other arguments."""
+
+
+def plainer(text: str) -> str:
+    """Return a script with fewer kinds of expressions in its pipelines, which does the same once its marks are read.
+
+    >>> print(plainer('''
+    ... import tensorflow as tf
+    ... def f(queue):
+    ...     pair = tf.TFRecordReader().read(queue)
+    ...     return tf.size(pair.value)
+    ... '''))
+    <BLANKLINE>
+    import tensorflow as tf
+    def f(queue):
+        _, pair = tf.TFRecordReader().read(queue)
+        return tf.size(pair)
+    <BLANKLINE>
+    """
+    for change in (without_contrib_learn, _records_by_attribute, _shuffling_functions, _queues_between):
+        text = change(text)
+    return text
+
+
+# Records ------------------------------------------------------------------------------------------------------------
+
+
+def _records_by_attribute(text: str) -> str:
+    """Unpack `pair = reader.read(queue)`, of which only `pair.value` is used."""
+    source = Source(text)
+    names = Names(source.tree)
+    changed: dict[int, list[tuple[ast.expr, str]]] = {}
+    for scope in scopes(source.tree):
+        for node in own_nodes(scope):
+            if not isinstance(node, ast.Assign) or not _is_read(node.value, scope, names):
+                continue
+            target = node.targets[0]
+            if not isinstance(target, ast.Name):
+                continue
+            uses = [use for use in loads(scope, target.id) if use.lineno > node.lineno]
+            values = [
+                n for n in ast.walk(scope)
+                if isinstance(n, ast.Attribute) and n.attr == "value" and n.value in uses and n.lineno == n.end_lineno
+            ]  # fmt: skip
+            if len(values) == len(uses) and _bound_last(scope, node, target.id):
+                for inner, new in [(target, f"_, {target.id}"), *((value, target.id) for value in values)]:
+                    changed.setdefault(inner.lineno, []).append((inner, new))
+    return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
+
+
+def _is_read(call: ast.expr, scope: Scope, names: Names) -> bool:
+    func = call.func if isinstance(call, ast.Call) else None
+    if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):
+        return False
+    reader = ast.unparse(func.value)
+    made = [n.value for n in own_nodes(scope) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == reader]
+    return any(names.called(value) in READERS for value in (*made, func.value))
+
+
+def _bound_last(scope: Scope, statement: ast.stmt, name: str) -> bool:
+    """Whether a statement, which no loop repeats, is the last that gives a name its value."""
+    loops = [n for n in own_nodes(scope) if isinstance(n, (ast.For, ast.While)) and statement in ast.walk(n)]
+    bound = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    return not loops and all(n.lineno <= statement.lineno for n in bound)
+
+
+# Queues -------------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class _Between:
+    """A queue that is filled by hand, and what is taken from it.
+
+    Attributes:
+        name: of the queue.
+        made: the assignments that make it: one, or one in each branch of a condition.
+        kinds: of the queue, in the same order.
+        put: what is put in.
+        taken: the statement that takes out.
+        call: that takes out.
+        gone: all statements that only make, fill and run the queue.
+    """
+
+    name: str
+    made: list[ast.Assign]
+    kinds: list[str]
+    put: ast.expr
+    taken: ast.Assign
+    call: ast.Call
+    gone: list[ast.stmt]
+
+
+def _between(scope: Scope, names: Names) -> Iterator[_Between]:
+    """Yield the queues that are filled by one operation and taken from in one place."""
+    made: dict[str, list[ast.Assign]] = {}
+    for node in own_nodes(scope):
+        if (
+            isinstance(node, ast.Assign)
+            and names.called(node.value) in QUEUES
+            and isinstance(node.targets[0], ast.Name)
+        ):
+            made.setdefault(node.targets[0].id, []).append(node)
+    for name, assigned in made.items():
+        uses = loads(scope, name)
+        puts = _calls(scope, name, ("enqueue",))
+        takes = _calls(scope, name, ("dequeue", "dequeue_many", "dequeue_up_to"))
+        runners = [
+            n for n in own_nodes(scope)
+            if isinstance(n, ast.Call) and names.called(n) == "tf.train.QueueRunner" and n.args and n.args[0] in uses
+        ]  # fmt: skip
+        if (len(uses), len(puts), len(takes), len(runners)) != (3, 1, 1, 1) or len(puts[0].args) != 1:
+            continue
+        taken = next((n for n in own_nodes(scope) if isinstance(n, ast.Assign) and n.value is takes[0]), None)
+        gone: list[ast.stmt] = list(assigned)
+        if taken is not None and all(_go(scope, names, inner, gone) for inner in (puts[0], runners[0])):
+            kinds = [names.called(node.value) or "" for node in assigned]
+            yield _Between(name, assigned, kinds, puts[0].args[0], taken, takes[0], gone)
+
+
+def _calls(scope: Scope, name: str, verbs: tuple[str, ...]) -> list[ast.Call]:
+    return [
+        n for n in own_nodes(scope)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in verbs
+        and isinstance(n.func.value, ast.Name) and n.func.value.id == name
+    ]  # fmt: skip
+
+
+def _go(scope: Scope, names: Names, inner: ast.AST, gone: list[ast.stmt]) -> bool:
+    """Add the statement of an operation, and those of what it is called; False if one of them has to stay."""
+    statement = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and inner in ast.walk(n)][-1]
+    if statement not in gone:
+        gone.append(statement)
+    if isinstance(statement, ast.Expr):
+        return names.called(statement.value) == "tf.train.add_queue_runner"
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    return all(_go(scope, names, use, gone) for use in loads(scope, statement.targets[0].id))
+
+
+def _queues_between(text: str) -> str:
+    """Let queues go that stand between the read and the batch, or that are made differently in two branches."""
+    while True:
+        source = Source(text)
+        names = Names(source.tree)
+        found = [(scope, queue) for scope in scopes(source.tree) for queue in _between(scope, names)]
+        edits = next((edits for scope, queue in found if (edits := _without(source, names, scope, queue))), None)
+        if edits is None:
+            return text
+        text = source.edited(edits)
+
+
+def _without(source: Source, names: Names, scope: Scope, queue: _Between) -> list[Edit] | None:
+    """Return the edits by which a queue goes, None where it does not."""
+    verb = queue.call.func.attr if isinstance(queue.call.func, ast.Attribute) else ""
+    if verb != "dequeue" and len(queue.made) == 1:
+        return None  # it makes batches, which the rewriter knows
+    shuffling = [(made, kind) for made, kind in zip(queue.made, queue.kinds, strict=True) if "Shuffle" in kind]
+    if len(shuffling) > 1 or not all(source.alone(s) for s in (*queue.gone, queue.taken)):
+        return None
+    marks: list[Edit] = []
+    for made, kind in shuffling:
+        mark = _mark(source, scope, made, kind)
+        if mark is None:
+            return None
+        marks.append(mark)
+    instead = _taken(source, names, scope, queue, verb)
+    if instead is None:
+        return None
+    taken = f"{source.segment(queue.taken.targets[0])} = {instead}"
+    first, last = queue.taken.lineno, queue.taken.end_lineno or queue.taken.lineno
+    edits = [Edit(first, last, (source.indent(queue.taken) + taken,))]
+    placed = {edit.first for edit in marks if edit.last >= edit.first}
+    edits += [Edit(*source.span(s), ()) for s in queue.gone if s.lineno not in placed]
+    return [*edits, *marks]
+
+
+def _taken(source: Source, names: Names, scope: Scope, queue: _Between, verb: str) -> str | None:
+    """Return what takes the place of what is taken from the queue; None where its structure cannot be told."""
+    put = queue.put
+    if isinstance(put, ast.Name):  # of one tensor in a list, a queue gives the tensor
+        values = [
+            n.value for n in own_nodes(scope) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == put.id
+        ]
+        several = [v for v in values if isinstance(v, (ast.List, ast.Tuple)) and len(v.elts) > 1]
+        if not values or len(several) != len(values):
+            return None
+    said = source.segment(put)
+    if verb == "dequeue":
+        single = isinstance(put, (ast.List, ast.Tuple)) and len(put.elts) == 1
+        return source.segment(put.elts[0]) if isinstance(put, (ast.List, ast.Tuple)) and single else said
+    options = [source.segment(item) for item in queue.call.args[:1]]
+    options += ["dynamic_pad=True"] * ("tf.PaddingFIFOQueue" in queue.kinds)
+    options += ["allow_smaller_final_batch=True"] * (verb == "dequeue_up_to")
+    return f"{names.module}.train.batch({', '.join([said, *options])})"
+
+
+def _mark(source: Source, scope: Scope, made: ast.Assign, kind: str) -> Edit | None:
+    """Return the edit by which the dataset is shuffled: under the condition under which the queue was made."""
+    given = arguments(made.value, kind) if isinstance(made.value, ast.Call) else None
+    capacity = given["capacity"] if given is not None else None
+    if given is None or capacity is None:
+        return None
+    seed = given["seed"]
+    said = source.segment(capacity) + (f", seed={source.segment(seed)}" if seed is not None else "")
+    mark = f"{SHUFFLED}({said})"
+    block = block_of(scope, made)
+    holding = [n for n in own_nodes(scope) if isinstance(n, ast.If) and block in (n.body, n.orelse)]
+    if not holding:
+        last = made.end_lineno or made.lineno
+        return Edit(made.lineno, last, (source.indent(made) + mark,))
+    [condition] = holding
+    inside = {name for statement in (*condition.body, *condition.orelse) for name in writes(statement)}
+    if (reads(capacity) | reads(condition.test) | (reads(seed) if seed is not None else set())) & inside:
+        return None
+    if any(isinstance(node, ast.Call) for node in ast.walk(condition.test)):
+        return None  # asked twice, it may answer otherwise
+    test = source.segment(condition.test)
+    test = test if block is condition.body else f"not ({test})"
+    indent, last = source.indent(condition), condition.end_lineno or condition.lineno
+    return Edit(last + 1, last, (f"{indent}if {test}:", f"{indent}{source.unit(indent)}{mark}"))
+
+
+# Functions that shuffle ---------------------------------------------------------------------------------------------
+
+
+def _shuffling_functions(text: str) -> str:
+    """Let functions that send tensors through a queue shuffle a dataset."""
+    source = Source(text)
+    names = Names(source.tree)
+    edits: list[Edit] = []
+    for function in source.tree.body:
+        if isinstance(function, ast.FunctionDef):
+            for queue in _between(function, names):
+                edits += _shuffling(source, function, queue) or []
+    return source.edited(edits) if edits else text
+
+
+def _shuffling(source: Source, function: ast.FunctionDef, queue: _Between) -> list[Edit] | None:
+    """Return the edits by which a function takes a dataset and returns it shuffled, None where it does more."""
+    [made, *others], [kind, *_] = queue.made, queue.kinds
+    given = arguments(made.value, kind) if isinstance(made.value, ast.Call) else None
+    parameters = [argument.arg for argument in function.args.args]
+    put, out = queue.put, queue.taken.targets[0]
+    if others or given is None or given["capacity"] is None or not parameters or queue.call not in ast.walk(function):
+        return None
+    if not isinstance(put, ast.Name) or put.id != parameters[0] or not isinstance(out, ast.Name):
+        return None
+    rest = [s for s in function.body if s not in queue.gone and s is not queue.taken and not _is_text(s)]
+    returned = rest[-1] if rest else None
+    if not isinstance(returned, ast.Return) or ast.unparse(returned) != f"return {out.id}":
+        return None
+    if not all(_sets_shapes(statement) for statement in rest[:-1]):
+        return None
+    calls = _handing(source.tree, function)
+    if calls is None:
+        return None
+    capacity, seed = given["capacity"], given["seed"]
+    if capacity is not None and "Shuffle" in kind:
+        said = source.segment(capacity) + (f", seed={source.segment(seed)}" if seed is not None else "")
+        result = f"dataset.shuffle({said})"
+    else:
+        result = "dataset"
+    edits = [Edit(*source.span(s), ()) for s in (*queue.gone, queue.taken, *rest[:-1])]
+    edits.append(Edit(*source.span(returned), (f"{source.indent(returned)}return {result}",)))
+    header = function.args.args[0]
+    edits.append(Edit(header.lineno, header.lineno, (source.substituted(header.lineno, [(header, "dataset")]),)))
+    for statement, call in calls:
+        options = [source.segment(item) for item in call.args[1:]]
+        options += [f"{keyword.arg}={source.segment(keyword.value)}" for keyword in call.keywords]
+        line = f"{source.indent(statement)}{HANDED}({', '.join([function.name, *options])})"
+        edits.append(Edit(statement.lineno, statement.end_lineno or statement.lineno, (line,)))
+    return edits
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _sets_shapes(statement: ast.stmt) -> bool:
+    """Whether a statement only sets shapes, which records keep in a dataset."""
+    if isinstance(statement, ast.For):
+        return not statement.orelse and all(_sets_shapes(inner) for inner in statement.body)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "set_shape"
+
+
+def _handing(tree: ast.Module, function: ast.FunctionDef) -> list[tuple[ast.Assign, ast.Call]] | None:
+    """Return the calls `tensors = f(tensors, ...)` of a function, None where it is used otherwise, or not at all."""
+    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == function.name]
+    found = [
+        (n, n.value) for n in ast.walk(tree)
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and n.value.func in uses and n.value.args
+        and len(n.targets) == 1 and ast.unparse(n.targets[0]) == ast.unparse(n.value.args[0])
+        and not any(isinstance(a, ast.Starred) for a in n.value.args) and all(k.arg for k in n.value.keywords)
+    ]  # fmt: skip
+    return found if found and len(found) == len(uses) else None
