@@ -21,7 +21,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.framing import check_compression, detect_compression
 from seqrecorder.layouts import check_layout, detect_layout
 from seqrecorder.manifest import Manifest, read_manifest
-from seqrecorder.naming import MANIFEST
+from seqrecorder.naming import MANIFEST, inside
 from seqrecorder.parsing import Parser
 from seqrecorder.preflight import FileState, advice, cached_walk, check_frames, check_size, check_walk
 from seqrecorder.schema import Schema
@@ -242,7 +242,7 @@ def _resolve_dataset(
     files = []
     for shard in info.shards:
         path = manifest.shard_path(info.name, shard)
-        lengths_path = path.with_name(shard.lengths_name)
+        lengths_path = inside(manifest.path, f"{info.name}/{shard.lengths_name}")
         file = ShardFile(path, lengths_path, shard.records, shard.bytes, shard.start, shard.step)
         if on_corrupt == "skip":
             files.append(_without_damage(file, manifest, shard.lengths_sha256))

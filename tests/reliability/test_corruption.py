@@ -1,5 +1,6 @@
 """Bytes that change, vanish or come: no wrong record is delivered, and all damage is found."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -485,3 +486,32 @@ def test_salvage_after_a_hole(trials, tmp_path, random, figure):
         lost += len(untouched) - sum(record in set(found) for record in untouched)
     assert lost <= expected / 100
     figure(22, f"holes of up to 4 KiB ({lost / expected:.3%} of the records outside lost)", trials, "below 99 %")
+
+
+PIPED = ("manifest.json", "train/train-00000-of-00002.tfrecord", "train/train-00000-of-00002.lengths")
+
+
+@pytest.mark.parametrize("name", PIPED)
+def test_a_pipe_in_the_place_of_a_file_is_refused(lines, name, tmp_path):
+    """Nothing waits for a pipe that somebody put into a dataset: it is an error, a problem or a loss."""
+    (lines / name).unlink()
+    os.mkfifo(lines / name)
+    for read in (sr.read, sr.read_records):
+        with pytest.raises(sr.ManifestError, match="a pipe or a device"):
+            read(lines)
+    assert not sr.verify(lines)
+    if name == PIPED[0]:
+        with pytest.raises(sr.ManifestError):
+            sr.salvage(lines, tmp_path / "salvaged")
+    else:
+        assert sr.salvage(lines, tmp_path / "salvaged").records == (4 if name == PIPED[2] else 2)
+
+
+def test_counts_of_a_manifest_cost_nothing(pristine):
+    """Where a manifest says that a shard held a trillion records, salvage takes no memory and no time for them."""
+    path = pristine.parent / f"trillion{pristine.name}"
+    shutil.copytree(pristine, path)
+    text = (path / "manifest.json").read_text()
+    (path / "manifest.json").write_text(text.replace('"records": 2', f'"records": {10**12}'))
+    found = sr.salvage(path, path.parent / "salvaged")
+    assert (found.records, found.lost) == (4, 2 * 10**12 - 4)
