@@ -205,7 +205,7 @@ def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **o
         options["kw_only"] = kw_only
     return attrs.field(
         default=default,
-        converter=declaration.named("value").normalise,
+        converter=declaration.named("value").normaliser(),
         eq=attrs.cmp_using(eq=same_bits),
         metadata={METADATA_KEY: declaration},
         **options,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.arrow import column_of_array, columns_of_table, flat_array, is_arrow
 from seqrecorder.columns import Column, check_alignment, collector
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
 from seqrecorder.values import Mismatch, exact_array, require_utf8
@@ -34,12 +35,14 @@ def given_columns(schema: Schema, given: Any) -> tuple[dict[str, Column], int]:
 
     Args:
         schema: what the records are.
-        given: a mapping of field to column; see `Writer.write_batch`.
+        given: a mapping of field to column, or a table; see `Writer.write_batch`.
 
     Raises:
         OptionError: the columns are not of the form that their fields ask for, or of different sizes.
         RecordError: values do not fit their fields; of the first record with such, all bad fields are named.
     """
+    if is_arrow(given):
+        given = columns_of_table(given)
     if not isinstance(given, Mapping):
         raise OptionError(f"columns: expected a mapping of field to column, got {type(given).__name__}")
     names = [field.name for field in schema.fields]
@@ -108,6 +111,8 @@ def bytes_of(columns: Mapping[str, Column]) -> int:
 
 
 def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]]) -> Column | None:
+    if is_arrow(given):
+        given = column_of_array(field, given)
     if isinstance(given, Column):
         values, lengths, column = (
             given.values,
@@ -178,7 +183,8 @@ def _values_and_lengths(field: Field, given: Any) -> tuple[Any, list[Any]]:
             f"columns: field {field.name!r}: expected {_LENGTHS[field.is_list, field.is_ragged]}, got "
             f"{type(given).__name__}{f' of {len(given)}' if isinstance(given, tuple) else ''}"
         )
-    return given[0], list(given[1:])
+    values, *lengths = (flat_array(field, part) if is_arrow(part) else part for part in given)
+    return values, lengths
 
 
 def _lengths(field: Field, given: Any) -> NDArray[np.int64]:

@@ -137,9 +137,9 @@ class RecordCodec:
         import tensorflow as tf
 
         try:
-            for item in data:
-                if not isinstance(item, bytes):
-                    raise RecordError(f"cannot be decoded: expected bytes, got {type(item).__name__}")
+            others = set(map(type, data)) - {bytes}
+            if others:
+                raise RecordError(f"cannot be decoded: expected bytes, got {others.pop().__name__}")
             with tf.device("CPU:0"):
                 tensors = self.parser.parse_columns(tf.constant(data, tf.string))
             columns = self._resolve(tensors, data)

@@ -14,15 +14,18 @@ if TYPE_CHECKING:
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 """TensorFlow's own variable for how much of its log is seen."""
 
+_NOTHING = "3"
+
 
 def quieten_tensorflow() -> None:
     """Import TensorFlow without its start-up chatter, unless it is imported or the user has set `LOG_LEVEL`.
 
-    The setting stays for the process. Nothing of use is lost: what goes wrong is raised as an exception.
+    The setting stays for the process, and for those that it starts. Nothing of use is lost: what goes wrong is raised
+    as an exception.
     """
-    if "tensorflow" in sys.modules or LOG_LEVEL in os.environ:
+    if "tensorflow" in sys.modules or os.environ.get(LOG_LEVEL, _NOTHING) != _NOTHING:
         return
-    os.environ[LOG_LEVEL] = "3"
+    os.environ[LOG_LEVEL] = _NOTHING
     with _held_stderr():  # some of it is written before TensorFlow looks at its setting
         import tensorflow  # noqa: F401, ICN001 - imported for its effect
 

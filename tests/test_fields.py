@@ -34,7 +34,7 @@ def test_values_take_the_form_that_records_hold(case: str) -> None:
     """What is given becomes what decode gives, so that a record equals its copy."""
     declaration, given, want = FORMS[case]
     field = field_of(declaration)
-    assert same_bits(field.normalise(given), want)
+    assert same_bits(field.normaliser()(given), want)
     assert same_bits(field.exact(want), want)
 
 

@@ -20,6 +20,7 @@ LAYERS = (
     (
         "pipelines",
         "columns",
+        "arrow",
         "given",
         "tensors",
         "cropping",

@@ -205,7 +205,7 @@ def _tokens(divisor: int) -> Workload:
 
 def _sensors(divisor: int) -> Workload:
     rng = np.random.default_rng(2)
-    lengths = rng.integers(50, 1001, 1_000 // divisor)
+    lengths = rng.integers(50, 1001, 3_000 // divisor)
     steps = int(lengths.sum())
     flat = {"signal": rng.normal(size=(steps, 16)).astype(np.float32), "label": rng.integers(0, 12, steps)}
     contexts = {"key": _keys("trial", lengths.size)}
