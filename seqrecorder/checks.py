@@ -164,7 +164,11 @@ def _assets(manifest: Manifest) -> Iterator[Problem]:
 
 def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) -> Iterator[Problem]:
     where = f"{split}/{shard.name}"
-    path = manifest.shard_path(split, shard)
+    try:
+        path = manifest.shard_path(split, shard)
+    except ManifestError as error:
+        yield Problem(where, error.message)
+        return
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -175,7 +179,7 @@ def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) 
     lengths = None
     try:
         lengths = manifest.lengths(split, shard)
-    except ShardReadError as error:
+    except (ManifestError, ShardReadError) as error:
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
     if level == "quick":
         return

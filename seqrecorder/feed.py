@@ -123,7 +123,7 @@ class Feed:
     def crop(self, group: str, steps: slice) -> Feed:
         """Return a feed of which the sequences of a group are cropped further."""
         crops = {**self.options.crops, group: (*self.options.crops.get(group, ()), steps)}
-        parser = Parser(self.parser.schema, self.parser.layout, crops)
+        parser = Parser(self.parser.schema, self.parser.layout, crops, self.parser.where)
         return attrs.evolve(self, parser=parser, options=attrs.evolve(self.options, crops=crops))
 
     def stream(

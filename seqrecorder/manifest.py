@@ -17,7 +17,7 @@ import attrs
 
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, did_you_mean
 from seqrecorder.framing import check_compression
-from seqrecorder.naming import ASSETS, MANIFEST, check_names, inside, lengths_name
+from seqrecorder.naming import ASSETS, MANIFEST, check_names, inside, is_special, lengths_name
 from seqrecorder.schema import Schema
 from seqrecorder.shards import read_lengths
 from seqrecorder.splits import Ratios
@@ -271,6 +271,8 @@ def read_manifest(directory: Path | str) -> Manifest:
     """
     path = Path(directory)
     file = path / MANIFEST
+    if is_special(file):
+        raise ManifestError(f"{file}: expected a file, got a pipe or a device", path=file)
     try:
         text = file.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):

@@ -234,6 +234,17 @@ def inside(root: Path, relative: str) -> Path:
     return root / relative
 
 
+def is_special(path: Path) -> bool:
+    """Return whether a path is neither a file nor a directory, so that opening it could wait for ever.
+
+    >>> import os
+    >>> from pathlib import Path
+    >>> is_special(Path(os.devnull)), is_special(Path("no such file"))
+    (True, False)
+    """
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def _escape(root: Path, relative: object) -> str | None:
     if not isinstance(relative, str):
         return f"a {type(relative).__name__}"
@@ -244,6 +255,8 @@ def _escape(root: Path, relative: object) -> str | None:
     try:
         if not (root / relative).resolve().is_relative_to(root.resolve()):
             return "which a symbolic link leads out of it"
+        if is_special(root / relative):
+            return "which is a pipe or a device"
     except (OSError, RuntimeError):  # a loop of symbolic links: RuntimeError up to Python 3.12
         return "which cannot be resolved"
     return None

@@ -16,13 +16,14 @@ import attrs
 import numpy as np
 
 from seqrecorder.damage import UNKNOWN
+from seqrecorder.digests import sha256
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.framing import check_compression, detect_compression
 from seqrecorder.layouts import check_layout, detect_layout
 from seqrecorder.manifest import Manifest, read_manifest
-from seqrecorder.naming import MANIFEST
+from seqrecorder.naming import MANIFEST, inside
 from seqrecorder.parsing import Parser
-from seqrecorder.preflight import FileState, cached_walk, check_frames, check_size, check_walk
+from seqrecorder.preflight import FileState, advice, cached_walk, check_frames, check_size, check_walk
 from seqrecorder.schema import Schema
 from seqrecorder.shards import RecordReader, peek, read_lengths
 from seqrecorder.skipping import without_damage
@@ -96,6 +97,13 @@ class Origin:
         counts = [file.records for file in self.files]
         return -1 if -1 in counts else sum(counts)
 
+    @property
+    def record(self) -> str:
+        """What errors call a record whose place is not known."""
+        place = self.files[0].path if self.manifest is None and self.files else self.where
+        hint = place if self.manifest is None else self.manifest.path
+        return f"a record of {self.where} (`seqrecorder verify {hint}` says which)"
+
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
         """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""
         records = self.records
@@ -140,7 +148,7 @@ class Origin:
         groups = self.manifest.schema.groups if self.manifest is not None else ()
         if file.lengths_path is not None and group in groups:
             return read_lengths(file.lengths_path, len(groups), file.records)[:, groups.index(group)]
-        parser = Parser(self.schema, self.layout)
+        parser = Parser(self.schema, self.layout, where=self.record)
         parts = [parser.lengths(data, group).numpy() for data in RecordReader(file.path, self.compression, 256)]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
@@ -234,7 +242,7 @@ def _resolve_dataset(
     files = []
     for shard in info.shards:
         path = manifest.shard_path(info.name, shard)
-        lengths_path = path.with_name(shard.lengths_name)
+        lengths_path = inside(manifest.path, f"{info.name}/{shard.lengths_name}")
         file = ShardFile(path, lengths_path, shard.records, shard.bytes, shard.start, shard.step)
         if on_corrupt == "skip":
             files.append(_without_damage(file, manifest, shard.lengths_sha256))
@@ -245,6 +253,12 @@ def _resolve_dataset(
         if check == "full":
             check_walk(path, manifest.compression, shard.records, manifest.path)
             _check_data(path, manifest.compression)
+            if _digest(FileState.of(path, manifest.compression)) != shard.sha256:
+                raise ShardReadError(
+                    f"{path}: all its records are whole, and its SHA-256 is not the manifest's, so they are not what "
+                    f"was written; {advice(manifest.path)}",
+                    path=path,
+                )
     return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
 
 
@@ -270,6 +284,11 @@ def _without_damage(file: ShardFile, manifest: Manifest, digest: str) -> ShardFi
 def _check_data(path: Path, compression: Compression) -> None:
     """Raise `ShardReadError`, naming the record, unless every record has the CRC that follows it."""
     _read_all(FileState.of(path, compression), cached_walk(path, compression).window)
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest(state: FileState) -> str:
+    return sha256(state.path)
 
 
 @functools.lru_cache(maxsize=4096)

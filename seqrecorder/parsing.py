@@ -54,13 +54,17 @@ class Parser:
         schema: the fields.
         layout: how sequences lie in the messages.
         crops: by alignment group, the steps that are kept of its sequences, where not all are.
+        where: what TensorFlow's errors are to call a record that is not as the schema says; "" for nothing.
 
     Raises:
         OptionError: the layout cannot hold the bounds of ragged or sparse steps.
     """
 
-    def __init__(self, schema: Schema, layout: Layout = "steps", crops: Mapping[str, Crop] | None = None) -> None:
+    def __init__(
+        self, schema: Schema, layout: Layout = "steps", crops: Mapping[str, Crop] | None = None, where: str = ""
+    ) -> None:
         require_bounds(schema.fields, layout)
+        self.where = where
         self.schema = schema
         self.layout: Layout = layout
         self.crops: Mapping[str, Crop] = {group: crop for group, crop in (crops or {}).items() if crop}
@@ -68,7 +72,7 @@ class Parser:
 
     def of_fields(self, names: Iterable[str]) -> Parser:
         """Return the parser of some of the fields."""
-        return Parser(self.schema.select(names), self.layout, self.crops)
+        return Parser(self.schema.select(names), self.layout, self.crops, self.where)
 
     def _filled(self, serialized: Any) -> Any:
         """Return records with what older data lack: protobuf merges messages that stand one after the other."""
@@ -76,9 +80,21 @@ class Parser:
 
         return tf.strings.join([serialized, self.schema.fill]) if self.schema.fill else serialized
 
+    def _parse(
+        self, serialized: Any, context: dict[str, Any], lists: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return all features, and the steps of those feature lists that the op pads."""
+        import tensorflow as tf
+
+        names = tf.fill(tf.shape(serialized), self.where) if self.where else None
+        parsed, sequences, steps = tf.io.parse_sequence_example(
+            self._filled(serialized), context or None, lists or None, example_names=names
+        )
+        return {**parsed, **sequences}, steps
+
     def parse_columns(self, serialized: Any) -> dict[str, Column]:
         """Return every field of a vector of serialized records flat."""
-        features = _parse(self._filled(serialized), *self.specs.flat())[0]
+        features = self._parse(serialized, *self.specs.flat())[0]
         return {field.name: self._column(field, features) for field in self.schema.fields}
 
     def parse_batch(self, serialized: Any, padding: Padding | None = None) -> dict[str, Any]:
@@ -129,7 +145,7 @@ class Parser:
         import tensorflow as tf
 
         fields = self.schema.fields
-        features, steps = _parse(self._filled(serialized), *self.specs.batch())
+        features, steps = self._parse(serialized, *self.specs.batch())
         columns = {
             field.name: self._column(field, features)
             for field in fields
@@ -317,14 +333,6 @@ class Parser:
         if field.has_default:
             values = tf.boolean_mask(spread_rows(values, have, default_of(field)), present)
         return Column(values, present=present, stated=stated)
-
-
-def _parse(serialized: Any, context: dict[str, Any], lists: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return all features, and the steps of those feature lists that the op pads."""
-    import tensorflow as tf
-
-    parsed, sequences, steps = tf.io.parse_sequence_example(serialized, context or None, lists or None)
-    return {**parsed, **sequences}, steps
 
 
 def _kept(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:

@@ -25,7 +25,7 @@ from seqrecorder.numbering import with_number
 from seqrecorder.origin import resolve
 from seqrecorder.outputs import OutputOptions, needed_fields, shaper
 from seqrecorder.parsing import Parser
-from seqrecorder.preflight import advice
+from seqrecorder.preflight import advice, cached_walk
 from seqrecorder.records import RecordCodec
 from seqrecorder.shards import RecordReader
 from seqrecorder.streams import Limits, StreamOptions
@@ -131,8 +131,8 @@ def read(
             `tf.train.Example` (`example`), or `auto`.
         check: what is looked at first: `manifest` (sizes, and the lengths of all frames, so that no forged one reaches
             TensorFlow: 0.08 microseconds a record, once in a process for a file that stays the same; of bare shards
-            the CRCs of the lengths too), `full` (the CRC of every record, so that any damage is named before the first
-            record), or `none`.
+            the CRCs of the lengths too), `full` (the CRC of every record and the SHA-256 of every shard, so that any
+            damage is named before the first record), or `none`.
         on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
             the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
@@ -153,8 +153,8 @@ def read(
         ShardReadError: a shard is missing, cut, or of another compression.
         OptionError: options make no sense.
         tf.errors.InvalidArgumentError: while iterating, wherever that is done: a record is damaged, or there are not as
-            many as expected; shard, record, byte and the commands to run next are named. A record that is whole and is
-            not what the schema says is TensorFlow's own error; `read_records` and `verify` tell its place.
+            many as expected; shard, record, byte and the commands to run next are named. Of a record that is whole and
+            is not what the schema says the error names the dataset alone; `read_records` and `verify` tell its place.
         tf.errors.NotFoundError: while iterating: a shard is gone, as after an overwrite.
     """
     import tensorflow as tf
@@ -184,7 +184,7 @@ def read(
     crops = dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(
         origin,
-        Parser(parsed if index_name is None else with_number(parsed, index_name), origin.layout, crops),
+        Parser(parsed if index_name is None else with_number(parsed, index_name), origin.layout, crops, origin.record),
         shaper(origin.schema, parsed, options),
         StreamOptions(
             WINDOW,
@@ -392,8 +392,11 @@ def _counted(file: ShardFile, origin: Origin, window: int) -> Iterator[list[byte
         done += len(data)
         yield data
     if file.records not in (-1, done):
+        byte = int(cached_walk(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(
+            done, file.records
+        )
         raise ShardReadError(
-            f"{file.path}: expected {file.records} records, got {done}; "
+            f"{file.path}: expected {file.records} records, got {done}, which differ from byte {byte} on; "
             + advice(file.path if origin.manifest is None else origin.manifest.path),
             path=file.path,
         )

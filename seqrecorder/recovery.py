@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from seqrecorder.schema import Schema
     from seqrecorder.specs import Layout
 
+_MOST = 1 << 40
+"""Records of a shard, at most, as far as positions go."""
+
 
 @attrs.frozen
 class Recovered:
@@ -47,9 +50,12 @@ class Recovered:
         >>> Recovered(3, np.zeros((3, 1), np.int64), (Loss(48, 96, 1, UNKNOWN, "a hole"),)).positions() is None
         True
         """
-        lost = [range(loss.record, loss.record + loss.records) for loss in self.losses if loss.records != UNKNOWN]
-        gone = np.array(sorted({number for numbers in lost for number in numbers}), np.int64)
-        left = np.setdiff1d(np.arange(self.records + gone.size), gone, assume_unique=True)[: self.records]
+        known = sorted((loss.record, loss.records) for loss in self.losses if loss.records != UNKNOWN)
+        # What a loss counts may come from a manifest, and so be anything.
+        lost = np.cumsum([0, *(min(count, _MOST) for _, count in known)])
+        before = np.array([min(record, _MOST) for record, _ in known], np.int64) - lost[:-1]
+        left = np.arange(self.records)
+        left += lost[np.searchsorted(before, left, side="right")]
         holes = [loss.record for loss in self.losses if loss.records == UNKNOWN]
         return None if holes and left.size and min(holes) <= left[-1] else left
 

@@ -201,10 +201,14 @@ def _salvage_shard(
     manifest: Manifest, split: str, shard: ShardInfo, directory: Path, before: Sequence[ShardInfo], *, known: bool
 ) -> tuple[SalvagedShard, ShardInfo, NDArray[np.int64] | None]:
     """Salvage one shard, and return also which of its records were recovered, None where that is unknown."""
-    source, target = manifest.path / split / shard.name, directory / shard.name
+    target, gone = directory / shard.name, "the file is missing"
+    try:
+        source = manifest.shard_path(split, shard)
+    except ManifestError as error:
+        source, gone = None, error.message
     lengths_target = target.with_name(shard.lengths_name)
     expected = shard.records if known else UNKNOWN
-    if source.exists():
+    if source is not None and source.exists():
         done = recover_shard(
             source,
             target,
@@ -217,7 +221,7 @@ def _salvage_shard(
     else:
         left = np.empty(0, np.int64)
         records, table = 0, np.empty((0, max(1, len(manifest.schema.groups))), np.int64)
-        losses = (Loss(0, shard.bytes, 0, expected, "the file is missing"),)
+        losses = (Loss(0, shard.bytes, 0, expected, gone),)
         recover_shard(Path(os.devnull), target, lengths_target, compression=manifest.compression)
     steps = table[:, 0]
     info = attrs.evolve(

@@ -277,7 +277,7 @@ class _Files:
         import tensorflow as tf
 
         if table is None:
-            return Parser(self.origin.schema, self.origin.layout).lengths(serialized, group)
+            return Parser(self.origin.schema, self.origin.layout, where=self.origin.record).lengths(serialized, group)
         return table[total : total + tf.shape(serialized, tf.int64)[0]]
 
     def _stored(self, file: Any, numbers: Any) -> Any:
@@ -312,7 +312,15 @@ class _Files:
         if group not in self.stored_groups:
             return None
         path = tf.gather(tf.constant([str(f.lengths_path) for f in files]), file)
-        table = tf.reshape(tf.io.decode_raw(tf.io.read_file(path), tf.int64), [-1, len(self.stored_groups)])
+        data, count = tf.io.read_file(path), len(self.stored_groups)
+        size = tf.strings.length(data, name="bytes")
+        data = checked(
+            data,
+            tf.cast(size, tf.int64) == expected * (8 * count),
+            *("the lengths", path, "of", expected, "records have", size, "bytes, other than expected;"),
+            advice(self.origin.manifest.path if self.origin.manifest else path),
+        )
+        table = tf.reshape(tf.io.decode_raw(data, tf.int64), [-1, count])
         return table[:, self.stored_groups.index(group)]
 
 

@@ -222,7 +222,7 @@ def test_no_boundaries_are_better_than_auto(records):
 @pytest.mark.nightly
 def test_no_boundaries_are_better_than_auto_on_the_whole_library():
     """The same of all functions, for random boundaries."""
-    lengths = np.array([len(function.strings) for function in demo._scan(None)])
+    lengths = np.array([len(function.tokens) for function in demo._scan(None)])
     distinct, counts = np.unique(lengths, return_counts=True)
     auto = padded_steps(lengths, tuple(optimal_boundaries(distinct, counts, 8)))
     random = np.random.default_rng(0)

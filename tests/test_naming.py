@@ -1,3 +1,4 @@
+import os
 import re
 
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqrecorder.errors import ManifestError, OptionError
-from seqrecorder.naming import check_name, check_names, inside, lengths_name, shard_name
+from seqrecorder.naming import check_name, check_names, inside, is_special, lengths_name, shard_name
 
 NOT_COMPONENTS = [
     "",
@@ -207,3 +208,12 @@ def test_any_name(name):
     assert path.parent == Path("/root")
     assert path.name == name
     assert not name.startswith(".")
+
+
+def test_pipes_and_devices(tmp_path):
+    """What is neither a file nor a directory is refused, since opening it could wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("")
+    assert [is_special(tmp_path / name) for name in ("pipe", "file", ".", "nothing")] == [True, False, False, False]
+    with pytest.raises(ManifestError, match="which is a pipe or a device"):
+        inside(tmp_path, "pipe")

@@ -191,13 +191,13 @@ class Bucket(PaddedBatches):
         group = feed.group(self.length_field)
         plan, feed, lengths = self.resolve(feed, group)
         padding = self._padding(feed, group, plan)
-        name, where = length_name(group), feed.origin.where
+        name = length_name(group)
 
         def parse(serialized: Any, planned: Any) -> dict[str, Any]:
             values = feed.parser.parse_batch(serialized, padding)
             # Without a field of the group among those that are parsed, the planned lengths are all there is.
             have = values.get(name, planned)
-            message = f"{where}: the lengths files disagree with the records; `seqrecorder verify` says where"
+            message = f"the lengths files disagree with {feed.origin.record}"
             values[name] = checked(have, have == planned, message)
             return values
 

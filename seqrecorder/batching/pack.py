@@ -127,7 +127,7 @@ class Pack:
 
         def assemble(serialized: Any, table: Any) -> Any:
             start, size, total, row = (table[:, column] for column in range(4))
-            records = parse_records(feed.parser, serialized, total, feed.origin.where)
+            records = parse_records(feed.parser, serialized, total, feed.origin.record)
             values = self._fields(records, start, size, row)
             values[length_name(group)] = values.pop(SEQUENCE_LENGTH)
             return feed.shape(values)

@@ -151,7 +151,6 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str) -> 
                 lengths,
                 "are expected, got",
                 steps,
-                "; run `seqrecorder verify`",
             ],
         )
         with tf.control_dependencies([check] if check is not None else []):
@@ -221,7 +220,7 @@ def cut_batches(
     together = batch_size * max(1, _STEPS // (batch_size * width))
 
     def cut(serialized: Any, lengths: Any, rows: Any, indices: Any) -> Any:
-        records = parse_records(feed.parser, serialized, lengths, feed.origin.where)
+        records = parse_records(feed.parser, serialized, lengths, feed.origin.record)
 
         def gather(start: Any) -> Any:
             end = start + together

@@ -1,5 +1,6 @@
 """Bytes that change, vanish or come: no wrong record is delivered, and all damage is found."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -164,6 +165,65 @@ def test_read_errors_say_everything(lines):
         assert "byte" in message or "GZIP" in message
         assert f"`seqrecorder verify {lines}`" in message
         assert "`seqrecorder salvage`" in message
+
+
+def rewritten(shard, change):
+    """Write a shard anew, with the CRCs of what its records have become."""
+    records = change([record.numpy() for record in tf.data.TFRecordDataset(str(shard))])
+    with tf.io.TFRecordWriter(str(shard)) as writer:
+        for record in records:
+            writer.write(record)
+
+
+DAMAGES = {
+    "data": lambda shard, data: shard.write_bytes(data[:40] + bytes([data[40] ^ 0xFF]) + data[41:]),
+    "a cut": lambda shard, data: shard.write_bytes(data[:-5]),
+    "nothing left": lambda shard, _: shard.write_bytes(b""),
+    "one record less": lambda shard, _: rewritten(shard, lambda records: records[:-1]),
+    "one record more": lambda shard, _: rewritten(shard, lambda records: [*records, records[0]]),
+    "no message": lambda shard, _: rewritten(shard, lambda records: [b"\xff" + records[0][1:], *records[1:]]),
+    "another field": lambda shard, _: rewritten(shard, lambda records: [r.replace(b"ids", b"idz") for r in records]),
+    "lengths": lambda shard, _: shard.with_suffix(".lengths").write_bytes(b"\1" * 7),
+}
+WAYS = {
+    "records": lambda path: list(sr.read_records(path)),
+    "records, unchecked": lambda path: list(sr.read_records(path, check="none")),
+    "single": lambda path: list(sr.read(path)),
+    "padded, unchecked": lambda path: list(sr.read(path, batch=sr.Pad(3), check="none")),
+    "dealt": lambda path: list(sr.read(path, batch=sr.Unroll(2, 1))),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_error_of_reading_names_the_dataset_and_what_to_do(tmp_path, damage, figure):
+    """However damaged data are read, the error names the dataset and the command, and the shard where it is known."""
+    path = tmp_path / "lines"
+    sr.write(RECORDS, path, shards=2)
+    shard = shards_of(path)[1]
+    DAMAGES[damage](shard, shard.read_bytes())
+    for way in WAYS if damage != "lengths" else ["dealt"]:  # the others do not need them
+        with pytest.raises((sr.ShardReadError, sr.RecordError, tf.errors.InvalidArgumentError)) as error:
+            WAYS[way](path)
+        message = str(error.value)
+        assert f"`seqrecorder verify {path}`" in message, way
+        assert "record" in message, way
+        if damage not in ("no message", "another field"):
+            assert shard.stem in message, way
+        figure(15, "ways to read damaged data", 1, "errors without dataset, record and command")
+
+
+def test_other_records_of_the_same_size_are_found(tmp_path):
+    """A shard in the place of another of the same size and number of records is refused by `check="full"`."""
+    path = tmp_path / "lines"
+    sr.write([line(number, 1) for number in range(4)], path, shards=2)
+    one, two = shards_of(path)
+    assert one.stat().st_size == two.stat().st_size
+    shutil.copy(one, two)
+    for read in (sr.read, sr.read_records):
+        with pytest.raises(
+            sr.ShardReadError, match=rf"{two.name}: .*SHA-256 is not the manifest's.*seqrecorder verify"
+        ):
+            read(path, check="full")
 
 
 def test_a_vanished_shard_is_an_error(lines):
@@ -426,3 +486,32 @@ def test_salvage_after_a_hole(trials, tmp_path, random, figure):
         lost += len(untouched) - sum(record in set(found) for record in untouched)
     assert lost <= expected / 100
     figure(22, f"holes of up to 4 KiB ({lost / expected:.3%} of the records outside lost)", trials, "below 99 %")
+
+
+PIPED = ("manifest.json", "train/train-00000-of-00002.tfrecord", "train/train-00000-of-00002.lengths")
+
+
+@pytest.mark.parametrize("name", PIPED)
+def test_a_pipe_in_the_place_of_a_file_is_refused(lines, name, tmp_path):
+    """Nothing waits for a pipe that somebody put into a dataset: it is an error, a problem or a loss."""
+    (lines / name).unlink()
+    os.mkfifo(lines / name)
+    for read in (sr.read, sr.read_records):
+        with pytest.raises(sr.ManifestError, match="a pipe or a device"):
+            read(lines)
+    assert not sr.verify(lines)
+    if name == PIPED[0]:
+        with pytest.raises(sr.ManifestError):
+            sr.salvage(lines, tmp_path / "salvaged")
+    else:
+        assert sr.salvage(lines, tmp_path / "salvaged").records == (4 if name == PIPED[2] else 2)
+
+
+def test_counts_of_a_manifest_cost_nothing(pristine):
+    """Where a manifest says that a shard held a trillion records, salvage takes no memory and no time for them."""
+    path = pristine.parent / f"trillion{pristine.name}"
+    shutil.copytree(pristine, path)
+    text = (path / "manifest.json").read_text()
+    (path / "manifest.json").write_text(text.replace('"records": 2', f'"records": {10**12}'))
+    found = sr.salvage(path, path.parent / "salvaged")
+    assert (found.records, found.lost) == (4, 2 * 10**12 - 4)
