@@ -9,6 +9,7 @@ import pytest
 
 from seqrecorder import OptionError, cli
 from seqrecorder.bench import apart, peers, run, table
+from seqrecorder.bench.candidates import Operation
 from seqrecorder.bench.content import LENGTH, content, whole
 from seqrecorder.bench.workloads import WORKLOADS, make
 from seqrecorder.schema import Schema
@@ -99,6 +100,27 @@ def test_a_peer_that_is_missing_says_so(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tfrecord", None)
     assert "pyarrow" in (attrs.evolve(peers.PEERS[1], needs=("pyarrow",)).missing() or "")
     assert "tfrecord" in apart.measure_tfrecord("W4", tmp_path / "none", 64, quick=True)
+
+
+def test_a_peer_that_fails_says_so(monkeypatch):
+    """A library that cannot write its files is named with its error, and the others are measured."""
+
+    class Broken:
+        name = "broken"
+
+        def missing(self):
+            return None
+
+        def operations(self, _, directory):
+            return [Operation("write", "broken", self.fail, files=directory / "broken")]
+
+        def fail(self):
+            raise ValueError("no such table")
+
+    monkeypatch.setattr(run, "PEERS", [Broken()])
+    report = run.measure("W5", quick=True, rounds=1, only=["encode"])
+    assert report.skipped["broken"] == "failed (ValueError: no such table)"
+    assert {timing.candidate for timing in report.timings} == {"seqrecorder", "hand-written"}
 
 
 def test_the_report_is_told_as_tables_and_as_json(report, monkeypatch, capsys):

@@ -29,7 +29,7 @@ from seqrecorder.bench.content import content, whole
 from seqrecorder.bench.handwritten import BATCH
 from seqrecorder.bench.peers import PEERS
 from seqrecorder.bench.workloads import WORKLOADS, make
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, first_line
 from seqrecorder.startup import quieten_tensorflow
 
 if TYPE_CHECKING:
@@ -187,13 +187,19 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="seqrecorder-bench-") as place:
         directory = Path(place)
         operations = [*own(workload, directory), *by_hand(workload, directory)]
+        _write_all(operations)
         for peer in PEERS if peers else ():
             why = peer.missing()
             if why is None:
-                operations += peer.operations(workload, directory)
+                theirs = peer.operations(workload, directory)
+                try:
+                    _write_all(theirs)
+                except Exception as error:  # noqa: BLE001 - it is theirs, and the others are measured
+                    why = f"failed ({type(error).__name__}: {first_line(error)})"
+            if why is None:
+                operations += theirs
             else:
                 skipped[peer.name] = why
-        _write_all(operations)
         sizes = {operation.candidate: _bytes(operation.files) for operation in operations if operation.files}
         _compare(workload, operations)
         seconds = _rounds(operations, workload, rounds, only)
