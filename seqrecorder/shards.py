@@ -222,7 +222,11 @@ def read_lengths(path: Path, groups: int, records: int) -> NDArray[np.int64]:
     try:
         table = np.fromfile(path, "<i8")
     except OSError as error:
-        raise ShardReadError(f"{path}: the lengths of a shard cannot be read: {error}", path=path) from error
+        raise ShardReadError(
+            f"{path}: the lengths of a shard cannot be read: {error}; "
+            f"`seqrecorder verify {path.parent.parent}` says what else is damaged",
+            path=path,
+        ) from error
     if table.size != records * groups:
         raise ShardReadError(
             f"{path}: expected {records} rows of {groups} lengths, got {table.size * 8} bytes; "

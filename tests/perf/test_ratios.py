@@ -11,22 +11,22 @@ from seqrecorder.bench.candidates import COLUMNS, OURS, PACKED
 
 FLOORS = {
     "W1": {
-        ("encode", OURS): 6,
-        ("write", OURS): 3,
-        ("write", COLUMNS): 4,
-        ("read", OURS): 1.5,
-        ("read_records", OURS): 1.6,
+        ("encode", OURS): 8,
+        ("write", OURS): 5,
+        ("write", COLUMNS): 5,
+        ("read", OURS): 1.8,
+        ("read_records", OURS): 2.6,
     },
-    "W2": {("encode", OURS): 15, ("write", OURS): 5, ("read", OURS): 0.3, ("read_records", OURS): 3},
-    "W3": {("encode", OURS): 2, ("write", OURS): 1.5, ("read", OURS): 0.3, ("read_records", OURS): 0.8},
+    "W2": {("encode", OURS): 18, ("write", OURS): 6, ("read", OURS): 0.4, ("read_records", OURS): 6},
+    "W3": {("encode", OURS): 8, ("write", OURS): 3, ("read", OURS): 0.25, ("read_records", OURS): 0.8},
     "W4": {
-        ("encode", OURS): 4,
-        ("write", OURS): 2,
-        ("write", COLUMNS): 3,
+        ("encode", OURS): 3.8,
+        ("write", OURS): 2.8,
+        ("write", COLUMNS): 4,
         ("read", OURS): 5,
-        ("read_records", OURS): 0.7,
+        ("read_records", OURS): 1.1,
     },
-    "W5": {("encode", OURS): 2.5, ("write", OURS): 1.5, ("read", OURS): 0.8, ("read_records", OURS): 1.5},
+    "W5": {("encode", OURS): 3.3, ("write", OURS): 2.2, ("read", OURS): 1.1, ("read_records", OURS): 1.4},
 }
 PACKED_BYTES = {"W1": 0.45, "W2": 0.92}
 
