@@ -5,6 +5,7 @@ import importlib
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 import seqrecorder
 
@@ -20,6 +21,7 @@ MODULES = sorted(
 def test_examples_run(name: str) -> None:
     """The examples of a module give what stands below them."""
     module = importlib.import_module(name.removesuffix(".__init__"))
+    tf.random.set_seed(None)  # of the process, which another test has set, and which TensorFlow's seeds go by
     names = {"__name__": "example"}  # they are read as a user's code, not as the package's own
     results = doctest.testmod(module, extraglobs=names, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert results.attempted
