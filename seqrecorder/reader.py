@@ -102,7 +102,8 @@ def read(
             on average where it lies in 18 shards that were filled one after the other (33 % is perfect), and by 1.7 %
             where it lies in one, or in shards to which records were dealt in turn (`shards=16`), as each of these goes
             through the whole split. Data whose order matters are best written with `shuffle`, too.
-        seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
+        seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration. A seed of the
+            whole program (`tf.random.set_seed`), where one is set, counts too.
         epochs: how often all records come; None is for ever.
         fields: names of the fields to parse; all by default.
         steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`: the others are

@@ -190,8 +190,9 @@ def measure(
         _write_all(operations)
         for peer in PEERS if peers else ():
             why = peer.missing()
+            theirs: list[Operation] = []
             if why is None:
-                theirs = peer.operations(workload, directory)
+                theirs += peer.operations(workload, directory)
                 try:
                     _write_all(theirs)
                 except Exception as error:  # noqa: BLE001 - it is theirs, and the others are measured
