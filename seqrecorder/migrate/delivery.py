@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.flow import binds, block_of, depending, own_nodes, reads
+from seqrecorder.migrate.moving import draws
 from seqrecorder.migrate.source import Edit
 from seqrecorder.migrate.unclear import Unclear
 
@@ -32,6 +33,7 @@ class Delivery:
     def __init__(self, text: Text, mover: Mover, dataset: str) -> None:
         self.text, self.mover, self.dataset = text, mover, dataset
         self.notes: list[str] = []
+        self.looks_up = False  # whether records are looked up in tables, which are initialised with the graph's others
 
     def parallel(self, *, several: bool) -> str:
         """Return the argument that lets a function be mapped over several records at a time.
@@ -39,20 +41,30 @@ class Delivery:
         Args:
             several: whether several were read at a time before; if not, what is drawn is drawn in a fixed order.
         """
-        return f", num_parallel_calls={self.text.tf}.data.AUTOTUNE" if several or not self.mover.draws() else ""
+        if not several and draws(self.text.source.tree, self.text.names):
+            return ""
+        return f", num_parallel_calls={self.text.tf}.data.AUTOTUNE"
 
-    def next(self) -> str:
-        """Return the expression of the tensors of one element."""
-        return f"{self.text.tf}.data.make_one_shot_iterator({self.dataset}).get_next()"
+    def next(self) -> tuple[list[str], str]:
+        """Return the lines that make an iterator, if it takes any, and the expression of the tensors of one element."""
+        tf = self.text.tf
+        if not self.looks_up:
+            return [], f"{tf}.data.make_one_shot_iterator({self.dataset}).get_next()"
+        iterator = self.text.fresh("iterator", "dataset_iterator")
+        lines = [
+            f"{iterator} = {tf}.data.make_initializable_iterator({self.dataset})",
+            f"{tf}.add_to_collection({tf}.GraphKeys.TABLE_INITIALIZERS, {iterator}.initializer)",
+        ]
+        return lines, f"{iterator}.get_next()"
 
     def tensors(self, batch: Batch, lines: Sequence[str], structure: str) -> list[Edit]:
         """Return the edits by which a batch statement gives tensors."""
-        statement, got = batch.statement, self.next()
+        statement, (making, got) = batch.statement, self.next()
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
         if structure == "list" and not isinstance(target, ast.Tuple):
             got = f"list({got})"
         ending = f"return {got}" if target is None else f"{self.text.source.segment(target)} = {got}"
-        return [self.text.replaced(statement, [*lines, ending])]
+        return [self.text.replaced(statement, [*lines, *making, ending])]
 
     def called(self, batch: Batch, call: str) -> Edit:
         """Return the edit by which a batch statement calls a function that gives the tensors of a batch."""

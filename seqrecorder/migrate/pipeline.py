@@ -95,6 +95,7 @@ class Rewriter:
         if self.part is not None and self.part.role == "queue":
             return self._of_queue(producer)
         place = self._place()
+        self._mover.check_held([value for each in self.stages.producers for value in each.arguments.given.values()])
         loops = [batch.loop for batch in self.stages.batches]
         block = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
         origins = Origins(self.stages, self.helpers, self.text, self.parts)
@@ -270,7 +271,8 @@ class Rewriter:
             return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred)
         made = isinstance(producer.target, ast.Tuple)
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
-        got = f"list({self._delivery.next()})" if origin.starred else self._delivery.next()
+        _, got = self._delivery.next()
+        got = f"list({got})" if origin.starred else got
         reading.append(f"{target} = {got}")
         if origin.call is None:
             return []
@@ -285,6 +287,10 @@ class Rewriter:
         extras: set[ast.stmt] = {extra for batch in batches for extra in batch.extras}
         between = [s for s in block[start : block.index(anchor)] if s not in extras]
         moved = self._mover.moved(origin, block, between, anchor, self.stages.producers)
+        self._mover.check_held([*moved, *(value for batch in batches for value in batch.arguments.given.values())])
+        self._delivery.looks_up = self._mover.looks_up(moved)
+        if self._delivery.looks_up and any(batch.kind == "function" for batch in batches):
+            raise Unclear("tables", "records are looked up in a table, and batched by another function", anchor)
         structures = Structures(self.names, moved, self.structures)
         tensors = {ast.unparse(element(batch)) for batch in batches}
         if len(tensors) != 1:
@@ -295,6 +301,9 @@ class Rewriter:
         edits = [Edit(*self.source.span(statement), ()) for statement in dict.fromkeys((*moved, *extras))]
         first, _ = self.source.span(anchor)
         edits.append(Edit(first, first - 1, tuple(self.text.indented(mapping, self.source.indent(anchor)))))
+        padded = [batch for batch in batches if batch.kind == "tf.PaddingFIFOQueue" or batch.arguments["dynamic_pad"]]
+        if padded and self._mover.stays_sparse(moved):
+            raise Unclear("sparse", "sparse tensors (VarLenFeature) are not padded by a dataset", padded[0].statement)
         functions = [batch for batch in batches if batch.kind == "function"]
         if functions and len(functions) != len(batches):
             raise Unclear("branches", "a function of the script batches in one branch only", functions[0].statement)

@@ -204,13 +204,8 @@ def _without(source: Source, names: Names, scope: Scope, queue: _Between) -> lis
 def _taken(source: Source, names: Names, scope: Scope, queue: _Between, verb: str) -> str | None:
     """Return what takes the place of what is taken from the queue; None where its structure cannot be told."""
     put = queue.put
-    if isinstance(put, ast.Name):  # of one tensor in a list, a queue gives the tensor
-        values = [
-            n.value for n in own_nodes(scope) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == put.id
-        ]
-        several = [v for v in values if isinstance(v, (ast.List, ast.Tuple)) and len(v.elts) > 1]
-        if not values or len(several) != len(values):
-            return None
+    if isinstance(put, ast.Name) and not _are_several(scope, put.id, queue.taken):
+        return None
     said = source.segment(put)
     if verb == "dequeue":
         single = isinstance(put, (ast.List, ast.Tuple)) and len(put.elts) == 1
@@ -315,9 +310,19 @@ def _handing(tree: ast.Module, function: ast.FunctionDef) -> list[tuple[ast.Assi
     """Return the calls `tensors = f(tensors, ...)` of a function, None where it is used otherwise, or not at all."""
     uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == function.name]
     found = [
-        (n, n.value) for n in ast.walk(tree)
+        (n, n.value) for scope in scopes(tree) for n in own_nodes(scope)
         if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and n.value.func in uses and n.value.args
         and len(n.targets) == 1 and ast.unparse(n.targets[0]) == ast.unparse(n.value.args[0])
         and not any(isinstance(a, ast.Starred) for a in n.value.args) and all(k.arg for k in n.value.keywords)
+        and _are_several(scope, ast.unparse(n.targets[0]), n)
     ]  # fmt: skip
     return found if found and len(found) == len(uses) else None
+
+
+def _are_several(scope: Scope, name: str, taking: ast.Assign) -> bool:
+    """Whether a name is that of several tensors, which are put and taken: of one in a list, a queue gives it alone."""
+    values = [
+        node.value for node in own_nodes(scope)
+        if isinstance(node, ast.Assign) and node is not taking and name in writes(node)
+    ]  # fmt: skip
+    return bool(values) and all(isinstance(v, (ast.List, ast.Tuple)) and len(v.elts) > 1 for v in values)

@@ -11,11 +11,12 @@ import attrs
 from seqrecorder.migrate.findings import Finding, comments, found_in
 from seqrecorder.migrate.flow import scopes
 from seqrecorder.migrate.modern import modern_name
+from seqrecorder.migrate.moving import draws
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
 from seqrecorder.migrate.parts import check_calls, find_parts
 from seqrecorder.migrate.pipeline import Rewriter
 from seqrecorder.migrate.plainer import HANDED, SHUFFLED, plainer
-from seqrecorder.migrate.python2 import as_python3
+from seqrecorder.migrate.python2 import PYTHON2, as_python3, left_of_python2
 from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.recordclass import with_record_class
 from seqrecorder.migrate.renaming import left, modes, renamed, substituted
@@ -97,7 +98,7 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     plain = plainer(current)
     if plain != current:
         script = _Script(Source(plain), target)
-    done = _converted(script, target, script.edits(), records=records)
+    done = _converted(script, target, script.edits(), records=records, python2=current != text)
     if done is not None:
         return done
     findings = tuple(found_in(lines_of(current), lines_of(plain), script.findings))
@@ -107,7 +108,7 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     return Rewritten("flagged", flagged, findings)
 
 
-def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool) -> Rewritten | None:
+def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool, python2: bool) -> Rewritten | None:
     """Return the script with its pipelines rewritten, None where one of them is not clear."""
     written = Source(script.source.edited(edits)) if not script.findings else script.source
     if not script.findings and (SHUFFLED in written.text or HANDED in written.text):
@@ -128,10 +129,17 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
             written = Source(with_record_class(written.text))
         except Unclear as why:
             script.notes.append(f"no attrs class: {why.reason}")
-    remaining = sorted(set(left(written, target)), key=lambda finding: finding.line)
+    found = [*left(written, target, script.functions)]
+    if python2:
+        script.notes.append(PYTHON2)
+        found += [Finding(line, "python2", reason) for line, reason in left_of_python2(written.tree)]
+    by_chance = ".shuffle(" in written.text or draws(written.tree, script.names)
+    if by_chance and any(script.names.mentions(script.source.tree, _SEEDS)):
+        script.notes.append("the seed of the graph gives another order, and other numbers, than it gave the queues")
+    remaining = sorted(set(found), key=lambda finding: finding.line)
     new = written.edited(comments(written, remaining))
-    notes, functions, changed = tuple(script.notes), tuple(script.functions), tuple(script.helpers)
-    return Rewritten("converted", new, tuple(remaining), notes, functions, changed)
+    changed = (*script.helpers, *script.functions) if target == "eager" else (*script.helpers,)
+    return Rewritten("converted", new, tuple(remaining), tuple(script.notes), tuple(script.functions), changed)
 
 
 class _Script:
