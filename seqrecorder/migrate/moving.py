@@ -38,7 +38,7 @@ _DENSE = {
     *("tf.sparse_tensor_to_dense", "tf.sparse.to_dense", "tf.sparse_to_dense", "tf.sparse_to_indicator"),
     *("tf.sparse.to_indicator", "tf.serialize_sparse", "tf.io.serialize_sparse"),
 }
-_CHANCE = re.compile(r"random|normal|multinomial|categorical|py_func|dropout")
+_CHANCE = re.compile(r"(?<!set_)random|normal(?!i)|multinomial|categorical|py_func|dropout")
 
 
 @attrs.frozen

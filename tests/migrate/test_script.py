@@ -174,6 +174,14 @@ UNCLEAR = {
     "order": script(
         READ + "    scale = 1\n    y = tf.size(record) * scale\n    scale = 2\n    return tf.train.batch([y], scale)\n"
     ),
+    "sparse": script(
+        READ + "    x = parse(record)\n    return tf.train.batch([x['a']], 3, dynamic_pad=True)\n",
+        before="\n\ndef parse(x):\n    return tf.parse_single_example(x, {'a': tf.VarLenFeature(tf.int64)})\n",
+    ),
+    "tables": script(
+        READ + "    x = words.lookup(record)\n    return in_batches(x)\n",
+        before="words = tf.lookup.StaticHashTable(x, 0)\n\n\ndef in_batches(x):\n    return tf.train.batch([x], 3)\n",
+    ),
     "reader-used": script(READ + "    count = reader.num_records_produced()\n" + BATCH),
     "import": script(READ + BATCH).replace(HEAD, "import tensorflow as tf, os\n"),
 }
@@ -190,6 +198,62 @@ def test_what_is_not_clear_is_left_as_it_is(code):
     assert not went
     assert all(line.lstrip().startswith(MARK) for line in came)
     assert len(came) == len(found.findings)
+
+
+@pytest.mark.parametrize(
+    ("made", "used"),
+    [
+        ("tf.placeholder(tf.string, [None])", "tf.train.string_input_producer(held)"),
+        ("tf.placeholder(tf.int32, [])", "tf.train.batch([record], held)"),
+        ("tf.train.get_or_create_global_step()", "tf.strings.join([record, tf.as_string(held)])"),
+        ("tf.get_variable('x', [])", "tf.strings.join([record, tf.as_string(twice)])"),
+    ],
+)
+def test_what_a_dataset_cannot_hold_stays(made, used):
+    """Files, sizes and work that hang on a placeholder or a variable, also by other names, are left to a person."""
+    head = f"held = {made}\ntwice = held\n"
+    producing, batching = READ, BATCH
+    if "producer" in used:
+        producing = READ.replace("tf.train.string_input_producer(files)", used)
+    elif "batch" in used:
+        batching = f"    return {used}\n"
+    else:
+        producing += f"    record = {used}\n"
+    [finding] = rewrite(script(producing + batching, before=head)).findings
+    assert finding.code == "graph-state"
+    assert "hangs on a placeholder or a variable" in finding.reason
+
+
+def test_a_list_of_one_tensor_is_not_shuffled_as_a_list():
+    """A queue gives the tensor of a list of one, and the list of more: a function that shuffles is to be given more."""
+    shuffling = classic.BETWEEN[: classic.BETWEEN.index("def shuffled_and_padded")]
+    body = READ + "    tensors = [record{}]\n    tensors = shuffled(tensors, 9, 2)\n    return tf.train.batch({}, 3)\n"
+    assert rewrite(script(body.format(", record", "tensors"), before=shuffling)).status == "converted"
+    found = rewrite(script(body.format("", "[tensors]"), before=shuffling))
+    assert "explicit-queue" in {finding.code for finding in found.findings}
+
+
+def test_tables_are_initialised_with_the_iterator():
+    """An iterator over records that are looked up in a table is initialised where the tables of the graph are."""
+    tables = "words = tf.lookup.StaticHashTable(pairs, 0)\n\n\ndef known(record):\n    return words.lookup(record)\n"
+    body = READ + "    x = known(record)\n    return tf.train.batch([x], 3)\n"
+    new = rewrite(script(body, before=tables)).text
+    assert new.endswith(
+        """\
+    iterator = tf.data.make_initializable_iterator(dataset)
+    tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+    return iterator.get_next()
+"""
+    )
+    assert "initializable" not in rewrite(script(READ + BATCH, before=tables)).text
+
+
+def test_a_seed_of_the_graph_is_noted():
+    """The order that a graph's seed gave the queues is another one now, where there is chance."""
+    seeded = "tf.set_random_seed(3)\n"
+    [note] = rewrite(script(READ + BATCH, before=seeded)).notes
+    assert "the seed of the graph gives another order" in note
+    assert not rewrite(script(READ.replace("(files)", "(files, shuffle=False)") + BATCH, before=seeded)).notes
 
 
 def test_chance_is_drawn_for_each_record():
@@ -266,6 +330,18 @@ def test_leftovers_are_marked():
     )
 
 
+def test_calls_of_what_returns_datasets_now_are_marked():
+    """Under the eager target functions and methods return datasets: each call of them in the script gets a comment."""
+    calls = "\n\ndef model():\n    a = batches(['x'])\n    return a + self.batches(['y'])\n"
+    old = script(READ + BATCH) + calls
+    found = rewrite(old, target="eager")
+    said = (MARK, "[consumer] batches returns a tf.data.Dataset now: iterate over it")
+    assert [(finding.code, finding.reason) for finding in found.findings] == [("consumer", said[1][11:])] * 2
+    assert found.text.count("".join(said)) == 2
+    assert found.changed == ("batches",)
+    assert rewrite(old).findings == ()
+
+
 def test_what_is_older_than_tensorflow_1_is_marked():
     """A script for TensorFlow 0.x is converted as it is, and what cannot run any more gets a comment."""
     body = (
@@ -292,6 +368,15 @@ def test_python_2_is_made_python_3():
     found = rewrite(PYTHON_2)
     assert found.status == "converted"
     assert "    print('reading', files)\n" in found.text
+    assert [note.partition(",")[0] for note in found.notes] == ["it was Python 2"]
+    left = PYTHON_2 + "    for i in xrange(3 / 2):\n        x = {}.has_key(i), i / 2.0, float(i) / 2\n"
+    assert [(finding.line, finding.code, finding.reason.split()[0]) for finding in rewrite(left).findings] == [
+        (13, "python2", "/"),
+        (13, "python2", "xrange"),
+        (14, "python2", "has_key"),
+    ]
+    named = left.replace("xrange(3 / 2)", "xrange(3)").replace(HEAD, HEAD + "from six.moves import xrange\n")
+    assert [finding.reason.split()[0] for finding in rewrite(named).findings] == ["has_key"]
     found = rewrite(PYTHON_2.replace("train.batch", "train.maybe_batch"))
     assert found.status == "flagged"
     assert "    print 'reading', files\n" in found.text
