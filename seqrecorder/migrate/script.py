@@ -136,7 +136,7 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
     by_chance = ".shuffle(" in written.text or draws(written.tree, script.names)
     if by_chance and any(script.names.mentions(script.source.tree, _SEEDS)):
         script.notes.append("the seed of the graph gives another order, and other numbers, than it gave the queues")
-    remaining = sorted(set(found), key=lambda finding: finding.line)
+    remaining = sorted(dict.fromkeys(found), key=lambda finding: (finding.line, finding.code, finding.reason))
     new = written.edited(comments(written, remaining))
     changed = (*script.helpers, *script.functions) if target == "eager" else (*script.helpers,)
     return Rewritten("converted", new, tuple(remaining), tuple(script.notes), tuple(script.functions), changed)
