@@ -110,7 +110,14 @@ LAYERS = (
         "migrate.renaming",
         "migrate.script",
     ),
-    ("migrate.stand_ins", "migrate.definitions", "migrate.synthesis", "migrate.chance", "migrate.equality"),
+    (
+        "migrate.stand_ins",
+        "migrate.definitions",
+        "migrate.synthesis",
+        "migrate.chance",
+        "migrate.equality",
+        "migrate.lines_run",
+    ),
     (
         "migrate.calling",
         "migrate.trial",

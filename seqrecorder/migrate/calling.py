@@ -19,6 +19,7 @@ import numpy as np
 
 from seqrecorder.legacy.compatibility import compat
 from seqrecorder.migrate.definitions import defined, module_pipeline
+from seqrecorder.migrate.lines_run import lines_run
 from seqrecorder.migrate.python2 import as_python3
 from seqrecorder.migrate.stand_ins import StandIn, candidates, ending, is_file, known_value, loaded
 from seqrecorder.migrate.synthesis import watched
@@ -33,6 +34,7 @@ MOST = 24
 
 _PATIENCE = 20_000  # milliseconds, for one batch
 _NAMES = 20  # that a script may lack
+_POSITIONS = 7  # of switches and modes, besides those that a function has by itself: all of three switches
 
 
 class CannotTryError(Exception):
@@ -64,6 +66,7 @@ class Callee:
     Attributes:
         ending: of the names of the files that it reads.
         stubs: what takes the place of functions that load what is not there.
+        ran: the lines of the script that ran for the last batches.
     """
 
     def __init__(self, text: str, name: str, target: str, literals: Mapping[str, str], *, old: bool) -> None:
@@ -73,9 +76,10 @@ class Callee:
         place = Path(tempfile.mkdtemp(), "script.py")  # a file, because AutoGraph looks for the source code
         place.write_text(text, encoding="utf-8")
         self._place, self._name, self.ending = str(place), name, ending(text)
-        self._texts = compared_texts(self.tree)
+        self._texts, self._tested = compared_texts(self.tree), tested_names(self.tree)
         self.namespace: dict[str, Any] = {}
         self.stubs: dict[str, Any] = {}
+        self.ran: set[int] = set()
         with self._behaving():
             self.namespace = defined(self.tree, self._place, v1=target == "graph")
         self.outputs: frozenset[str] = frozenset()
@@ -147,21 +151,25 @@ class Callee:
         return True
 
     def others(self, values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
-        """Yield further arguments: switches that were off, turned on, and other modes; and what they are, in words."""
-        switches: dict[str, Any] = {name: True for name, value in values.items() if value is False}
-        if switches:  # some scripts refuse to shuffle with one thread
-            switches |= {name: 2 for name, value in values.items() if "thread" in name.lower()}
-        texts = {
-            name: self._texts.get(name, ["train", "eval"])
-            for name, value in values.items()
-            if isinstance(value, str) and (value == "train" or value in self._texts.get(name, ()))
-        }
-        modes = {name: known[-1] for name, known in texts.items() if known[-1] != values[name]}
-        for changed in (switches, modes):
-            asked = self._asked({**values, **changed}, []) if changed else None
-            if asked is not None:
-                said = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-                yield said, {**values, **changed}, asked
+        """Yield further arguments: other positions of switches, and other modes; and what they are, in words."""
+        axes: dict[str, list[Any]] = {}
+        for name, value in values.items():
+            if isinstance(value, bool):
+                axes[name] = [value, not value]
+            elif isinstance(value, str) and (known := self._texts.get(name, ["train"] if value == "train" else [])):
+                axes[name] = list(dict.fromkeys([value, *known, "eval" if "train" in known else "other"]))
+            elif name in self._tested:
+                axes[name] = [value, None if isinstance(value, int) else False]
+        threads = {name: 2 for name in values if "thread" in name.lower()}
+        chosen = [dict(zip(axes, position, strict=True)) for position in itertools.product(*axes.values())]
+        changes = [{name: value for name, value in each.items() if value is not values[name]} for each in chosen]
+        for changed in sorted(changes[1:], key=len)[:_POSITIONS]:
+            # Some scripts refuse to shuffle with one thread.
+            for more in (changed, changed | threads) if threads else (changed,):
+                asked = self._asked({**values, **more}, [])
+                if asked is not None:
+                    yield ", ".join(f"{name}={value!r}" for name, value in more.items()), {**values, **more}, asked
+                    break
 
     def _function(self) -> Callable[..., Any]:
         """Return what is called."""
@@ -190,7 +198,7 @@ class Callee:
 
     def call(self, values: dict[str, Any]) -> Any:
         """Return what the function returns; what it returns is called if it is a function."""
-        with self._behaving():
+        with self._behaving(), lines_run(self._place, self.ran):
             result = self._function()(**values)
             return result() if isinstance(result, types.FunctionType) else result
 
@@ -198,6 +206,7 @@ class Callee:
         """Return the batches that the function gives, flat, and whether their order was left to chance."""
         import tensorflow as tf
 
+        self.ran = set()
         if self.target == "eager":
             with contextlib.suppress(tf.errors.OutOfRangeError):
                 [dataset] = [item for item in _flat(self.call(values)) if isinstance(item, tf.data.Dataset)]
@@ -323,6 +332,18 @@ def compared_texts(tree: ast.AST) -> dict[str, list[str]]:
             texts = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)]
             found.setdefault(node.left.id, []).extend(texts)
     return {name: texts for name, texts in found.items() if texts}
+
+
+def tested_names(tree: ast.AST) -> set[str]:
+    """Return the names that are conditions by themselves.
+
+    >>> sorted(tested_names(ast.parse("x if not a else y if b and c > 1 else z")))
+    ['a', 'b']
+    """
+    tests = [node.test for node in ast.walk(tree) if isinstance(node, (ast.If, ast.IfExp))]
+    parts = [part for test in tests for part in (test.values if isinstance(test, ast.BoolOp) else [test])]
+    bare = [part.operand if isinstance(part, ast.UnaryOp) else part for part in parts]
+    return {part.id for part in bare if isinstance(part, ast.Name)}
 
 
 def _outermost(tree: ast.Module, name: str) -> str:

@@ -32,6 +32,7 @@ def left_of_python2(tree: ast.Module) -> Iterator[tuple[int, str]]:
     [(1, '/ of whole numbers gives a fraction in Python 3: // is what it was')]
     """
     own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     imported = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     own |= {alias.asname or alias.name for node in imported for alias in node.names}
     for node in ast.walk(tree):

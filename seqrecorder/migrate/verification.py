@@ -27,12 +27,13 @@ class Trial:
 
     Attributes:
         function: its name.
-        outcome: `equal`; `differs`; or `unverified`, where it could not be tried.
+        outcome: `equal`; `partly`, where what was tried is equal, but some of its lines did not run; `differs`; or
+            `unverified`, where it could not be tried.
         reason: in words.
     """
 
     function: str
-    outcome: Literal["equal", "differs", "unverified"]
+    outcome: Literal["equal", "partly", "differs", "unverified"]
     reason: str
 
 
