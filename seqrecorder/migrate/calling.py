@@ -198,7 +198,7 @@ class Callee:
 
     def call(self, values: dict[str, Any]) -> Any:
         """Return what the function returns; what it returns is called if it is a function."""
-        with self._behaving(), lines_run(self._place, self.ran):
+        with self._behaving():
             result = self._function()(**values)
             return result() if isinstance(result, types.FunctionType) else result
 
@@ -213,7 +213,8 @@ class Callee:
                 return [tf.nest.flatten(_numpy(item)) for item in itertools.islice(dataset, most)], False
         v1 = tf.compat.v1
         with graph():
-            tensors = [item for item in _flat(self.call(values)) if _is_tensor(item)]
+            with lines_run(self._place, self.ran) if self._old else contextlib.nullcontext():
+                tensors = [item for item in _flat(self.call(values)) if _is_tensor(item)]
             built = v1.get_default_graph()  # the function may have made another one
             if not tensors:
                 return [], False
