@@ -97,6 +97,7 @@ LAYERS = (
         "migrate.search",
         "migrate.parts",
         "migrate.learn_reading",
+        "migrate.plain_reading",
         "migrate.plainer",
         "migrate.wording",
         "migrate.text",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from seqrecorder.migrate.findings import Finding, comment
 from seqrecorder.migrate.flow import binds, block_of, depending, own_nodes, reads
 from seqrecorder.migrate.moving import draws
 from seqrecorder.migrate.source import Edit
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from seqrecorder.migrate.moving import Mover
+    from seqrecorder.migrate.pipeline import Target
     from seqrecorder.migrate.stages import Batch
     from seqrecorder.migrate.text import Text
 
@@ -28,10 +30,11 @@ class Delivery:
         text: writes for the scope.
         mover: of the scope.
         dataset: name of the variable.
+        target: of the script.
     """
 
-    def __init__(self, text: Text, mover: Mover, dataset: str) -> None:
-        self.text, self.mover, self.dataset = text, mover, dataset
+    def __init__(self, text: Text, mover: Mover, dataset: str, target: Target) -> None:
+        self.text, self.mover, self.dataset, self.target = text, mover, dataset, target
         self.notes: list[str] = []
         self.looks_up = False  # whether records are looked up in tables, which are initialised with the graph's others
 
@@ -152,6 +155,8 @@ class Delivery:
             raise Unclear("returns", "what is read is not what the function returns in the end", place)
         first = {*names, *also}
         hanging, bound = depending(after, first)
+        summaries = [s for s in hanging if self.target == "eager" and self._summarises(s)]
+        hanging = [s for s in hanging if s not in summaries]
         value, parts = returned.value, _parts(returned.value)
         of_batch = [part for part in parts if part is not None and reads(part) & bound]
         if not of_batch or returned not in hanging:
@@ -164,7 +169,8 @@ class Delivery:
         self.mover.check(body, after, bound, first)
         text = self.text
         if not body and result == ", ".join(names) and not (starred and others):
-            return [text.replaced(returned, [f"return {', '.join([self.dataset + ending, *self._all(others)])}"])]
+            line = f"return {', '.join([self.dataset + ending, *self._all(others)])}"
+            return [*map(self._told, summaries), text.replaced(returned, [line])]
         unit, name = text.source.unit(text.source.indent(returned)), text.fresh(function, f"{function}_batch")
         lines = ["", f"def {name}({'*' * starred}{', '.join(_distinct(names))}):"]
         lines += [f"{unit}{line}" for line in unpacking] + text.moved(body, unit) + [f"{unit}return {result}"]
@@ -172,7 +178,7 @@ class Delivery:
             lines, name = [], direct
         parallel = self.parallel(several=False) if function != "finish" else ""
         mapped = f"{self.dataset}.map({name}{parallel}){ending}"
-        edits = [self._gone(statement) for statement in body]
+        edits = [self._gone(statement) for statement in body] + [self._told(statement) for statement in summaries]
         lines += [""] * bool(lines) + [f"return {', '.join([mapped, *self._all(others)])}"]
         return [*edits, text.replaced(returned, lines)]
 
@@ -190,13 +196,24 @@ class Delivery:
     def _gone(self, statement: ast.stmt) -> Edit:
         return Edit(*self.text.source.span(statement), ())
 
+    def _summarises(self, statement: ast.stmt) -> bool:
+        called = self.text.names.called(statement.value) if isinstance(statement, ast.Expr) else None
+        return called is not None and called.startswith("tf.summary.")
+
+    def _told(self, statement: ast.stmt) -> Edit:
+        """Return the edit that tells what a statement did, which has no place in a dataset."""
+        finding = Finding(
+            statement.lineno, "summary", f"write it where the batches are used: {self.text.of(statement)}"
+        )
+        return self.text.replaced(statement, [comment(finding)])
+
     def _after(self, block: list[ast.stmt], place: ast.stmt) -> list[ast.stmt]:
         """Return the statements that always follow a place, those after a `with` that it stands in too."""
         scope = self.text.scope
         if isinstance(scope, ast.Module):
             raise Unclear("returns", "what is read is used by the module itself, and not returned", place)
         found = block[block.index(place) + 1 :]
-        while block is not scope.body:
+        while block is not scope.body and not (found and isinstance(found[-1], ast.Return)):
             holder = next(
                 node for node in own_nodes(scope) if getattr(node, "body", None) is block or _holds(node, block)
             )

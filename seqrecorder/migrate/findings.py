@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.migrate.source import Edit
+from seqrecorder.migrate.source import Edit, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,6 +43,23 @@ def found_in(lines: list[str], plain: list[str], findings: Iterable[Finding]) ->
         yield attrs.evolve(finding, line=line)
 
 
+def comment(finding: Finding) -> str:
+    """Return the comment that says what is left.
+
+    >>> comment(Finding(3, "fed", "a queue that Python code fills"))
+    '# seqrecorder: TODO[fed] a queue that Python code fills'
+    """
+    return f"{MARK}[{finding.code}] {finding.reason}"
+
+
+def written_in(text: str, code: str) -> Iterator[Finding]:
+    """Yield the findings of one code whose comments a text has."""
+    for number, line in enumerate(lines_of(text), start=1):
+        before, _, reason = line.strip().partition(f"{MARK}[{code}] ")
+        if reason and not before:
+            yield Finding(number, code, reason)
+
+
 def comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
     """Return the edits that write findings above the statements that they are about."""
     starts = _statement_starts(source.tree)
@@ -50,7 +67,7 @@ def comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
     for finding in findings:
         line = max((start for start in starts if start <= finding.line), default=1)
         text = source.lines[line - 1]
-        said = f"{text[: len(text) - len(text.lstrip())]}{MARK}[{finding.code}] {finding.reason}"
+        said = text[: len(text) - len(text.lstrip())] + comment(finding)
         first = line
         while first > 1 and source.lines[first - 2].lstrip().startswith(MARK):
             first -= 1

@@ -72,7 +72,7 @@ class Rewriter:
         self._mover = Mover(source, names, stages)
         self.name = self.text.fresh("dataset", "pipeline")
         self.text.dataset = self.name
-        self._delivery = Delivery(self.text, self._mover, self.name)
+        self._delivery = Delivery(self.text, self._mover, self.name, target)
         self._gone: list[ast.stmt] = []
 
     # What is there ------------------------------------------------------------------------------------------------

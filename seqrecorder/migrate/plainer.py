@@ -1,4 +1,4 @@
-"""A script in plainer words, before its pipelines are rewritten: queues in the middle, and records by attribute.
+"""A script in plainer words, before its pipelines are rewritten: without queues in the middle, to begin with.
 
 A queue between the read and the batch changes no record: it shuffles, or does nothing that a dataset needs. It goes,
 and a mark stays in its place that becomes `dataset = dataset.shuffle(...)`, before the records are parsed, where a
@@ -14,7 +14,8 @@ import attrs
 
 from seqrecorder.migrate.flow import block_of, loads, own_nodes, reads, scopes, writes
 from seqrecorder.migrate.learn_reading import without_contrib_learn
-from seqrecorder.migrate.names import QUEUES, READERS, Names, arguments
+from seqrecorder.migrate.names import QUEUES, Names, arguments
+from seqrecorder.migrate.plain_reading import matched_files, records_by_attribute, records_taken_out
 from seqrecorder.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
@@ -44,51 +45,12 @@ def plainer(text: str) -> str:
         return tf.size(pair)
     <BLANKLINE>
     """
-    for change in (without_contrib_learn, _records_by_attribute, _shuffling_functions, _queues_between):
+    for change in (
+        *(without_contrib_learn, matched_files, records_taken_out, records_by_attribute, _shuffling_functions),
+        _queues_between,
+    ):
         text = change(text)
     return text
-
-
-# Records ------------------------------------------------------------------------------------------------------------
-
-
-def _records_by_attribute(text: str) -> str:
-    """Unpack `pair = reader.read(queue)`, of which only `pair.value` is used."""
-    source = Source(text)
-    names = Names(source.tree)
-    changed: dict[int, list[tuple[ast.expr, str]]] = {}
-    for scope in scopes(source.tree):
-        for node in own_nodes(scope):
-            if not isinstance(node, ast.Assign) or not _is_read(node.value, scope, names):
-                continue
-            target = node.targets[0]
-            if not isinstance(target, ast.Name):
-                continue
-            uses = [use for use in loads(scope, target.id) if use.lineno > node.lineno]
-            values = [
-                n for n in ast.walk(scope)
-                if isinstance(n, ast.Attribute) and n.attr == "value" and n.value in uses and n.lineno == n.end_lineno
-            ]  # fmt: skip
-            if len(values) == len(uses) and _bound_last(scope, node, target.id):
-                for inner, new in [(target, f"_, {target.id}"), *((value, target.id) for value in values)]:
-                    changed.setdefault(inner.lineno, []).append((inner, new))
-    return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
-
-
-def _is_read(call: ast.expr, scope: Scope, names: Names) -> bool:
-    func = call.func if isinstance(call, ast.Call) else None
-    if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):
-        return False
-    reader = ast.unparse(func.value)
-    made = [n.value for n in own_nodes(scope) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == reader]
-    return any(names.called(value) in READERS for value in (*made, func.value))
-
-
-def _bound_last(scope: Scope, statement: ast.stmt, name: str) -> bool:
-    """Whether a statement, which no loop repeats, is the last that gives a name its value."""
-    loops = [n for n in own_nodes(scope) if isinstance(n, (ast.For, ast.While)) and statement in ast.walk(n)]
-    bound = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-    return not loops and all(n.lineno <= statement.lineno for n in bound)
 
 
 # Queues -------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.migrate.findings import Finding, comments, found_in
+from seqrecorder.migrate.findings import Finding, comments, found_in, written_in
 from seqrecorder.migrate.flow import scopes
 from seqrecorder.migrate.modern import modern_name
 from seqrecorder.migrate.moving import draws
@@ -138,6 +138,7 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
         script.notes.append("the seed of the graph gives another order, and other numbers, than it gave the queues")
     remaining = sorted(dict.fromkeys(found), key=lambda finding: (finding.line, finding.code, finding.reason))
     new = written.edited(comments(written, remaining))
+    remaining += written_in(new, "summary")
     changed = (*script.helpers, *script.functions) if target == "eager" else (*script.helpers,)
     return Rewritten("converted", new, tuple(remaining), tuple(script.notes), tuple(script.functions), changed)
 

@@ -163,7 +163,7 @@ UNCLEAR = {
     "structure": script(READ + "    x = make(record)\n    return tf.train.batch(x, 3)\n"),
     "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch(list(pair), 3)\n"),
     "reader-options": script(READ.replace("Reader()", "Reader(options=options)") + BATCH),
-    "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(files))") + BATCH),
+    "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(files, name='files'))") + BATCH),
     "padding": script(READ + "    return tf.train.batch([record], 3, dynamic_pad=pad)\n"),
     "batch-elsewhere": script(READ + "    return tf.train.batch([record], 3)[0]\n"),
     "tensors-from-elsewhere": script("    return tf.train.batch([files], 3)\n"),
@@ -340,6 +340,18 @@ def test_calls_of_what_returns_datasets_now_are_marked():
     assert found.text.count("".join(said)) == 2
     assert found.changed == ("batches",)
     assert rewrite(old).findings == ()
+
+
+def test_summaries_of_batches_leave_a_comment():
+    """A function that returns a dataset writes no summaries of its batches: a comment keeps them for the loop."""
+    body = (
+        READ + "    x = tf.train.batch([record], 3)\n    tf.summary.text('x',\n        x)\n    return x, tf.size(x)\n"
+    )
+    found = rewrite(script(body), target="eager")
+    told = "write it where the batches are used: tf.summary.text('x', x)"
+    assert f"    {MARK}[summary] {told}\n\n    def finish(x):\n        return x, tf.size(x)\n" in found.text
+    assert [(finding.line, finding.code, finding.reason) for finding in found.findings] == [(9, "summary", told)]
+    assert "    tf.summary.text('x',\n        x)\n" in rewrite(script(body)).text
 
 
 def test_what_is_older_than_tensorflow_1_is_marked():
