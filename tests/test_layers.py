@@ -119,6 +119,7 @@ LAYERS = (
         "migrate.equality",
         "migrate.lines_run",
     ),
+    ("migrate.conditions",),
     (
         "migrate.calling",
         "migrate.trial",

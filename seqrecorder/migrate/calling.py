@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.legacy.compatibility import compat
+from seqrecorder.migrate.conditions import Conditions
 from seqrecorder.migrate.definitions import defined, module_pipeline
 from seqrecorder.migrate.lines_run import lines_run
 from seqrecorder.migrate.python2 import as_python3
@@ -34,7 +35,6 @@ MOST = 24
 
 _PATIENCE = 20_000  # milliseconds, for one batch
 _NAMES = 20  # that a script may lack
-_POSITIONS = 7  # of switches and modes, besides those that a function has by itself: all of three switches
 
 
 class CannotTryError(Exception):
@@ -76,7 +76,7 @@ class Callee:
         place = Path(tempfile.mkdtemp(), "script.py")  # a file, because AutoGraph looks for the source code
         place.write_text(text, encoding="utf-8")
         self._place, self._name, self.ending = str(place), name, ending(text)
-        self._texts, self._tested = compared_texts(self.tree), tested_names(self.tree)
+        self._conditions = Conditions.of(self.tree)
         self.namespace: dict[str, Any] = {}
         self.stubs: dict[str, Any] = {}
         self.ran: set[int] = set()
@@ -93,7 +93,7 @@ class Callee:
         names = StandIn.files = [str(path) for path in paths]
         problems: list[str] = []
         function = self._function()
-        choices = [choice for choice in candidates(function, names, self._texts) if choice]
+        choices = [choice for choice in candidates(function, names, self._conditions.texts) if choice]
         for chosen in itertools.product(*choices):
             values = dict(chosen)
             asked = self._asked(values, problems)
@@ -152,18 +152,8 @@ class Callee:
 
     def others(self, values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
         """Yield further arguments: other positions of switches, and other modes; and what they are, in words."""
-        axes: dict[str, list[Any]] = {}
-        for name, value in values.items():
-            if isinstance(value, bool):
-                axes[name] = [value, not value]
-            elif isinstance(value, str) and (known := self._texts.get(name, ["train"] if value == "train" else [])):
-                axes[name] = list(dict.fromkeys([value, *known, "eval" if "train" in known else "other"]))
-            elif name in self._tested:
-                axes[name] = [value, None if isinstance(value, int) else False]
         threads = {name: 2 for name in values if "thread" in name.lower()}
-        chosen = [dict(zip(axes, position, strict=True)) for position in itertools.product(*axes.values())]
-        changes = [{name: value for name, value in each.items() if value is not values[name]} for each in chosen]
-        for changed in sorted(changes[1:], key=len)[:_POSITIONS]:
+        for changed in self._conditions.positions(values):
             # Some scripts refuse to shuffle with one thread.
             for more in (changed, changed | threads) if threads else (changed,):
                 asked = self._asked({**values, **more}, [])
@@ -319,32 +309,6 @@ def _is_shuffled(built: Any) -> bool:
     shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
     of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
     return several or not of_one or any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
-
-
-def compared_texts(tree: ast.AST) -> dict[str, list[str]]:
-    """Return the texts that names are compared with.
-
-    >>> compared_texts(ast.parse("if mode == 'train': pass"))
-    {'mode': ['train']}
-    """
-    found: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
-            texts = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)]
-            found.setdefault(node.left.id, []).extend(texts)
-    return {name: texts for name, texts in found.items() if texts}
-
-
-def tested_names(tree: ast.AST) -> set[str]:
-    """Return the names that are conditions by themselves.
-
-    >>> sorted(tested_names(ast.parse("x if not a else y if b and c > 1 else z")))
-    ['a', 'b']
-    """
-    tests = [node.test for node in ast.walk(tree) if isinstance(node, (ast.If, ast.IfExp))]
-    parts = [part for test in tests for part in (test.values if isinstance(test, ast.BoolOp) else [test])]
-    bare = [part.operand if isinstance(part, ast.UnaryOp) else part for part in parts]
-    return {part.id for part in bare if isinstance(part, ast.Name)}
 
 
 def _outermost(tree: ast.Module, name: str) -> str:
