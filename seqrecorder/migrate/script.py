@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from seqrecorder.migrate.findings import Finding, comments, found_in, written_in
-from seqrecorder.migrate.flow import scopes
+from seqrecorder.migrate.flow import scopes, unused_now
 from seqrecorder.migrate.modern import modern_name
 from seqrecorder.migrate.moving import draws
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
@@ -100,7 +100,9 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
         script = _Script(Source(plain), target)
     done = _converted(script, target, script.edits(), records=records, python2=current != text)
     if done is not None:
-        return done
+        unused = unused_now(source.tree, Source(done.text).tree)
+        notes = (f"{function} has no use for {', '.join(names)} any more" for function, names in unused.items())
+        return attrs.evolve(done, notes=(*done.notes, *notes))
     findings = tuple(found_in(lines_of(current), lines_of(plain), script.findings))
     # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
     alike = len(lines_of(current)) == len(lines_of(text))

@@ -182,6 +182,10 @@ UNCLEAR = {
         READ + "    x = words.lookup(record)\n    return in_batches(x)\n",
         before="words = tf.lookup.StaticHashTable(x, 0)\n\n\ndef in_batches(x):\n    return tf.train.batch([x], 3)\n",
     ),
+    "queue-given": script(
+        "    queue = tf.train.string_input_producer(files)\n    return tf.train.batch(model.read(queue), 3)\n"
+    ),
+    "reader-class": script("    return slim.Dataset(files, tf.TFRecordReader)\n"),
     "reader-used": script(READ + "    count = reader.num_records_produced()\n" + BATCH),
     "import": script(READ + BATCH).replace(HEAD, "import tensorflow as tf, os\n"),
 }
@@ -246,6 +250,14 @@ def test_tables_are_initialised_with_the_iterator():
 """
     )
     assert "initializable" not in rewrite(script(READ + BATCH, before=tables)).text
+
+
+def test_what_has_no_use_any_more_is_noted():
+    """Variables and parameters that only queues took stay in the script, and the report names them."""
+    body = READ + "    threads = 4\n    return tf.train.batch([record], size, threads, capacity)\n"
+    found = rewrite(script(body, parameters="files, size, capacity"))
+    assert found.notes == ("batches has no use for capacity, threads any more",)
+    assert "    threads = 4\n" in found.text
 
 
 def test_a_seed_of_the_graph_is_noted():
