@@ -10,17 +10,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-import attrs
-
-from seqrecorder.migrate.flow import block_of, loads, own_nodes, reads, scopes, writes
+from seqrecorder.migrate.filled_queues import filled_queues
+from seqrecorder.migrate.flow import block_of, own_nodes, reads, scopes, writes
 from seqrecorder.migrate.learn_reading import without_contrib_learn
-from seqrecorder.migrate.names import QUEUES, Names, arguments
+from seqrecorder.migrate.names import Names, arguments
 from seqrecorder.migrate.plain_reading import matched_files, records_by_attribute, records_taken_out
 from seqrecorder.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from seqrecorder.migrate.filled_queues import FilledQueue
     from seqrecorder.migrate.flow import Scope
 
 SHUFFLED = "__seqrecorder_shuffled__"
@@ -56,92 +54,21 @@ def plainer(text: str) -> str:
 # Queues -------------------------------------------------------------------------------------------------------------
 
 
-@attrs.frozen(eq=False)
-class _Between:
-    """A queue that is filled by hand, and what is taken from it.
-
-    Attributes:
-        name: of the queue.
-        made: the assignments that make it: one, or one in each branch of a condition.
-        kinds: of the queue, in the same order.
-        put: what is put in.
-        taken: the statement that takes out.
-        call: that takes out.
-        gone: all statements that only make, fill and run the queue.
-    """
-
-    name: str
-    made: list[ast.Assign]
-    kinds: list[str]
-    put: ast.expr
-    taken: ast.Assign
-    call: ast.Call
-    gone: list[ast.stmt]
-
-
-def _between(scope: Scope, names: Names) -> Iterator[_Between]:
-    """Yield the queues that are filled by one operation and taken from in one place."""
-    made: dict[str, list[ast.Assign]] = {}
-    for node in own_nodes(scope):
-        if (
-            isinstance(node, ast.Assign)
-            and names.called(node.value) in QUEUES
-            and isinstance(node.targets[0], ast.Name)
-        ):
-            made.setdefault(node.targets[0].id, []).append(node)
-    for name, assigned in made.items():
-        uses = loads(scope, name)
-        puts = _calls(scope, name, ("enqueue",))
-        takes = _calls(scope, name, ("dequeue", "dequeue_many", "dequeue_up_to"))
-        runners = [
-            n for n in own_nodes(scope)
-            if isinstance(n, ast.Call) and names.called(n) == "tf.train.QueueRunner" and n.args and n.args[0] in uses
-        ]  # fmt: skip
-        if (len(uses), len(puts), len(takes), len(runners)) != (3, 1, 1, 1) or len(puts[0].args) != 1:
-            continue
-        taken = next((n for n in own_nodes(scope) if isinstance(n, ast.Assign) and n.value is takes[0]), None)
-        gone: list[ast.stmt] = list(assigned)
-        if taken is not None and all(_go(scope, names, inner, gone) for inner in (puts[0], runners[0])):
-            kinds = [names.called(node.value) or "" for node in assigned]
-            yield _Between(name, assigned, kinds, puts[0].args[0], taken, takes[0], gone)
-
-
-def _calls(scope: Scope, name: str, verbs: tuple[str, ...]) -> list[ast.Call]:
-    return [
-        n for n in own_nodes(scope)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in verbs
-        and isinstance(n.func.value, ast.Name) and n.func.value.id == name
-    ]  # fmt: skip
-
-
-def _go(scope: Scope, names: Names, inner: ast.AST, gone: list[ast.stmt]) -> bool:
-    """Add the statement of an operation, and those of what it is called; False if one of them has to stay."""
-    statement = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and inner in ast.walk(n)][-1]
-    if statement not in gone:
-        gone.append(statement)
-    if isinstance(statement, ast.Expr):
-        return names.called(statement.value) == "tf.train.add_queue_runner"
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-        return False
-    return all(_go(scope, names, use, gone) for use in loads(scope, statement.targets[0].id))
-
-
 def _queues_between(text: str) -> str:
     """Let queues go that stand between the read and the batch, or that are made differently in two branches."""
     while True:
         source = Source(text)
         names = Names(source.tree)
-        found = [(scope, queue) for scope in scopes(source.tree) for queue in _between(scope, names)]
+        found = [(scope, queue) for scope in scopes(source.tree) for queue in filled_queues(scope, names)]
         edits = next((edits for scope, queue in found if (edits := _without(source, names, scope, queue))), None)
         if edits is None:
             return text
         text = source.edited(edits)
 
 
-def _without(source: Source, names: Names, scope: Scope, queue: _Between) -> list[Edit] | None:
+def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> list[Edit] | None:
     """Return the edits by which a queue goes, None where it does not."""
-    verb = queue.call.func.attr if isinstance(queue.call.func, ast.Attribute) else ""
-    if verb != "dequeue" and len(queue.made) == 1:
+    if (queue.verb != "dequeue" and len(queue.made) == 1) or not isinstance(queue.taken, ast.Assign):
         return None  # it makes batches, which the rewriter knows
     shuffling = [(made, kind) for made, kind in zip(queue.made, queue.kinds, strict=True) if "Shuffle" in kind]
     if len(shuffling) > 1 or not all(source.alone(s) for s in (*queue.gone, queue.taken)):
@@ -152,7 +79,7 @@ def _without(source: Source, names: Names, scope: Scope, queue: _Between) -> lis
         if mark is None:
             return None
         marks.append(mark)
-    instead = _taken(source, names, scope, queue, verb)
+    instead = _taken(source, names, scope, queue, queue.taken)
     if instead is None:
         return None
     taken = f"{source.segment(queue.taken.targets[0])} = {instead}"
@@ -163,18 +90,18 @@ def _without(source: Source, names: Names, scope: Scope, queue: _Between) -> lis
     return [*edits, *marks]
 
 
-def _taken(source: Source, names: Names, scope: Scope, queue: _Between, verb: str) -> str | None:
+def _taken(source: Source, names: Names, scope: Scope, queue: FilledQueue, taken: ast.Assign) -> str | None:
     """Return what takes the place of what is taken from the queue; None where its structure cannot be told."""
     put = queue.put
-    if isinstance(put, ast.Name) and not _are_several(scope, put.id, queue.taken):
+    if isinstance(put, ast.Name) and not _are_several(scope, put.id, taken):
         return None
     said = source.segment(put)
-    if verb == "dequeue":
+    if queue.verb == "dequeue":
         single = isinstance(put, (ast.List, ast.Tuple)) and len(put.elts) == 1
         return source.segment(put.elts[0]) if isinstance(put, (ast.List, ast.Tuple)) and single else said
     options = [source.segment(item) for item in queue.call.args[:1]]
     options += ["dynamic_pad=True"] * ("tf.PaddingFIFOQueue" in queue.kinds)
-    options += ["allow_smaller_final_batch=True"] * (verb == "dequeue_up_to")
+    options += ["allow_smaller_final_batch=True"] * (queue.verb == "dequeue_up_to")
     return f"{names.module}.train.batch({', '.join([said, *options])})"
 
 
@@ -214,16 +141,18 @@ def _shuffling_functions(text: str) -> str:
     edits: list[Edit] = []
     for function in source.tree.body:
         if isinstance(function, ast.FunctionDef):
-            for queue in _between(function, names):
+            for queue in filled_queues(function, names):
                 edits += _shuffling(source, function, queue) or []
     return source.edited(edits) if edits else text
 
 
-def _shuffling(source: Source, function: ast.FunctionDef, queue: _Between) -> list[Edit] | None:
+def _shuffling(source: Source, function: ast.FunctionDef, queue: FilledQueue) -> list[Edit] | None:
     """Return the edits by which a function takes a dataset and returns it shuffled, None where it does more."""
     [made, *others], [kind, *_] = queue.made, queue.kinds
     given = arguments(made.value, kind) if isinstance(made.value, ast.Call) else None
     parameters = [argument.arg for argument in function.args.args]
+    if not isinstance(queue.taken, ast.Assign):
+        return None
     put, out = queue.put, queue.taken.targets[0]
     if others or given is None or given["capacity"] is None or not parameters or queue.call not in ast.walk(function):
         return None

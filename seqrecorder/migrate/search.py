@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.migrate.filled_queues import filled_queues
+from seqrecorder.migrate.filled_queues import batches_of_queues
 from seqrecorder.migrate.flow import block_of, own_nodes, reads
 from seqrecorder.migrate.joins import joined
 from seqrecorder.migrate.names import BATCHERS, OF_QUEUES, PIPELINE, PRODUCERS, QUEUES, READERS, SIGNATURES, UNCONVERTED
@@ -37,7 +37,7 @@ def find_stages(scope: Scope, names: Names) -> Stages:
                 stages.producers.append(Producer(node, kind, bound(node.value, kind), node.value))
                 stages.account(node.value.func)
     _take_reads(stages, names)
-    for batch, parts in filled_queues(scope, names):
+    for batch, parts in batches_of_queues(scope, names):
         stages.batches.append(batch)
         for part in parts:
             stages.account(part)
