@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from seqrecorder.migrate.findings import Finding, comment
 from seqrecorder.migrate.flow import binds, block_of, depending, own_nodes, reads
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from seqrecorder.migrate.moving import Mover
-    from seqrecorder.migrate.pipeline import Target
     from seqrecorder.migrate.stages import Batch
     from seqrecorder.migrate.text import Text
+
+Target = Literal["graph", "eager"]
+"""Whether functions go on to return tensors, or return a `tf.data.Dataset`."""
 
 HARMLESS = ("tf.name_scope", "tf.device", "tf.variable_scope")
 """What statements may leave when they become a function that is mapped."""

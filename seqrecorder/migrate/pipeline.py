@@ -7,7 +7,7 @@ over the records; all others stay where they are.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.delivery import HARMLESS, Delivery
 from seqrecorder.migrate.flow import block_of, covers, flattened, own_nodes, statements
@@ -26,13 +26,12 @@ from seqrecorder.migrate.wording import batch_lines, producer_lines, read_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from seqrecorder.migrate.delivery import Target
     from seqrecorder.migrate.names import Names
     from seqrecorder.migrate.parts import Part
     from seqrecorder.migrate.source import Source
     from seqrecorder.migrate.stages import Batch, Producer, Stages
     from seqrecorder.migrate.structure import Structure
-
-Target = Literal["graph", "eager"]
 
 
 class Rewriter:

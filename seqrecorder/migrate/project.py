@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from seqrecorder.migrate.pipeline import Target
+    from seqrecorder.migrate.delivery import Target
     from seqrecorder.migrate.script import Rewritten
     from seqrecorder.migrate.verification import Trial
 

@@ -14,7 +14,7 @@ from seqrecorder.migrate.source import Edit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from seqrecorder.migrate.pipeline import Target
+    from seqrecorder.migrate.delivery import Target
     from seqrecorder.migrate.source import Source
 
 _MODES = {f"tf.contrib.learn.ModeKeys.{mode.upper()}": f'"{mode}"' for mode in ("train", "eval", "infer")}

@@ -26,9 +26,9 @@ from seqrecorder.migrate.structure import of_returns
 from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
+    from seqrecorder.migrate.delivery import Target
     from seqrecorder.migrate.flow import Scope
     from seqrecorder.migrate.parts import Part
-    from seqrecorder.migrate.pipeline import Target
     from seqrecorder.migrate.stages import Stages
     from seqrecorder.migrate.structure import Structure
 

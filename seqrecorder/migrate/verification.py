@@ -15,7 +15,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from seqrecorder.migrate.pipeline import Target
+    from seqrecorder.migrate.delivery import Target
 
 SECONDS = 180.0
 """How long a script's functions may take together."""
