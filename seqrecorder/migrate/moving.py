@@ -244,12 +244,27 @@ class Mover:
                 old = self.names.resolve(node) if isinstance(node, (ast.Attribute, ast.Name)) else None
                 if old is not None and any(old == name or old.startswith(f"{name}.") for name in _OUTSIDE):
                     raise Unclear("graph-state", f"{old} cannot be used on single records inside of tf.data", node)
+            self._check_kept(statement, given | {name for s in moved for name in _made(s)})
             early = reads(statement) & bound & (parameters | elsewhere) - seen
             if early & {name for s in moved for name in binds(s)}:
                 raise Unclear(
                     "rebinds", f"{', '.join(sorted(early))}: of the function, but set anew for a record", statement
                 )
             seen |= binds(statement)
+
+    def _check_kept(self, statement: ast.stmt, own: set[str]) -> None:
+        """Raise where something of a record is kept outside of the function that the statement becomes a part of."""
+        shared = {name for n in own_nodes(self.scope) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+        kept = (writes(statement) - own) | (writes(statement) & shared)
+        if kept:
+            said = f"{', '.join(sorted(kept))}: something of single records is kept in it, where others may look for it"
+            raise Unclear("escapes", said, statement)
+
+
+def _made(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement binds anew, those of functions and classes too."""
+    defined = {n.name for n in ast.walk(statement) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    return binds(statement) | defined
 
 
 def _holds_statements(statement: ast.stmt) -> bool:

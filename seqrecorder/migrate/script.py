@@ -21,7 +21,7 @@ from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, 
 from seqrecorder.migrate.recordclass import with_record_class
 from seqrecorder.migrate.renaming import left, modes, renamed, substituted
 from seqrecorder.migrate.search import find_stages
-from seqrecorder.migrate.source import Edit, Source, lines_of
+from seqrecorder.migrate.source import Edit, Source, comments_gone, lines_of
 from seqrecorder.migrate.structure import of_returns
 from seqrecorder.migrate.unclear import Unclear
 
@@ -102,7 +102,8 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     if done is not None:
         unused = unused_now(source.tree, Source(done.text).tree)
         notes = (f"{function} has no use for {', '.join(names)} any more" for function, names in unused.items())
-        return attrs.evolve(done, notes=(*done.notes, *notes))
+        gone = [f"gone with its line: {text}" for text in comments_gone(current, done.text)]
+        return attrs.evolve(done, notes=(*done.notes, *notes, *gone))
     findings = tuple(found_in(lines_of(current), lines_of(plain), script.findings))
     # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
     alike = len(lines_of(current)) == len(lines_of(text))

@@ -185,6 +185,26 @@ def lines_of(text: str) -> list[str]:
     return io.StringIO(text, newline="").readlines()
 
 
+def comments_gone(old: str, new: str) -> list[str]:
+    r"""Return the comments of a text that another one lacks.
+
+    >>> comments_gone("a = 1  # one\nb = 2  # two", "# one\na = 1")
+    ['# two']
+    """
+    left = collections.Counter(_comments(new))
+    gone = []
+    for comment in _comments(old):
+        left[comment] -= 1
+        if left[comment] < 0:
+            gone.append(comment)
+    return gone
+
+
+def _comments(text: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(text, newline="").readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
+
+
 def _lines_inside_strings(text: str) -> frozenset[int]:
     """Return the lines that begin inside a string, whose white space is part of it."""
     inside: set[int] = set()

@@ -228,6 +228,31 @@ def test_what_a_dataset_cannot_hold_stays(made, used):
     assert "hangs on a placeholder or a variable" in finding.reason
 
 
+@pytest.mark.parametrize("keeping", ["self.x = tf.size(record)", "kept['x'] = record", "global x; x = record"])
+def test_what_is_kept_of_a_record_stays(keeping):
+    """A function that is mapped would keep what nobody can use: attributes, items and globals are left to a person."""
+    body = READ + "".join(f"    {part}\n" for part in keeping.split("; ")) + "    return tf.train.batch([record], 3)\n"
+    [finding] = rewrite(script(body, parameters="self, files, kept")).findings
+    assert finding.code == "escapes"
+    assert "something of single records is kept in it" in finding.reason
+
+
+def test_comments_that_go_are_noted():
+    """Comments above statements stay; those on lines that go are in the report."""
+    old = script(
+        READ.replace("    reader", "    # A reader.\n    reader").replace("(files)", "(files)  # twice") + BATCH
+    )
+    found = rewrite(old)
+    assert found.notes == ("gone with its line: # twice",)
+    assert "    # A reader.\n" in found.text
+
+
+def test_constants_are_taken_for_what_they_are():
+    """Numbers are as good as True and False."""
+    new = rewrite(script(READ.replace("(files)", "(files, shuffle=0, num_epochs=1)") + BATCH)).text
+    assert "    dataset = tf.data.Dataset.from_tensor_slices(files).repeat(1)\n    dataset = dataset.flat_map" in new
+
+
 def test_a_list_of_one_tensor_is_not_shuffled_as_a_list():
     """A queue gives the tensor of a list of one, and the list of more: a function that shuffles is to be given more."""
     shuffling = classic.BETWEEN[: classic.BETWEEN.index("def shuffled_and_padded")]
