@@ -11,6 +11,7 @@ _ADVICE = {
     "consumer": "iterate over the dataset in place of the session's loop",
     "contrib": "take what is there from seqrecorder.legacy.contrib, or run it: seqrecorder legacy run SCRIPT",
     "datasetdataprovider": f"{_LIFT}, with seqrecorder.legacy.compat() around the import",
+    "defined-twice": "give each of them a name of its own, and migrate again",
     "differs": "please report it; until then write that function by hand",
     "escapes": "batch it too, or compute it from the batch",
     "explicit-queue": _BY_HAND,

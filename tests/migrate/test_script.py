@@ -186,6 +186,11 @@ UNCLEAR = {
         "    queue = tf.train.string_input_producer(files)\n    return tf.train.batch(model.read(queue), 3)\n"
     ),
     "reader-class": script("    return slim.Dataset(files, tf.TFRecordReader)\n"),
+    "defined-twice": script("    def read(self, queue):\n        pass\n").replace("def batches(files)", "class Other")
+    + "\n\nclass Reader:\n    def read(self, queue):\n        _, x = tf.TFRecordReader().read(queue)\n"
+    "        return x\n\n"
+    "    def batches(self, files):\n        queue = tf.train.string_input_producer(files)\n"
+    "        x = self.read(queue)\n        return tf.train.batch([x], 3)\n",
     "reader-used": script(READ + "    count = reader.num_records_produced()\n" + BATCH),
     "import": script(READ + BATCH).replace(HEAD, "import tensorflow as tf, os\n"),
 }
