@@ -356,6 +356,15 @@ def test_aliases_are_seen_through():
     assert "    return tensors.data.make_one_shot_iterator(dataset).get_next()\n" in found.text
 
 
+@pytest.mark.parametrize("other", ["def g(make):", "def make(x):", "make = len\nif make:"])
+def test_names_that_may_be_something_else_are_no_aliases(other):
+    """Where a name is also a parameter, a function or another value, its first meaning is left to a person."""
+    [finding] = rewrite(f"{HEAD}make = tf.train.batch\n{other}\n    make(3)\n").findings
+    assert (finding.line, finding.code) == (2, "batch-elsewhere")
+    [finding] = rewrite(f"{HEAD}make = tf.train.batch\n\ndef g(x):\n    make([x], 3)\n").findings
+    assert (finding.line, finding.code) == (5, "batch-elsewhere")
+
+
 def test_leftovers_are_marked():
     """Names of contrib, and under the eager target the loops that took batches, get a comment."""
     body = (
