@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.migrate.findings import Finding, comments, found_in, written_in
+from seqrecorder.migrate.findings import Finding, comments, found_in, without_comments, written_in
 from seqrecorder.migrate.flow import scopes, unused_now
 from seqrecorder.migrate.modern import modern_name
 from seqrecorder.migrate.moving import draws
@@ -86,6 +86,17 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     """
     if not any(name.rpartition(".")[2] in text for name in PIPELINE):
         return Rewritten("nothing", text)
+    # What an earlier run has left may be done by now; what is still left gets its comment anew.
+    bare, numbers = without_comments(text)
+    done = _rewritten(bare, target, records=records)
+    if done.status == "converted":
+        return done
+    findings = tuple(attrs.evolve(each, line=numbers.get(each.line, each.line)) for each in done.findings)
+    return attrs.evolve(done, text=done.text if done.status == "flagged" else text, findings=findings)
+
+
+def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
+    """Return a script that has no comments of an earlier run with its pipelines rewritten."""
     try:
         current = as_python3(text)
         source = Source(current)

@@ -74,7 +74,7 @@ class Source:
         ends = collections.Counter(line[len(line.rstrip("\r\n")) :] for line in self._whole)
         del ends[""]
         self.end = max(ends, key=lambda end: ends[end], default="\n")
-        self._inside = _lines_inside_strings(text)
+        self._inside = lines_inside_strings(text)
 
     def segment(self, node: ast.AST) -> str:
         """Return the text of an expression, on one line where it has no comments in it."""
@@ -205,7 +205,7 @@ def _comments(text: str) -> list[str]:
     return [token.string for token in tokens if token.type == tokenize.COMMENT]
 
 
-def _lines_inside_strings(text: str) -> frozenset[int]:
+def lines_inside_strings(text: str) -> frozenset[int]:
     """Return the lines that begin inside a string, whose white space is part of it."""
     inside: set[int] = set()
     starts: list[int] = []

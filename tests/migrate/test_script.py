@@ -82,6 +82,19 @@ def test_rewriting_is_idempotent(target):
         assert (again.status, again.text) == ("flagged", flagged.text)
 
 
+def test_comments_of_an_earlier_run_go_when_they_are_done():
+    """A script that was flagged, and mended since, has no stale comments; what is left is told with its own lines."""
+    told = rewrite(UNCLEAR["shared-queue"])
+    assert told.text.count(MARK) == 1
+    mended = rewrite(told.text.replace(", shared_name='s'", ""))
+    assert (mended.status, mended.text) == ("converted", rewrite(script(READ + BATCH)).text)
+    worse = f"'''\n{MARK}[x] of a text\n'''\n" + told.text.replace("files, shared", "*files, shared")
+    again = rewrite(worse)
+    assert again.text.count(MARK) == 2
+    assert [(finding.line, finding.code) for finding in again.findings] == [(9, "arguments")]
+    assert rewrite(again.text).text == again.text
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_other_lines_keep_every_byte(end):
     """Ends of lines, trailing spaces, form feeds, tabs and a missing last end stay as they are."""
