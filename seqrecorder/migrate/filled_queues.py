@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.migrate.flow import loads, own_nodes
+from seqrecorder.migrate.flow import loads, own_nodes, writes
 from seqrecorder.migrate.names import QUEUES, RUNNERS
 from seqrecorder.migrate.stages import Batch, bound
 
@@ -70,6 +70,8 @@ def filled_queues(scope: Scope, names: Names) -> Iterator[FilledQueue]:
         gone: list[ast.stmt] = list(assigned)
         if not isinstance(taken, (ast.Assign, ast.Return)) or taken.value is not take:
             continue
+        if _has_numbers(put.args[0]) or _goes_by(scope, put.args[0], taken):
+            continue
         if all(_go(scope, names, inner, gone) for inner in (put, runner)):
             kinds = [names.called(node.value) or "" for node in assigned]
             yield FilledQueue(name, assigned, kinds, put.args[0], taken, take, gone)
@@ -99,6 +101,30 @@ def _calls(scope: Scope, queue: list[ast.Name], verbs: tuple[str, ...]) -> list[
         if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in verbs
         and n.func.value in queue
     ]  # fmt: skip
+
+
+def _items(put: ast.expr) -> list[ast.expr]:
+    return put.elts if isinstance(put, (ast.List, ast.Tuple)) else [put]
+
+
+def _has_numbers(put: ast.expr) -> bool:
+    """Whether numbers are put in, which a queue makes tensors of its own dtypes."""
+    return any(isinstance(item, (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp)) for item in _items(put))
+
+
+def _goes_by(scope: Scope, put: ast.expr, taken: ast.stmt) -> bool:
+    """Whether what is put in is used after the queue, for more than its shape: not all of it goes through the queue."""
+    static = {
+        id(inner)
+        for node in ast.walk(scope)
+        if (isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape", "dtype"))
+        or (isinstance(node, ast.Call) and ast.unparse(node.func) == "len")
+        for inner in ast.walk(node)
+    }
+    bases = [item.value if isinstance(item, ast.Subscript) else item for item in _items(put)]
+    names = {base.id for base in bases if isinstance(base, ast.Name)} - writes(taken)
+    last = taken.end_lineno or taken.lineno
+    return any(use.lineno > last and id(use) not in static for name in names for use in loads(scope, name))
 
 
 def _statement_of(scope: Scope, inner: ast.AST) -> ast.stmt:

@@ -13,6 +13,7 @@ from seqrecorder.migrate.delivery import HARMLESS, Delivery
 from seqrecorder.migrate.flow import block_of, covers, flattened, own_nodes, statements
 from seqrecorder.migrate.mapping import Mapper
 from seqrecorder.migrate.moving import Mover, Origin, element
+from seqrecorder.migrate.names import QUEUES
 from seqrecorder.migrate.origins import Origins
 from seqrecorder.migrate.parts import call_lines, signature
 from seqrecorder.migrate.plainer import HANDED, SHUFFLED
@@ -301,6 +302,9 @@ class Rewriter:
         first, _ = self.source.span(anchor)
         edits.append(Edit(first, first - 1, tuple(self.text.indented(mapping, self.source.indent(anchor)))))
         padded = [batch for batch in batches if batch.kind == "tf.PaddingFIFOQueue" or batch.arguments["dynamic_pad"]]
+        fixed = [batch for batch in padded if batch.kind in QUEUES and _has_sizes(batch.arguments["shapes"])]
+        if fixed:
+            self.notes.append("the sizes that the queue's shapes fix are not checked any more, and may be padded")
         if padded and self._mover.stays_sparse(moved):
             raise Unclear("sparse", "sparse tensors (VarLenFeature) are not padded by a dataset", padded[0].statement)
         functions = [batch for batch in batches if batch.kind == "function"]
@@ -337,3 +341,10 @@ class Rewriter:
         if isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
             raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
         return anchor
+
+
+def _has_sizes(shapes: ast.expr | None) -> bool:
+    """Whether some of the shapes of a queue have a size that is not None."""
+    lists = [node for node in ast.walk(shapes) if isinstance(node, (ast.List, ast.Tuple))] if shapes is not None else []
+    sizes = [item for node in lists for item in node.elts if not isinstance(item, (ast.List, ast.Tuple))]
+    return any(not (isinstance(size, ast.Constant) and size.value is None) for size in sizes)

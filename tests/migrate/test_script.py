@@ -295,6 +295,31 @@ def test_tables_are_initialised_with_the_iterator():
     assert "initializable" not in rewrite(script(READ + BATCH, before=tables)).text
 
 
+FILLED = """    codes = tf.decode_raw(record, tf.uint8)
+    filled = tf.{kind}(9, [tf.uint8, tf.int32], shapes={shapes})
+    tf.train.add_queue_runner(tf.train.QueueRunner(filled, [filled.enqueue([codes, {put}])]))
+    first, second = filled.dequeue_many(3)
+    return first, {used}
+"""
+
+
+def test_queues_that_are_gone_by_stay():
+    """A queue makes tensors of numbers, and what goes by it is not shuffled with what goes through: both stay."""
+    given = {"kind": "FIFOQueue", "shapes": "[[], []]", "put": "tf.size(codes)"}
+    assert rewrite(script(READ + FILLED.format(**given, used="second"))).status == "converted"
+    for change in ({"put": "1", "used": "second"}, {"used": "codes"}):
+        [finding] = rewrite(script(READ + FILLED.format(**{**given, **change}))).findings
+        assert finding.code == "explicit-queue"
+
+
+def test_sizes_of_a_queue_are_noted():
+    """A PaddingFIFOQueue refused records of other sizes than its shapes had; a padded batch pads them."""
+    given = {"kind": "PaddingFIFOQueue", "put": "tf.size(codes)", "used": "second"}
+    [note] = rewrite(script(READ + FILLED.format(**given, shapes="[[5], []]"))).notes
+    assert note.startswith("the sizes that the queue's shapes fix are not checked")
+    assert not rewrite(script(READ + FILLED.format(**given, shapes="[[None], []]"))).notes
+
+
 def test_what_has_no_use_any_more_is_noted():
     """Variables and parameters that only queues took stay in the script, and the report names them."""
     body = READ + "    threads = 4\n    return tf.train.batch([record], size, threads, capacity)\n"
