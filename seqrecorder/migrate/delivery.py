@@ -9,13 +9,15 @@ from seqrecorder.migrate.findings import Finding, comment
 from seqrecorder.migrate.flow import binds, block_of, depending, own_nodes, reads
 from seqrecorder.migrate.moving import draws
 from seqrecorder.migrate.source import Edit
+from seqrecorder.migrate.structure import Structures
 from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from seqrecorder.migrate.moving import Mover
     from seqrecorder.migrate.stages import Batch
+    from seqrecorder.migrate.structure import Structure
     from seqrecorder.migrate.text import Text
 
 Target = Literal["graph", "eager"]
@@ -38,6 +40,7 @@ class Delivery:
     def __init__(self, text: Text, mover: Mover, dataset: str, target: Target) -> None:
         self.text, self.mover, self.dataset, self.target = text, mover, dataset, target
         self.notes: list[str] = []
+        self.structures: Mapping[str, Structure | None] = {}  # that functions of the script return
         self.looks_up = False  # whether records are looked up in tables, which are initialised with the graph's others
 
     def parallel(self, *, several: bool) -> str:
@@ -110,7 +113,8 @@ class Delivery:
         edits = [self.text.replaced(s, made) for s, made in zip(statements, lines, strict=True)]
         if structure == "pair" or len(names) != len(items):
             return edits + self._paired(target, place, block, ending)
-        return edits + self.finished(names, place, block, "finish", starred=starred, ending=ending)
+        known: dict[str, Structure] = {names[0]: "dict"} if structure == "dict" else {}
+        return edits + self.finished(names, place, block, "finish", starred=starred, known=known, ending=ending)
 
     def _paired(self, target: ast.expr, place: ast.stmt, block: list[ast.stmt], ending: str) -> list[Edit]:
         """Return the edits for `length, (a, b) = ...`, whose function takes the two parts."""
@@ -125,7 +129,10 @@ class Delivery:
             else:
                 names.append(self.text.fresh(other, f"all_{other}"))
                 unpacking.append(f"{self.text.source.segment(part)} = {names[-1]}")
-        return self.finished(names, place, block, "finish", unpacking=unpacking, also=binds(target), ending=ending)
+        known: dict[str, Structure] = {names[1]: "tuple"}
+        return self.finished(
+            names, place, block, "finish", unpacking=unpacking, also=binds(target), known=known, ending=ending
+        )
 
     def finished(
         self,
@@ -137,6 +144,7 @@ class Delivery:
         starred: bool = False,
         unpacking: Sequence[str] = (),
         also: set[str] = frozenset(),  # type: ignore[assignment]
+        known: Mapping[str, Structure] | None = None,
         ending: str = "",
     ) -> list[Edit]:
         """Return the edits that make the statements after a place a mapped function, whose dataset is returned.
@@ -149,6 +157,7 @@ class Delivery:
             starred: whether the one name is that of all parts of an element.
             unpacking: statements that the function begins with.
             also: further names that those bind.
+            known: the structures of names that are no tensors.
             ending: of the dataset, after the function is mapped.
         """
         after = self._after(block, place)
@@ -166,8 +175,10 @@ class Delivery:
         others = [part for part in parts if part not in of_batch]
         if others and not isinstance(value, (ast.Tuple, ast.List)):
             raise Unclear("returns", "the function returns more than what is read", returned)
-        result = self._result(value, of_batch, others)
         body = hanging[:-1]
+        given: dict[str, Structure] = {**dict.fromkeys(first, "one"), **({names[0]: "tuple"} if starred else {})}
+        structures = Structures(self.text.names, body, self.structures, {**given, **(known or {})})
+        result = self._result(value, of_batch, others, structures)
         self.mover.check(body, after, bound, first)
         text = self.text
         if not body and result == ", ".join(names) and not (starred and others):
@@ -184,13 +195,24 @@ class Delivery:
         lines += [""] * bool(lines) + [f"return {', '.join([mapped, *self._all(others)])}"]
         return [*edits, text.replaced(returned, lines)]
 
-    def _result(self, value: ast.expr, of_batch: list[ast.expr], others: list[ast.expr | None]) -> str:
-        """Return what the mapped function returns."""
+    def _result(
+        self, value: ast.expr, of_batch: list[ast.expr], others: list[ast.expr | None], structures: Structures
+    ) -> str:
+        """Return what the mapped function returns: no lists, of which a dataset would make one tensor."""
         if others:
             self.notes.append(f"returned are the dataset and {', '.join(self._all(others))}, in this order")
         if isinstance(value, (ast.Tuple, ast.List)):
-            return ", ".join(self.text.of(part) for part in of_batch)
-        return self.text.of(value)
+            return ", ".join(self._as_tuple(part, structures) for part in of_batch)
+        return self._as_tuple(value, structures)
+
+    def _as_tuple(self, value: ast.expr, structures: Structures) -> str:
+        """Return an expression as it is, or as a tuple where it is a list."""
+        structure = structures.of(value)
+        lists = [item for item in _held(value) if structures.of(item) == "list"]
+        if structure is None or lists:
+            what = ast.unparse(lists[0] if lists else value)
+            raise Unclear("structure", f"{what} is, or may be, a list, of which a dataset makes one tensor", value)
+        return f"tuple({self.text.of(value)})" if structure == "list" else self.text.of(value)
 
     def _all(self, parts: Sequence[ast.expr | None]) -> list[str]:
         return [self.text.of(part) for part in parts if part is not None]
@@ -237,6 +259,14 @@ def _parts(value: ast.expr) -> list[ast.expr | None]:
     if isinstance(value, (ast.Tuple, ast.List)):
         return list(value.elts)
     return list[ast.expr | None](value.values) if isinstance(value, ast.Dict) else [value]
+
+
+def _held(value: ast.expr) -> Iterator[ast.expr]:
+    """Yield what a dictionary or a tuple that is written out holds, at any depth."""
+    parts = value.values if isinstance(value, ast.Dict) else value.elts if isinstance(value, ast.Tuple) else []
+    for part in parts:
+        yield part
+        yield from _held(part)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

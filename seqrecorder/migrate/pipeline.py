@@ -73,6 +73,7 @@ class Rewriter:
         self.name = self.text.fresh("dataset", "pipeline")
         self.text.dataset = self.name
         self._delivery = Delivery(self.text, self._mover, self.name, target)
+        self._delivery.structures = structures
         self._gone: list[ast.stmt] = []
 
     # What is there ------------------------------------------------------------------------------------------------
@@ -102,7 +103,7 @@ class Rewriter:
         origin = origins.find(producer, block)
         self.used |= origins.used
         known: dict[str, Structure | None] = {**self.structures, **origins.structures}
-        self.structures = known
+        self.structures = self._delivery.structures = known
         if origin.call is not None and origin.argument is not None:
             self.text.substitutions.append((origin.argument, ", ".join(origin.names)))
         heads = [
@@ -263,12 +264,15 @@ class Rewriter:
         producer = self.stages.producers[0]
         place = origin.statement or producing
         block = block_of(self.scope, place)
+        source = self.parts.get(ast.unparse(producer.arguments.call.func)) if producer.kind == "source" else None
+        held: dict[str, Structure] = {origin.names[0]: "dict"} if source and source.structure == "dict" else {}
         if self.target == "eager":
             function = "prepare" if origin.read is None else "parse"
             ending = f".prefetch({self.tf}.data.AUTOTUNE)"
-            return self._delivery.finished(origin.names, place, block, function, starred=origin.starred, ending=ending)
+            names, starred = origin.names, origin.starred
+            return self._delivery.finished(names, place, block, function, starred=starred, known=held, ending=ending)
         if self.part is not None:
-            return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred)
+            return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred, known=held)
         made = isinstance(producer.target, ast.Tuple)
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
         _, got = self._delivery.next()
