@@ -181,15 +181,15 @@ class Mover:
         tables = self._hanging(lambda name: _TABLES.fullmatch(name) is not None)
         return bool(tables) and any(reads(node) & tables for node in self._reached(moved))
 
-    def stays_sparse(self, moved: Sequence[ast.stmt]) -> bool:
+    def stays_sparse(self, moved: Sequence[ast.AST]) -> bool:
         """Whether a record is parsed to sparse tensors, and nothing that is done to it makes them dense."""
         found = [node for part in self._reached(moved) for node in ast.walk(part)]
         named = {self.names.resolve(node) for node in found if isinstance(node, (ast.Attribute, ast.Name))}
         dense = any(isinstance(node, ast.Attribute) and node.attr == "values" for node in found)
         return bool(named & _SPARSE) and not dense and not named & _DENSE
 
-    def _reached(self, moved: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-        """Yield statements, and the functions of the script that they call."""
+    def _reached(self, moved: Sequence[ast.AST]) -> Iterator[ast.AST]:
+        """Yield statements and expressions, and the functions of the script that they call."""
         functions = {f.name: f for f in ast.walk(self.source.tree) if isinstance(f, ast.FunctionDef)}
         waiting, seen = list[ast.AST](moved), set[str]()
         while waiting:

@@ -309,7 +309,7 @@ class Rewriter:
         fixed = [batch for batch in padded if batch.kind in QUEUES and _has_sizes(batch.arguments["shapes"])]
         if fixed:
             self.notes.append("the sizes that the queue's shapes fix are not checked any more, and may be padded")
-        if padded and self._mover.stays_sparse(moved):
+        if padded and self._mover.stays_sparse([*moved, *map(element, batches)]):
             raise Unclear("sparse", "sparse tensors (VarLenFeature) are not padded by a dataset", padded[0].statement)
         functions = [batch for batch in batches if batch.kind == "function"]
         if functions and len(functions) != len(batches):
