@@ -135,8 +135,9 @@ def _statement_of(scope: Scope, inner: ast.AST) -> ast.stmt:
 def _go(scope: Scope, names: Names, inner: ast.AST, gone: list[ast.stmt]) -> bool:
     """Add the statement of an operation, and those of what it is called; False if one of them has to stay."""
     statement = _statement_of(scope, inner)
-    if statement not in gone:
-        gone.append(statement)
+    if statement in gone:
+        return True
+    gone.append(statement)
     if isinstance(statement, ast.Expr):
         return names.called(statement.value) == "tf.train.add_queue_runner"
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):

@@ -47,8 +47,19 @@ def plainer(text: str) -> str:
         *(without_contrib_learn, matched_files, records_taken_out, records_by_attribute, _shuffling_functions),
         _queues_between,
     ):
-        text = change(text)
+        changed = change(text)
+        if not _is_python(changed):  # a block without statements, say
+            break
+        text = changed
     return text
+
+
+def _is_python(text: str) -> bool:
+    try:
+        Source(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 # Queues -------------------------------------------------------------------------------------------------------------
@@ -60,10 +71,11 @@ def _queues_between(text: str) -> str:
         source = Source(text)
         names = Names(source.tree)
         found = [(scope, queue) for scope in scopes(source.tree) for queue in filled_queues(scope, names)]
-        edits = next((edits for scope, queue in found if (edits := _without(source, names, scope, queue))), None)
-        if edits is None:
+        texts = (source.edited(edits) for scope, queue in found if (edits := _without(source, names, scope, queue)))
+        changed = next(filter(_is_python, texts), None)
+        if changed is None:
             return text
-        text = source.edited(edits)
+        text = changed
 
 
 def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> list[Edit] | None:

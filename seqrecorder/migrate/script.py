@@ -110,6 +110,8 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
     if plain != current:
         script = _Script(Source(plain), target)
     done = _converted(script, target, script.edits(), records=records, python2=current != text)
+    if done is not None and not done.functions and not script.helpers:
+        return Rewritten("nothing", text)  # names, and no pipeline
     if done is not None:
         unused = unused_now(source.tree, Source(done.text).tree)
         notes = (f"{function} has no use for {', '.join(names)} any more" for function, names in unused.items())
@@ -124,15 +126,8 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
 
 def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool, python2: bool) -> Rewritten | None:
     """Return the script with its pipelines rewritten, None where one of them is not clear."""
-    written = Source(script.source.edited(edits)) if not script.findings else script.source
-    if not script.findings and (SHUFFLED in written.text or HANDED in written.text):
-        mark = next(n for n in ast.walk(script.source.tree) if isinstance(n, ast.Name) and n.id in (SHUFFLED, HANDED))
-        script.findings.append(
-            Finding(
-                mark.lineno, "explicit-queue", "a queue that is filled by hand, outside of a pipeline that is known"
-            )
-        )
-    if script.findings:
+    written = _written(script, edits) if not script.findings else None
+    if written is None:
         return None
     written = Source(written.edited(substituted(written, modes(written))))
     if target == "eager":
@@ -155,6 +150,28 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
     remaining += written_in(new, "summary")
     changed = (*script.helpers, *script.functions) if target == "eager" else (*script.helpers,)
     return Rewritten("converted", new, tuple(remaining), tuple(script.notes), tuple(script.functions), changed)
+
+
+def _written(script: _Script, edits: list[Edit]) -> Source | None:
+    """Return the edited script; None where something would be left of its queues, or nothing of a block."""
+    lines = [getattr(node, "lineno", 1) for _, node in script.names.mentions(script.source.tree, PIPELINE)]
+    first = min(lines, default=1)
+    try:
+        written = Source(script.source.edited(edits))
+    except SyntaxError:
+        script.findings.append(Finding(first, "branches", "nothing would be left of a block, or of one half of it"))
+        return None
+    for node in ast.walk(script.source.tree):
+        if isinstance(node, ast.Name) and node.id in (SHUFFLED, HANDED) and node.id in written.text:
+            said = "a queue that is filled by hand, outside of a pipeline that is known"
+            script.findings.append(Finding(node.lineno, "explicit-queue", said))
+            return None
+    names = Names(written.tree)
+    left = next((name for node in ast.walk(written.tree) if (name := names.called(node)) in PIPELINE), None)
+    if left is not None:
+        said = f"{left.removeprefix('tf.')} is made, and nothing of a known pipeline"
+        script.findings.append(Finding(first, "left-over", said))
+    return written if left is None else None
 
 
 class _Script:
@@ -238,13 +255,15 @@ class _Script:
                 else:
                     found.append(stages)
                 self._check_seed(stages)
+        known = False
         with _Caught(self):
             parts = find_parts(found, tree, self.names)
+            known = True
         for part in parts.values():
             with _Caught(self):
                 check_calls(part, tree)
         mains = [each for each in found if each.producers or each.readers or each.reads or each.batches]
-        return mains, helpers, parts
+        return [each for each in mains if known or not each.uses_parts], helpers, parts
 
     def _check_seed(self, stages: Stages) -> None:
         seeded = any(producer.arguments["seed"] is not None for producer in stages.producers)

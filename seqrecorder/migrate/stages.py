@@ -117,6 +117,12 @@ class Stages:
     accounted: set[int] = attrs.field(factory=set)
     others: tuple[list[ast.stmt], ...] = ()
 
+    @property
+    def uses_parts(self) -> bool:
+        """Whether functions of the script do a part of the pipeline."""
+        kinds = {producer.kind for producer in self.producers} | {batch.kind for batch in self.batches}
+        return bool(kinds & {"queue", "source", "function"})
+
     def nodes(self) -> list[ast.AST]:
         """Return what stands in the scope, without the other branches."""
         apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
@@ -165,8 +171,16 @@ def bound(call: ast.Call, kind: str) -> Arguments:
 
 
 def check_only(function: ast.FunctionDef, tree: ast.Module) -> None:
-    """Raise `Unclear` where a script has another function of the same name, so that a call may mean either."""
-    same = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == function.name]
+    """Raise `Unclear` where a script has another function of the same name, so that a call may mean either.
+
+    A function and a method are told apart by how they are called.
+    """
+    methods = [node for kind in ast.walk(tree) if isinstance(kind, ast.ClassDef) for node in kind.body]
+    same = [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == function.name
+        and (node in methods) == (function in methods)
+    ]  # fmt: skip
     if len(same) > 1:
         said = f"{function.name} is defined more than once: which is called is not clear"
         raise Unclear("defined-twice", said, function)

@@ -320,6 +320,33 @@ def test_sizes_of_a_queue_are_noted():
     assert not rewrite(script(READ + FILLED.format(**given, shapes="[[None], []]"))).notes
 
 
+LEFT = {
+    "left-over": READ.replace("    reader", "    reader = tf.TFRecordReader()\n    reader") + BATCH,
+    "explicit-queue": READ
+    + "    if files:\n        if files:\n            queued = tf.FIFOQueue(9, [tf.string], shapes=[[]])\n"
+    "        threads = 1\n    else:\n        queued = tf.RandomShuffleQueue(9, 3, [tf.string], shapes=[[]])\n"
+    "    tf.train.add_queue_runner(tf.train.QueueRunner(queued, [queued.enqueue([record])]))\n"
+    "    records = queued.dequeue_many(3)\n    return records\n",
+}
+
+
+@pytest.mark.parametrize("code", LEFT)
+def test_nothing_is_left_of_queues_and_no_block_is_empty(code):
+    """What would leave a reader that nothing reads from, or a block without statements, is left to a person."""
+    found = rewrite(script(LEFT[code]))
+    assert (found.status, {finding.code for finding in found.findings}) == ("flagged", {code})
+
+
+def test_parts_that_cannot_be_told_apart_stay_with_who_calls_them():
+    """Where one function that does a part is not clear, those that call others of them stay too."""
+    parts = "\n\ndef source(files):\n" + READ + "    return record, tf.size(record)\n"
+    parts += "\n\ndef batch(x, y):\n    return tf.train.batch([x, y], 3)\n"
+    body = "    x, y = source(files)\n    a = batch(x, 1)\n    return batch(1, y), a\n"
+    found = rewrite(script(body, before=parts))
+    assert found.status == "flagged"
+    assert "part-used" in {finding.code for finding in found.findings}
+
+
 def test_what_has_no_use_any_more_is_noted():
     """Variables and parameters that only queues took stay in the script, and the report names them."""
     body = READ + "    threads = 4\n    return tf.train.batch([record], size, threads, capacity)\n"
@@ -457,6 +484,8 @@ def test_what_is_older_than_tensorflow_1_is_marked():
 
 def test_scripts_without_queues_are_not_read_at_all():
     """A text that names nothing of it is nothing, even where it is no Python; names alone are nothing either."""
+    alias = f"{HEAD}batch = tf.train.batch\n"
+    assert rewrite(alias) == rewrite(alias).__class__("nothing", alias)
     assert rewrite("print 'x").status == "nothing"
     assert rewrite("batch = 'tf.train.batch'\n").status == "nothing"
 
