@@ -39,6 +39,7 @@ def compat() -> Iterator[types.ModuleType]:
         The module that stands for TensorFlow 1.
     """
     import tensorflow as tf
+    import tensorflow.compat.v1  # its first import puts another module in its place
 
     old = _old_tensorflow(tf)
     modules = {_CONTRIB: old.contrib, **_submodules(old.contrib)}

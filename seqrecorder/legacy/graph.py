@@ -16,7 +16,7 @@ import attrs
 from seqrecorder.errors import LiftError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 QUEUES = {
     "FIFOQueueV2": "FIFOQueue",
@@ -112,8 +112,13 @@ def describe(op: Any) -> str:
 
 def made_in(op: Any) -> str | None:
     """Return the file and the line in which somebody's code made an operation, if it did."""
+    return place_in(op.traceback or [])
+
+
+def place_in(frames: Sequence[Any]) -> str | None:
+    """Return the file and the line of the innermost of some stack frames that is neither ours nor TensorFlow's."""
     packages = [str(Path(str(sys.modules[name].__file__)).parent) + os.sep for name in ("tensorflow", "seqrecorder")]
-    for frame in reversed(op.traceback or []):
+    for frame in reversed(frames):
         if not frame.filename.startswith((*packages, "<")):
             return f"{frame.filename}, line {frame.lineno}"
     return None

@@ -19,6 +19,7 @@ class Stage:
             order; None where it was, and the lifted stage gives the same order.
         drawn: why random values in it were not fixed in the original, so that other ones of the same kind come; None
             where they were, or where there are none.
+        place: the file and the line of the script that made it, where one did.
     """
 
     name: str
@@ -26,9 +27,12 @@ class Stage:
     done: str
     unfixed: str | None = None
     drawn: str | None = None
+    place: str | None = None
 
     def __str__(self) -> str:
         lines = [self.found, f"-> {self.done}"]
+        if self.place is not None:
+            lines.insert(1, f"in {self.place}")
         if self.unfixed is not None:
             lines.append(f"order not fixed: {self.unfixed}")
         if self.drawn is not None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from seqrecorder.errors import LiftError
+from seqrecorder.legacy.graph import place_in
 from seqrecorder.legacy.lifting import translate
 from seqrecorder.legacy.modes import eagerly, quiet
 from seqrecorder.legacy.pipeline import Lifted, Stage
@@ -76,7 +80,8 @@ def replaced(targets: Sequence[Any], transform: Callable[[Any], Any], stage: Sta
     lifted = translate(tf.compat.v1.get_default_graph(), targets)
     with eagerly():
         dataset = tf.autograph.experimental.do_not_convert(transform)(lifted.dataset)
-    return get_next(Lifted(dataset, (*lifted.stages, stage), lifted.notes), name=stage.name)
+    stages = *lifted.stages, attrs.evolve(stage, place=place_in(traceback.extract_stack()))
+    return get_next(Lifted(dataset, stages, lifted.notes), name=stage.name)
 
 
 class _Taking:

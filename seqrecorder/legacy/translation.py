@@ -15,6 +15,7 @@ from seqrecorder.legacy.graph import (
     Runners,
     consumers,
     describe,
+    made_in,
     source_of,
     sparse_slot,
 )
@@ -47,7 +48,8 @@ class Translation:
     def __init__(self, graph: Any, state: State, datasets: Mapping[str, Lifted], shuffle_buffer: ShuffleBuffer) -> None:
         self.stages: list[Stage] = []
         self.notes: list[str] = []
-        self._graph, self._state, self._datasets = graph, state, datasets
+        self._operations = {op.name: op for op in graph.get_operations()}
+        self._state, self._datasets = state, datasets
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
         self._runners = Runners(graph)
         self._returned: set[str] = set()
@@ -324,7 +326,8 @@ class Translation:
     def _note_stage(
         self, name: str, found: str, done: str, unfixed: str | None = None, drawn: str | None = None
     ) -> None:
-        self.stages.append(Stage(name, found, done, unfixed, drawn))
+        made = self._operations.get(name)
+        self.stages.append(Stage(name, found, done, unfixed, drawn, made_in(made) if made is not None else None))
 
     def _note_competitors(self) -> None:
         """Note what took from the same sources in the original and is not part of what was lifted."""

@@ -1,6 +1,7 @@
 """`compat`: what old scripts find, and that nothing else changes."""
 
 import builtins
+import subprocess
 import sys
 
 import pytest
@@ -180,6 +181,21 @@ def test_nothing_is_left_behind():
     assert tf.compat.v1.resource_variables_enabled()
     assert isinstance(tf.TensorShape([1])[0], int)
     assert tf.is_tensor(tf.constant(1) == tf.constant(1))
+
+
+def test_the_first_import_of_the_old_names_changes_nothing():
+    """TensorFlow puts another module in the place of `tf.compat.v1` when that is first imported: not in the middle."""
+    code = """
+import tensorflow as tf
+from seqrecorder import legacy
+
+with legacy.compat() as old:
+    tf.compat.v1.marked = True
+    exec("import tensorflow.compat.v1 as tf; assert tf.marked", {"__name__": "script"})
+    assert old.marked and tf.compat.v1.marked and tf.compat.v1.contrib is old.contrib
+assert not hasattr(tf.compat.v1, "contrib")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_is_not_there_says_what_is():

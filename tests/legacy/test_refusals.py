@@ -247,18 +247,24 @@ def test_explanation(records, capsys):
         key, value = v1.TFRecordReader().read(queue)
         return v1.train.shuffle_batch([key, value], 4, capacity=20, min_after_dequeue=5)
 
+    first = input_fn.__code__.co_firstlineno
     legacy.lift(input_fn, explain=True)
-    assert capsys.readouterr().out == (
+    assert capsys.readouterr().out.replace(f"in {__file__}, line ", "in line ") == (
         "1. a producer of 4 elements, 2 times, shuffled each time, seeds (87654321, 7)\n"
+        f"   in line {first + 1}\n"
         "   -> range(2).map(RandomShuffle).unbatch()\n"
         "2. read of TFRecordReader 'TFRecordReaderV2'\n"
+        f"   in line {first + 2}\n"
         "   -> flat_map(TFRecordDataset(''))\n"
         "3. RandomShuffleQueue 'shuffle_batch/random_shuffle_queue' is filled\n"
+        f"   in line {first + 3}\n"
         "   -> as it comes\n"
         "4. RandomShuffleQueue 'shuffle_batch/random_shuffle_queue'\n"
+        f"   in line {first + 3}\n"
         "   -> shuffle(20)\n"
         "   order not fixed: random, by a buffer of 20\n"
         "5. dequeue_many(4) of RandomShuffleQueue 'shuffle_batch/random_shuffle_queue'\n"
+        f"   in line {first + 3}\n"
         "   -> batch(4, drop_remainder=True)\n"
         "order: not fixed in the original; the examples are the same\n"
     )
