@@ -23,9 +23,10 @@ from seqrecorder.legacy.joins import common_pulls, families, run_branch
 from seqrecorder.legacy.lines import lines_of
 from seqrecorder.legacy.pipeline import Stage
 from seqrecorder.legacy.queues import grouped, ordered, several_at_once
-from seqrecorder.legacy.readers import records_of, slices_of
+from seqrecorder.legacy.readers import records_of
 from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_section
 from seqrecorder.legacy.shuffles import numbered, shuffled
+from seqrecorder.legacy.slices import slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
