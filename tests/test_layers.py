@@ -54,7 +54,7 @@ LAYERS = (
     ("checks", "salvaging", "testing", "keras", "inspection", "demo", "report"),
     ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),
     ("bench.apart", "bench.run", "bench.table"),
-    ("legacy.lines", "legacy.slices", "legacy.shuffles"),
+    ("legacy.lines", "legacy.slices", "legacy.draws", "legacy.shuffles"),
     ("legacy.modes", "legacy.readers", "legacy.pipeline", "legacy.priority", "legacy.graph"),
     (
         "legacy.queues",

@@ -290,3 +290,18 @@ def _function(graph: Any, name: str) -> Any:
     """Return the definition of a function of a graph."""
     [definition] = [f for f in graph.as_graph_def().library.function if f.signature.name == name]
     return definition
+
+
+def pulls_before(op: Any) -> list[Any]:
+    """Return the pulls that running an operation runs."""
+    found, seen, stack = [], {op}, [op]
+    while stack:
+        here = stack.pop()
+        if here.type in DEQUEUES or here.type in READS:
+            found.append(here)
+            continue
+        for before in [*(tensor.op for tensor in here.inputs), *here.control_inputs]:
+            if before not in seen:
+                seen.add(before)
+                stack.append(before)
+    return found

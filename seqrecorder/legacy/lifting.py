@@ -62,9 +62,9 @@ def lift(
     Operations compute what is written. A `Session` optimised its graph, such as divisions by constants into
     multiplications, so its floats may differ in the last bit.
 
-    An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders of files too. Only
-    random operations and Python functions between the queues have a state that no checkpoint holds; with them
-    TensorFlow refuses to save, and names the operation.
+    An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders and with random
+    values between the queues too. Only a few operations have a state that no checkpoint holds, such as Python functions
+    and random operations inside a `tf.cond` or a loop; `explain` names them, and TensorFlow refuses to save.
 
     Args:
         input_fn: takes nothing and returns a nested structure of tensors.
@@ -161,4 +161,4 @@ def translate(
     notes = tuple(dict.fromkeys(translation.notes))
     for note in notes:
         warnings.warn(f"lift: {note}", stacklevel=4)
-    return Lifted(dataset, tuple(translation.stages), notes)
+    return Lifted(dataset, tuple(translation.stages), notes, tuple(dict.fromkeys(translation.kept)))

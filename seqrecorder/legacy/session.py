@@ -81,7 +81,7 @@ def replaced(targets: Sequence[Any], transform: Callable[[Any], Any], stage: Sta
     with eagerly():
         dataset = tf.autograph.experimental.do_not_convert(transform)(lifted.dataset)
     stages = *lifted.stages, attrs.evolve(stage, place=place_in(traceback.extract_stack()))
-    return get_next(Lifted(dataset, stages, lifted.notes), name=stage.name)
+    return get_next(attrs.evolve(lifted, dataset=dataset, stages=stages), name=stage.name)
 
 
 class _Taking:

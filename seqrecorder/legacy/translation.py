@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.feeds import drawn, keeps, put, rows, seeds, steps, unseeded
+from seqrecorder.legacy.draws import STATELESS, along, seeds
+from seqrecorder.legacy.feeds import drawn, keeps, put, rows, steps, unseeded
 from seqrecorder.legacy.graph import (
     DEQUEUES,
     READS,
@@ -16,6 +17,7 @@ from seqrecorder.legacy.graph import (
     consumers,
     describe,
     made_in,
+    pulls_before,
     source_of,
     sparse_slot,
 )
@@ -24,12 +26,12 @@ from seqrecorder.legacy.lines import lines_of
 from seqrecorder.legacy.pipeline import Stage
 from seqrecorder.legacy.queues import grouped, ordered, several_at_once
 from seqrecorder.legacy.readers import records_of
-from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_section
+from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_drawing, run_section
 from seqrecorder.legacy.shuffles import numbered, shuffled
 from seqrecorder.legacy.slices import slices_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from seqrecorder.legacy.pipeline import Lifted
     from seqrecorder.legacy.queues import ShuffleBuffer
@@ -49,6 +51,7 @@ class Translation:
     def __init__(self, graph: Any, state: State, datasets: Mapping[str, Lifted], shuffle_buffer: ShuffleBuffer) -> None:
         self.stages: list[Stage] = []
         self.notes: list[str] = []
+        self.kept: list[str] = []
         self._operations = {op.name: op for op in graph.get_operations()}
         self._state, self._datasets = state, datasets
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
@@ -88,15 +91,28 @@ class Translation:
         pulled, unpack = self._pulled(section.pulls, place)
         for limit in limits:
             pulled = pulled.take(limit)
-        return pulled.map(
-            lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
-        )
+        return self._run(section, pulled, unpack, parallel)
+
+    def _run(self, section: Section, elements: Any, unpack: Any, parallel: int | None = None) -> Any:
+        """Return a dataset of what a section makes of elements, which a function sorts by pull."""
+        draws = [op for op in section.stateful if op.type in STATELESS]
+        self._note_kept(op for op in section.stateful if op not in draws)
+        if not draws:
+            return elements.map(
+                lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
+            )
+
+        def run(groups: Any, places: Any) -> Any:
+            targets, counts = run_drawing(section, unpack(groups), self._state, places)
+            return tuple(targets), counts
+
+        return along(elements, draws, run)
 
     def _made(self, section: Section, times: Any) -> Any:
         """Return a dataset of what running a section without pulls gives, so many times."""
         kinds = [op.type for op in section.stateful]
         if kinds != ["RandomShuffle"]:
-            return times.map(lambda _: tuple(run_section(section, [], self._state)))
+            return self._run(section, times, lambda _: [])
         [shuffle] = section.stateful
         before = self._cut([shuffle.inputs[0]])
         after = attrs.evolve(section, inner={name: op for name, op in section.inner.items() if op is not shuffle})
@@ -153,6 +169,7 @@ class Translation:
             lifted = self._datasets[pull.name]
             self.stages += lifted.stages
             self.notes += lifted.notes
+            self.kept += lifted.kept
             return flat(lifted.dataset)
         if pull.type in READS:
             return self._read(pull, place)
@@ -286,6 +303,7 @@ class Translation:
                 advice="limit the epochs of the source instead",
                 op=queue.name,
             )
+        self._note_kept(op for section in sections for op in section.stateful)
         return dealt.map(lambda i, row: tuple(run_branch(sections, i, row, self._state)))
 
     def _producer(self, section: Section, feed: Feed) -> tuple[str, str]:
@@ -330,10 +348,14 @@ class Translation:
         made = self._operations.get(name)
         self.stages.append(Stage(name, found, done, unfixed, drawn, made_in(made) if made is not None else None))
 
+    def _note_kept(self, ops: Iterable[Any]) -> None:
+        """Note what has a state that no checkpoint holds."""
+        self.kept += [f"{describe(op)} in {place}" if (place := made_in(op)) else describe(op) for op in ops]
+
     def _note_competitors(self) -> None:
         """Note what took from the same sources in the original and is not part of what was lifted."""
         for op in self._runners.running():
-            for pull in _pulls_before(op) if op.name not in self._lifted else []:
+            for pull in pulls_before(op) if op.name not in self._lifted else []:
                 names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
                 if self._taken.keys() & set(names):
                     self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")
@@ -375,18 +397,3 @@ def _times(limits: Sequence[int]) -> Any:
     import tensorflow as tf
 
     return tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter()
-
-
-def _pulls_before(op: Any) -> list[Any]:
-    """Return the pulls that running an operation runs."""
-    found, seen, stack = [], {op}, [op]
-    while stack:
-        here = stack.pop()
-        if here.type in DEQUEUES or here.type in READS:
-            found.append(here)
-            continue
-        for before in [*(tensor.op for tensor in here.inputs), *here.control_inputs]:
-            if before not in seen:
-                seen.add(before)
-                stack.append(before)
-    return found

@@ -314,13 +314,6 @@ def test_resumes_inside_an_order_without_a_seed(tmp_path):
     assert [number.numpy() for number in dataset] != first + rest
 
 
-def test_random_operations_cannot_be_saved(tmp_path):
-    """What a random operation drew is in no checkpoint, so TensorFlow names it and saves nothing."""
-    noisy = iter(legacy.lift(lambda: v1.train.batch([tf.cast(numbers(), tf.float32) + v1.random_uniform([])], 2)))
-    with pytest.raises(tf.errors.FailedPreconditionError, match="RandomUniform is stateful"):
-        tf.train.Checkpoint(iterator=noisy).save(str(tmp_path / "no"))
-
-
 def test_shuffle_buffer_that_makes_no_sense():
     """The size of the shuffle buffer is checked before anything is built."""
     for wrong in ("all", 0, True, 2.5):
