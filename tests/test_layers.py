@@ -55,7 +55,7 @@ LAYERS = (
     ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),
     ("bench.apart", "bench.run", "bench.table"),
     ("legacy.lines", "legacy.slices", "legacy.draws", "legacy.shuffles"),
-    ("legacy.modes", "legacy.readers", "legacy.pipeline", "legacy.priority", "legacy.graph"),
+    ("legacy.modes", "legacy.readers", "legacy.reading", "legacy.pipeline", "legacy.priority", "legacy.graph"),
     (
         "legacy.queues",
         "legacy.registry",
@@ -75,6 +75,7 @@ LAYERS = (
         "legacy.contrib.slim.data_provider",
         "legacy.contrib.slim.dataset_data_provider",
         "legacy.contrib.slim.prefetch_queue",
+        "legacy.contrib.slim.queues",
         "legacy.contrib.slim",
         "legacy.contrib.learn",
     ),

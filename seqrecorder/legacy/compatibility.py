@@ -148,6 +148,7 @@ def _contrib(tf: types.ModuleType) -> Any:
         "learn.python.learn.learn_io.graph_io": contrib.learn,
         "lookup": tf.compat.v1.lookup,
         "slim": contrib.slim,
+        "slim.python.slim": contrib.slim,
         "slim.python.slim.data": contrib.slim,
         "training": contrib.training,
         "training.python.training.bucket_ops": contrib.training,

@@ -158,7 +158,7 @@ class Runners:
         if queue.name in self._python:
             raise LiftError(
                 f"the queue is filled by {self._python[queue.name]}, which runs Python",
-                advice=_FROM_PYTHON,
+                advice=f"{_given(queue)}; or, in a plain QueueRunner, enqueue what tf.py_func makes of the tensors",
                 op=queue.name,
             )
         found = self._feeds.get(queue.name)
@@ -171,8 +171,8 @@ class Runners:
             raise filled_while_read(queue)
         raise LiftError(
             f"no QueueRunner fills the queue; {fillers[0].name!r} does, whenever the script runs it",
-            advice="add a QueueRunner for that operation in the input function, or, where it is fed from Python, "
-            + _FROM_PYTHON,
+            advice=f"add a QueueRunner for that operation in the input function, or, where it is fed from Python, "
+            f"{_given(queue)}",
             op=queue.name,
         )
 
@@ -220,10 +220,12 @@ def _run_before(op: Any) -> list[Any]:
     return [*op.control_inputs, *(other for tensor in op.inputs for other in tensor.op.control_inputs)]
 
 
-_FROM_PYTHON = (
-    "give tf.data the Python function or the arrays instead (tf.data.Dataset.from_generator, from_tensor_slices), and "
-    "what follows the queue as a map"
-)
+def _given(queue: Any) -> str:
+    """Return what to do about a queue that Python fills."""
+    return (
+        f"lift(..., feed={{{queue.name!r}: dataset}}) with a tf.data.Dataset of what is put into it "
+        "(tf.data.Dataset.from_generator, from_tensor_slices)"
+    )
 
 
 def consumers(source: Any) -> list[Any]:

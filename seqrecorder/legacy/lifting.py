@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError, OptionError
-from seqrecorder.legacy.graph import made_in
+from seqrecorder.legacy.graph import QUEUES, made_in
 from seqrecorder.legacy.modes import eagerly, first_behaviour, quiet
 from seqrecorder.legacy.pipeline import Lifted
 from seqrecorder.legacy.queues import check_shuffle_buffer
@@ -68,7 +68,8 @@ def lift(
 
     Args:
         input_fn: takes nothing and returns a nested structure of tensors.
-        feed: constant values for placeholders, by name.
+        feed: constant values for placeholders, by name; and for queues that Python fills, by name, a `tf.data.Dataset`
+            of what is put into them: tuples of the components, one element at a time.
         graph_seed: what `tf.set_random_seed` was given before the function was called, where it was; by default, the
             seed of the graph inside which `lift` is called.
         shuffle_buffer: from how many elements a random queue chooses: `"capacity"`, which is what it held where
@@ -142,13 +143,17 @@ def translate(
 
     values = {name.removesuffix(":0"): value for name, value in (feed or {}).items()}
     placeholders = {op.name for op in graph.get_operations() if op.type == "Placeholder"}
-    if not values.keys() <= placeholders:
-        unknown = min(values.keys() - placeholders)
-        raise OptionError(f"feed: there is no placeholder {unknown!r}, only {sorted(placeholders)}")
-    state = State(graph, values)
+    queues = {op.name for op in graph.get_operations() if op.type in QUEUES}
+    if not values.keys() <= placeholders | queues:
+        unknown = min(values.keys() - placeholders - queues)
+        raise OptionError(
+            f"feed: there is no placeholder or queue {unknown!r}, only {sorted(placeholders)} and {sorted(queues)}"
+        )
+    state = State(graph, {name: value for name, value in values.items() if name in placeholders})
+    filled = {name: value for name, value in values.items() if name in queues}
     try:
         with eagerly():
-            translation = Translation(graph, state, datasets_of(graph), shuffle_buffer)
+            translation = Translation(graph, state, datasets_of(graph), shuffle_buffer, filled)
             # There is no Python control flow to convert in what is built here.
             dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
     except LiftError as error:

@@ -22,13 +22,11 @@ from seqrecorder.legacy.graph import (
     sparse_slot,
 )
 from seqrecorder.legacy.joins import common_pulls, families, run_branch
-from seqrecorder.legacy.lines import lines_of
 from seqrecorder.legacy.pipeline import Stage
-from seqrecorder.legacy.queues import grouped, ordered, several_at_once
-from seqrecorder.legacy.readers import records_of
+from seqrecorder.legacy.queues import flat, given_contents, grouped, ordered, several_at_once
+from seqrecorder.legacy.reading import reading
 from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_drawing, run_section
 from seqrecorder.legacy.shuffles import numbered, shuffled
-from seqrecorder.legacy.slices import slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,14 +44,22 @@ class Translation:
         state: its variables, tables and placeholders.
         datasets: what operations that stand for a dataset stand for, by their names.
         shuffle_buffer: how many elements a random queue chooses from.
+        filled: datasets of what is put into queues, by their names.
     """
 
-    def __init__(self, graph: Any, state: State, datasets: Mapping[str, Lifted], shuffle_buffer: ShuffleBuffer) -> None:
+    def __init__(
+        self,
+        graph: Any,
+        state: State,
+        datasets: Mapping[str, Lifted],
+        shuffle_buffer: ShuffleBuffer,
+        filled: Mapping[str, Any],
+    ) -> None:
         self.stages: list[Stage] = []
         self.notes: list[str] = []
         self.kept: list[str] = []
         self._operations = {op.name: op for op in graph.get_operations()}
-        self._state, self._datasets = state, datasets
+        self._state, self._datasets, self._filled = state, datasets, filled
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
         self._runners = Runners(graph)
         self._returned: set[str] = set()
@@ -235,6 +241,11 @@ class Translation:
         """Return a dataset of what is put into a queue, in order."""
         import tensorflow as tf
 
+        if queue.name in self._filled:
+            contents = given_contents(queue, self._filled[queue.name])
+            self._sparse[queue.name] = (False,) * len(contents.element_spec)
+            self._note_stage(queue.name, f"{describe(queue)} is filled from Python", "the dataset that is given")
+            return contents
         feeds = self._runners.feeds(queue)
         self._lifted |= {feed.op.name for feed in feeds}
         slots = [tuple(sparse_slot(component) for component in feed.components) for feed in feeds]
@@ -359,38 +370,6 @@ class Translation:
                 names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
                 if self._taken.keys() & set(names):
                     self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")
-
-
-def flat(dataset: Any) -> Any:
-    """Return a dataset of tuples of the dense tensors of another's elements."""
-    import tensorflow as tf
-
-    return dataset.map(lambda *element: tuple(tf.nest.flatten(element, expand_composites=True)))
-
-
-def reading(reader: Any, *, keyed: bool) -> tuple[Any, str]:
-    """Return what a reader does: a function from a path to a dataset of `(key, value)`; and its name.
-
-    Where keys are not used and take time, it is a dataset of values.
-    """
-    import tensorflow as tf
-
-    get = reader.get_attr
-    if reader.type == "TextLineReaderV2":
-        skip = get("skip_header_lines")
-        return (lambda path: lines_of(path, skip, keyed=keyed)), f"lines.skip({skip})"
-    if reader.type == "TFRecordReaderV2":
-        compression = get("compression_type").decode()
-        return (lambda path: records_of(path, compression, keyed=keyed)), f"TFRecordDataset({compression!r})"
-    if reader.type == "FixedLengthRecordReaderV2":
-        sizes = {name: get(name) for name in ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes")}
-        encoding = get("encoding").decode()
-        done = f"slices of {sizes['record_bytes']} bytes"
-        return (lambda path: slices_of(path, **sizes, encoding=encoding)), done
-    single = tf.data.Dataset.from_tensors
-    if reader.type == "WholeFileReaderV2":
-        return (lambda path: single((path, tf.io.read_file(path)))), "read_file"
-    return (lambda path: single((path, path))), "the element itself"
 
 
 def _times(limits: Sequence[int]) -> Any:

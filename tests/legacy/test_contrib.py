@@ -266,6 +266,22 @@ def test_slim_reads_in_order(records, texts):
     assert all(a == b for a, b in legacy.lift(aligned).as_numpy_iterator())
 
 
+def test_slim_runs_queues(records):
+    """Queue runners run inside the statement, and once at a time."""
+    with tf.Graph().as_default():
+        _, value = slim.parallel_reader.single_pass_read(records, v1.TFRecordReader)
+        found = []
+        with v1.Session() as session:
+            session.run(v1.local_variables_initializer())
+            with slim.queues.QueueRunners(session):
+                with pytest.raises(slim.queues.NestedQueueRunnerError), slim.queues.QueueRunners(session):
+                    pass
+                found += [session.run(value) for _ in range(18)]
+            with slim.queues.QueueRunners(session):
+                pass
+    assert len(found) == 18
+
+
 def test_slim_refuses(records):
     """Patterns that match nothing, names that are taken or unknown, and no readers at all are refused."""
     with tf.Graph().as_default():
@@ -333,6 +349,20 @@ def test_learn_reads_features_in_order(examples):
     with tf.Graph().as_default():
         endless = learn.read_batch_features(examples, 4, FEATURES, v1.TFRecordReader)
         assert endless["number"].shape.as_list() == [4], "without an end, all batches are full"
+
+
+def test_learn_shares_a_queue_of_files(texts):
+    """The seeded order of files is the one that TensorFlow 1.15.5 gave; without shuffling it is that of their names."""
+
+    def input_fn(shuffle, names):
+        keys, _ = learn.read_keyed_batch_examples_shared_queue(names, 1, v1.TextLineReader, shuffle, 4, 2, seed=5)
+        return keys
+
+    names = texts[:2]
+    keys = [key.decode() for [key] in legacy.lift(lambda: input_fn(True, names)).as_numpy_iterator()]
+    assert "".join(key[-7] for key in keys[2::4]) == "ababbaba"
+    keys = [key.decode() for [key] in legacy.lift(lambda: input_fn(False, names[::-1])).as_numpy_iterator()]
+    assert "".join(key[-7] for key in keys[2::4]) == "abababab"
 
 
 def test_learn_reads_examples(examples):
