@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -39,8 +40,8 @@ def compat() -> Iterator[types.ModuleType]:
         The module that stands for TensorFlow 1.
     """
     import tensorflow as tf
-    import tensorflow.compat.v1  # its first import puts another module in its place
 
+    importlib.import_module("tensorflow.compat.v1")  # the first time, that puts another module in its place
     old = _old_tensorflow(tf)
     modules = {_CONTRIB: old.contrib, **_submodules(old.contrib)}
     before = {name: sys.modules.get(name) for name in modules}

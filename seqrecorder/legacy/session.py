@@ -24,7 +24,8 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
 
     With it the training loop of an old script stays as it is: `x = get_next(lift(inputs))` in the place of
     `x = inputs()`, and at the end a `Session` raises `OutOfRangeError` as it always did. `Coordinator` and
-    `start_queue_runners` may stay, and have nothing to do.
+    `start_queue_runners` may stay, and have nothing to do. What goes wrong in the dataset, such as a missing file, was
+    the end for queues; here it is a `tf.errors.UnknownError`, whose message begins with the true error.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.legacy import get_next, lift
