@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -98,51 +99,39 @@ def read_keyed_batch_examples(
     Raises:
         ValueError: there are no files, or a number makes no sense.
     """
-    files = sorted(get_data_files(file_pattern))
-
-    def producer() -> Any:
-        return _train().string_input_producer(
-            files, num_epochs=num_epochs, shuffle=randomize_input, seed=seed, name="file_name_queue"
-        )
-
-    options = batch_size, reader, randomize_input, num_epochs, queue_capacity, num_threads, read_batch_size, parse_fn
-    return _keyed_batches(producer, *options, name, seed)
+    options = randomize_input, num_epochs, queue_capacity, num_threads, read_batch_size, parse_fn, name, seed
+    return _keyed_batches(_own_queue, file_pattern, batch_size, reader, *options)
 
 
-def read_keyed_batch_examples_shared_queue(
-    file_pattern: Any,
-    batch_size: Any,
-    reader: Callable[[], Any],
-    randomize_input: bool = True,
-    num_epochs: int | None = None,
-    queue_capacity: int = 10_000,
-    num_threads: int = 1,
-    read_batch_size: int = 1,
-    parse_fn: Callable[[Any], Any] | None = None,
-    name: str | None = None,
-    seed: int | None = None,
-) -> tuple[Any, Any]:
+def read_keyed_batch_examples_shared_queue(*arguments: Any, **named: Any) -> tuple[Any, Any]:
     """Return `tf.contrib.learn.read_keyed_batch_examples_shared_queue`, as one worker alone had it.
 
     Workers of a cluster shared the files then; here each program reads all of them. The order of shuffled files is not
     that of `read_keyed_batch_examples`: it is drawn by Python, once for each of the epochs, and once where there is no
-    end. Everything else is as there.
+    end. It takes and raises what that does.
     """
-    files = get_data_files(file_pattern) if randomize_input else sorted(get_data_files(file_pattern))
+    call = inspect.signature(read_keyed_batch_examples).bind(*arguments, **named)
+    call.apply_defaults()
+    return _keyed_batches(_shared_queue, **call.arguments)
+
+
+def _own_queue(files: list[str], shuffle: bool, num_epochs: int | None, seed: int | None) -> Any:
+    return _train().string_input_producer(
+        sorted(files), num_epochs=num_epochs, shuffle=shuffle, seed=seed, name="file_name_queue"
+    )
+
+
+def _shared_queue(files: list[str], shuffle: bool, num_epochs: int | None, seed: int | None) -> Any:
     # Seeded orders are those of TensorFlow 1, which seeded Python's own generator.
     generator = random.Random(seed) if seed else random.Random()  # noqa: S311 - an order
+    files = list(files) if shuffle else sorted(files)
     expanded: list[str] = []
     for _ in range(num_epochs or 1):
-        if randomize_input:
+        if shuffle:
             generator.shuffle(files)
         expanded += files
-
-    def producer() -> Any:
-        once = None if num_epochs is None else 1
-        return _train().string_input_producer(expanded, once, shuffle=False, capacity=1, name="file_name_queue")
-
-    options = batch_size, reader, randomize_input, num_epochs, queue_capacity, num_threads, read_batch_size, parse_fn
-    return _keyed_batches(producer, *options, name, seed)
+    once = None if num_epochs is None else 1
+    return _train().string_input_producer(expanded, once, shuffle=False, capacity=1, name="file_name_queue")
 
 
 def _train() -> Any:
@@ -152,7 +141,8 @@ def _train() -> Any:
 
 
 def _keyed_batches(
-    producer: Callable[[], Any],
+    make_queue: Callable[[list[str], bool, int | None, int | None], Any],
+    file_pattern: Any,
     batch_size: Any,
     reader: Callable[[], Any],
     randomize_input: bool,
@@ -175,7 +165,7 @@ def _keyed_batches(
         )
     train = _train()
     with tf.name_scope(name or "read_batch_examples"):
-        queue = producer()
+        queue = make_queue(get_data_files(file_pattern), randomize_input, num_epochs, seed)
         examples = [_read(reader(), queue, read_batch_size, parse_fn) for _ in range(num_threads)]
         options = {
             "capacity": queue_capacity,
