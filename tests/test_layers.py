@@ -78,6 +78,7 @@ LAYERS = (
         "legacy.contrib.slim.queues",
         "legacy.contrib.slim",
         "legacy.contrib.learn",
+        "legacy.contrib.lookup",
     ),
     ("legacy.contrib", "legacy.compatibility", "legacy.scripts", "legacy"),
     (

@@ -140,6 +140,7 @@ class _Loaded:
 
 def _contrib(tf: types.ModuleType) -> Any:
     """Return `tf.contrib`, as far as there is one."""
+    tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # what contrib had has no public name there
     places = {
         "data": tf.data.experimental,
         "learn": contrib.learn,
@@ -147,7 +148,7 @@ def _contrib(tf: types.ModuleType) -> Any:
         "learn.python.learn.graph_actions": contrib.learn,
         "learn.python.learn.learn_io": contrib.learn,
         "learn.python.learn.learn_io.graph_io": contrib.learn,
-        "lookup": tf.compat.v1.lookup,
+        "lookup": _Old(f"{_CONTRIB}.lookup", "", (contrib.lookup, tables)),
         "slim": contrib.slim,
         "slim.python.slim": contrib.slim,
         "slim.python.slim.data": contrib.slim,
