@@ -65,6 +65,9 @@ def compat() -> Iterator[types.ModuleType]:
                     sys.modules[name] = module
 
 
+_THERE_IS = "of tf.contrib there is what seqrecorder.legacy.contrib has, which reads data; models need other layers"
+
+
 class _Old(types.ModuleType):
     """A module that has what others have, the first of them first."""
 
@@ -78,10 +81,7 @@ class _Old(types.ModuleType):
             with contextlib.suppress(AttributeError):
                 return getattr(place, name)
         known = sorted({key for place in self._places for key in dir(place) if not key.startswith("_")})
-        raise AttributeError(
-            f"{self.__name__} has no {name!r}{did_you_mean(name, known)}; of tf.contrib there is what "
-            "seqrecorder.legacy.contrib has"
-        )
+        raise AttributeError(f"{self.__name__} has no {name!r}{did_you_mean(name, known)}; {_THERE_IS}")
 
     def __dir__(self) -> list[str]:
         return sorted({key for place in self._places for key in dir(place)} | set(self.__dict__))
@@ -190,8 +190,17 @@ def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:
     """Return an `__import__` that gives old code the old TensorFlow."""
 
     def find(name: str, *arguments: Any, **named: Any) -> Any:
-        found = importing(name, *arguments, **named)
         given = {**dict(zip(("globals", "locals", "fromlist", "level"), arguments, strict=False)), **named}
+        try:
+            found = importing(name, *arguments, **named)
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith(_CONTRIB):
+                raise ModuleNotFoundError(f"{error}; {_THERE_IS}", name=error.name) from None
+            raise
+        if name.startswith(_CONTRIB):
+            for part in given.get("fromlist") or ():
+                if part != "*" and not hasattr(found, part):
+                    raise ImportError(f"{name} has no {part!r}; {_THERE_IS}", name=name)
         importer = str((given.get("globals") or {}).get("__name__", "")).partition(".")[0]
         if given.get("level") or importer in _NEW_CODE or name.partition(".")[0] != "tensorflow":
             return found
