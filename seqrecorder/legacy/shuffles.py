@@ -67,12 +67,12 @@ def _after_swaps(here: Any, other: Any) -> Any:
     before = tf.math.unsorted_segment_max(tf.where(swaps, here, nothing), other, count)
     start = tf.where(before >= 0, before, here)
     [found] = tf.while_loop(
-        lambda way: tf.reduce_any(tf.gather(way, way) != way), lambda way: [tf.gather(way, way)], [start]
+        lambda way: tf.reduce_any(tf.not_equal(tf.gather(way, way), way)), lambda way: [tf.gather(way, way)], [start]
     )
     # What step i takes from other[i] was put there by the last step before it with the same other place.
     order = tf.argsort(other, stable=True)
     places = tf.gather(other, order)
-    again = tf.concat([tf.zeros([1], tf.bool), places[1:] == places[:-1]], 0)[:count]
+    again = tf.concat([tf.zeros([1], tf.bool), tf.equal(places[1:], places[:-1])], 0)[:count]
     previous = tf.concat([nothing[:1], tf.cast(order[:-1], tf.int64)], 0)[:count]
     last = tf.scatter_nd(order[:, tf.newaxis], tf.where(again, previous, nothing), tf.shape(here))
     return tf.where(last >= 0, tf.gather(found, tf.maximum(last, 0)), other)

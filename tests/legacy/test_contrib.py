@@ -165,6 +165,16 @@ def test_segments_have_the_old_order_of_rows(small):
         assert found[1][name].tolist() == values
 
 
+def test_segments_where_tensors_are_compared_as_objects():
+    """After `tf.disable_v2_behavior()`, as old scripts have it, tensors are equal only to themselves: segments stay."""
+    tf.compat.v1.disable_tensor_equality()
+    try:
+        [first, second] = [plain(batch) for batch in legacy.lift(lambda: segments(lengths=(5,), batch_size=1)()[1])]
+    finally:
+        tf.compat.v1.enable_tensor_equality()
+    assert (first["next_key"], second["next_key"]) == ([b"00001_of_00002:5"], [b"STOP:5"])
+
+
 def test_states_go_from_segment_to_segment():
     """In a session, a state starts with its initial value and comes back as it was saved for the same example."""
 
