@@ -62,24 +62,24 @@ def test_a_long_stream_gives_the_same_in_windows_of_any_size(drop_remainder):
     assert rows(fast) == rows(slow)
 
 
-def test_resumes_exactly_before_every_batch(tmp_path):
+def test_resumes_exactly_before_every_batch(tmp_path, stride):
     """The whole remainder follows, in a fresh iterator of a pipeline built anew."""
 
     def build():
         turns = epochs_of([log_normal(16, 5)])
         return bucket_batches(turns, [6, 12], [4, 3, 2])
 
-    assert_resumes_before_every_batch(build, tmp_path)
+    assert_resumes_before_every_batch(build, tmp_path, stride)
 
 
-def test_resumes_exactly_inside_epochs_with_static_batches(tmp_path):
+def test_resumes_exactly_inside_epochs_with_static_batches(tmp_path, stride):
     """Saved in any epoch, an iterator goes on with that epoch."""
 
     def build():
         streams = [log_normal(9, 4, seed) for seed in range(2)]
         return bucket_batches(epochs_of(streams), [7], [3, 3], drop_remainder=True)
 
-    assert_resumes_before_every_batch(build, tmp_path)
+    assert_resumes_before_every_batch(build, tmp_path, stride)
 
 
 def test_no_windows_and_empty_windows_give_no_batches():
