@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -218,6 +219,7 @@ DAMAGES = {
 WAYS = {
     "records": lambda path: list(sr.read_records(path)),
     "records, unchecked": lambda path: list(sr.read_records(path, check="none")),
+    "records, in full": lambda path: list(sr.read_records(path, check="full")),
     "single": lambda path: list(sr.read(path)),
     "padded, unchecked": lambda path: list(sr.read(path, batch=sr.Pad(3), check="none")),
     "dealt": lambda path: list(sr.read(path, batch=sr.Unroll(2, 1))),
@@ -239,6 +241,8 @@ def test_every_error_of_reading_names_the_dataset_and_what_to_do(tmp_path, damag
         assert "record" in message, way
         if damage not in ("no message", "another field"):
             assert shard.stem in message, way
+        if damage == "data":
+            assert re.search(r"record\W+0\W", message), way
         figure(15, "ways to read damaged data", 1, "errors without dataset, record and command")
 
 
