@@ -8,26 +8,13 @@ import subprocess
 import sys
 from collections import Counter
 
-import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
+from decoders import SEEDS, Line, compare, line
 
 import seqrecorder as sr
 from seqrecorder.manifest import parse_manifest
-from seqrecorder.records import RecordCodec
-
-
-@sr.record
-class Line:
-    key: str = sr.context(str, key=True)
-    ids: np.ndarray = sr.feature_list("int64")
-    x: np.ndarray = sr.feature_list("float32", shape=(2,))
-
-
-def line(number, steps):
-    return Line(f"k{number}", np.arange(steps) * 1000, np.full((steps, 2), number))
-
 
 TOKENS = ["{", "}", "null", "-1", "1e999", '"', "../", "[", ","]
 RECORDS = [line(n, n % 2) for n in range(4)]
@@ -397,66 +384,17 @@ def mutated(data, choices):
     return bytes(data)
 
 
-def accepted(parse, mutants):
-    """Return what a graph makes of each record that it does not refuse, by its number."""
-    numbered = tf.data.Dataset.from_tensor_slices((list(mutants), list(mutants.values())))
-    parsed = numbered.map(lambda number, data: (number, parse(data)), num_parallel_calls=2).ignore_errors()
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return {int(number): values for number, values in parsed.with_options(options).as_numpy_iterator()}
-
-
-def tensors_of(columns):
-    """Return the tensors of columns, for a graph that needs all of them."""
-    parts = {name: attrs.asdict(column, recurse=False) for name, column in columns.items()}
-    return {name: {key: value for key, value in part.items() if value is not None} for name, part in parts.items()}
-
-
-def is_whole(tensors):
-    """Whether Python takes what a graph does: not text that is no UTF-8, nor lists that may be absent or empty."""
-    return tensors["key"].decode(errors="replace").encode() == tensors["key"] and len(tensors["ids"]) > 0
-
-
-def is_doubtful(columns):
-    """Whether columns of one record that were parsed are none of a record."""
-    ids, x = columns["ids"]["steps"], columns["x"]["steps"]
-    return not columns["key"]["present"] or ids != x or ids == 0
-
-
 @pytest.mark.parametrize("mutants", [100_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
 def test_mutated_records(mutants, random, figure):
     """A mutated record is decoded by Python and by the graph parser to the same values, or refused by both."""
-    schema, size = sr.Schema.of(Line), 50_000
-    serialized = schema.encode_batch([line(number, 1 + number % 3) for number in range(4)])
-    parser = RecordCodec(schema).parser  # what Python decodes is the columns that this gives
-    outcomes = Counter()
+    size, outcomes = 50_000, Counter()
     for _ in range(mutants // size):
         choices = random.integers(0, [9, 1 << 30, 256], (size, 3, 3)).tolist()
-        rows, counts = random.integers(0, len(serialized), size), random.integers(1, 4, size)
-        tried = {
-            number: mutated(bytearray(serialized[row]), choices[number][:count])
-            for number, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True))
-        }
-        graph = accepted(schema.parse, tried)
-        outcomes.update(accepted=len(graph), refused=size - len(graph))
-        whole = [number for number in graph if is_whole(graph[number])]
-        for number, record in zip(whole, schema.decode_batch([tried[number] for number in whole]), strict=True):
-            assert graph[number]["key"] == record.key.encode(), tried[number]
-            for name in ("ids", "x"):
-                value = getattr(record, name)
-                assert graph[number][name].shape == value.shape, tried[number]
-                assert graph[number][name].tobytes() == value.tobytes(), tried[number]
-        # Decoding a record that is refused takes a hundred times as long as refusing it in a graph.
-        some = {number: data for number, data in tried.items() if number % 4 == 0}
-        columns = accepted(lambda data: tensors_of(parser.parse_columns(data[tf.newaxis])), some)
-        assert {number for number in graph if number % 4 == 0} <= columns.keys()
-        # Columns tell by themselves what a batch refuses: no key, lists of unequal lengths, lists that are absent.
-        doubtful = columns.keys() - graph.keys()
-        assert all(is_doubtful(columns[number]) for number in doubtful), doubtful
-        refused = [number for number in some if number not in columns]
-        for number in [*refused[::1000], *sorted(doubtful)[:3]]:
-            with pytest.raises(sr.RecordError):
-                schema.decode(tried[number])
+        rows, counts = random.integers(0, len(SEEDS), size).tolist(), random.integers(1, 4, size).tolist()
+        outcomes += compare(
+            mutated(bytearray(SEEDS[row]), choice[:count])
+            for row, count, choice in zip(rows, counts, choices, strict=True)
+        )
     assert min(outcomes.values()) > mutants // 100, outcomes
     figure(17, "mutated records", mutants, "crashes or disagreements")
 
