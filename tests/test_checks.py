@@ -1,6 +1,7 @@
 """`verify`: everything that is wrong is found."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -103,13 +104,22 @@ def cut_manifest(lines: Path) -> None:
 QUICK = [cut, append, remove, add_foreign, remove_lengths, change_asset, remove_asset, cut_manifest]
 
 
+PLACES = {
+    cut: r"after 19 records, at byte \d+, it ends inside a record",
+    append: r"after 20 records, at byte \d+, it ends inside a record",
+    flip: r"damaged after .*\(record 19\)",
+    change_lengths: "record 3: its length is not what the lengths file says",
+}
+"""What is said of damage beside that a digest differs."""
+
+
 @pytest.mark.parametrize("damage", [*QUICK, flip, swap, change_lengths], ids=lambda damage: damage.__name__)
 def test_damage_is_found(lines: Path, damage: Callable[[Path], None]) -> None:
     """Every damage is found, and what can be seen without reading is found quickly too."""
     damage(lines)
     report = sr.verify(lines)
     assert not report
-    assert all(str(problem) for problem in report.problems)
+    assert re.search(PLACES.get(damage, "."), "\n".join(map(str, report.problems)))
     if damage in QUICK:
         assert not sr.verify(lines, level="quick")
 
