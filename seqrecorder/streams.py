@@ -17,7 +17,7 @@ from seqrecorder.finishing import checked
 from seqrecorder.framing import FOOTER, HEADER
 from seqrecorder.numbering import numbered
 from seqrecorder.parsing import Parser
-from seqrecorder.pipelines import opened, rebatched, tf_records
+from seqrecorder.pipelines import flat_mapped, mapped, opened, rebatched, scanned, tf_records
 from seqrecorder.preflight import advice
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def stream(
         windows = files.epoch(number)
         return transform(_permuted(windows, number) if permute else windows, number)
 
-    return numbers.flat_map(epoch)
+    return flat_mapped(numbers, epoch)
 
 
 class _Files:
@@ -177,12 +177,7 @@ class _Files:
             windows = self.windows(tf.constant(0, tf.int64), window)
         else:
             files = tf.data.Dataset.from_tensor_slices(order)
-            windows = files.interleave(
-                lambda file: self.windows(file, window),
-                cycle_length=cycle,
-                block_length=1,
-                num_parallel_calls=None,
-            )
+            windows = flat_mapped(files, lambda file: self.windows(file, window), cycle=cycle)
         return windows if number is None else rebatched(windows, self.options.shuffle)
 
     def windows(self, file: Any, window: int) -> Any:
@@ -202,7 +197,7 @@ class _Files:
             lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
             return self._counted(path, expected, state, serialized), self._wanted(file, serialized, total, lengths)
 
-        return self._records(path, expected, window).concatenate(ended).scan((zero, zero), count)
+        return scanned(self._records(path, expected, window).concatenate(ended), (zero, zero), count)
 
     def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
         """Return how many records and bytes of a file came, once as many have come as are expected.
@@ -236,7 +231,7 @@ class _Files:
 
         if self.options.known is not None:
             starts = tf.data.Dataset.range(0, expected, window)
-            return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+            return mapped(starts, lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
         records = tf_records(path, self.origin.compression)
         if not self.is_counted:
             return records.batch(window)
@@ -345,4 +340,4 @@ def _permuted(windows: Any, number: Any) -> Any:
         order = permutation(number, index, tf.size(window[0]))
         return tuple(tf.gather(part, order) for part in window)
 
-    return windows.enumerate().map(permute)
+    return mapped(windows.enumerate(), permute)

@@ -1,10 +1,13 @@
 """Stages made of raw operations against the methods of `tf.data` that they stand for."""
 
+import gc
+
+import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from seqrecorder.pipelines import opened, rebatched, tf_records
+from seqrecorder.pipelines import filtered, flat_mapped, mapped, opened, rebatched, scanned, tf_records
 
 
 def elements(dataset):
@@ -41,3 +44,119 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path):
     assert elements(opened(str(tmp_path / "there"))) == []
     with pytest.raises(tf.errors.NotFoundError, match="absent"):
         elements(opened(str(tmp_path / "absent")))
+
+
+@attrs.frozen
+class Pair:
+    first: object
+    second: object
+
+
+def pairs():
+    return tf.data.Dataset.range(6).map(lambda i: (i, tf.fill([i], tf.strings.as_string(i))))
+
+
+OFFSET = 3
+
+MAPS = {
+    "a tuple": lambda number, texts: (texts, number + tf.constant(OFFSET, tf.int64), 1.5),
+    "one tensor": lambda number, texts: tf.size(texts, tf.int64) * number,
+    "a dict": lambda number, texts: {"b": number, "a": {"c": texts}},
+    "attrs": lambda number, texts: Pair(number, (texts, texts)),
+    "ragged": lambda number, texts: {"ragged": tf.RaggedTensor.from_row_lengths(texts, [number, 0]), "n": number},
+    "sparse": lambda number, texts: (tf.sparse.from_dense([number, 0]), texts),
+}
+
+
+@pytest.mark.parametrize("parallel", [None, 2])
+@pytest.mark.parametrize("function", MAPS.values(), ids=MAPS)
+def test_mapped_gives_what_map_gives(function, parallel):
+    """The same elements of the same structure, of dense and of composite tensors, one or two at a time."""
+    mine = mapped(pairs(), function, parallel=parallel)
+    theirs = pairs().map(function, num_parallel_calls=parallel)
+    assert mine.element_spec == theirs.element_spec
+    assert mine.cardinality() == theirs.cardinality() == 6
+    for one, other in zip(mine, theirs, strict=True):
+        tf.nest.assert_same_structure(one, other)
+        for a, b in zip(tf.nest.flatten(one, True), tf.nest.flatten(other, True), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_filtered_gives_what_filter_gives():
+    """The same elements, and a captured tensor is seen."""
+    least = tf.constant(2, tf.int64)
+    mine = filtered(pairs(), lambda number, _: number >= least)
+    assert elements(mine) == elements(pairs().filter(lambda number, _: number >= least))
+    assert mine.element_spec == pairs().element_spec
+
+
+@pytest.mark.parametrize("cycle", [1, 2, 16])
+def test_flat_mapped_gives_what_flat_map_and_interleave_give(cycle):
+    """The same elements in the same order, datasets of functions of functions included."""
+
+    def nested(number, texts):
+        rows = tf.data.Dataset.from_tensor_slices(texts)
+        return mapped(rows, lambda text: (text, number))
+
+    def plain(number, texts):
+        return tf.data.Dataset.from_tensor_slices(texts).map(lambda text: (text, number))
+
+    theirs = pairs().flat_map(plain) if cycle == 1 else pairs().interleave(plain, cycle, 1)
+    mine = flat_mapped(pairs(), nested, cycle=cycle)
+    assert elements(mine) == elements(theirs)
+    assert mine.element_spec == theirs.element_spec
+
+
+def grow(state, element):
+    (held, seen), (number, texts) = state, element
+    return (tf.concat([held, texts], 0), seen + number), {"held": held, "seen": seen}
+
+
+def test_scanned_gives_what_scan_gives():
+    """The same elements, of a state that grows and of one that keeps its shape, which stays static."""
+    start = tf.zeros([0], tf.string), tf.constant([0, 5], tf.int64)
+    mine, theirs = scanned(pairs(), start, grow), pairs().scan(start, grow)
+    assert elements(mine) == elements(theirs)
+    assert mine.element_spec == theirs.element_spec
+    assert mine.element_spec["seen"].shape.as_list() == [2]
+
+
+def chain():
+    start = tf.zeros([0], tf.string), tf.constant([0], tf.int64)
+    scans = scanned(pairs(), start, grow)
+    texts = flat_mapped(scans, lambda element: tf.data.Dataset.from_tensor_slices(element["held"]))
+    return mapped(filtered(texts, lambda text: text != "3"), lambda text: text + "!", parallel=2)
+
+
+def test_what_stages_are_made_of_lives_as_long_as_the_dataset():
+    """A chain of stages of which nothing but the last is held runs as often as is wished."""
+    made = chain()
+    gc.collect()
+    assert elements(made) == elements(made)
+    assert len(elements(made)) == 10 + 6 + 3 + 1 - 3 * 2
+
+
+def test_stages_resume_from_a_checkpoint(tmp_path):
+    """Saved anywhere and restored into another iterator, a chain of stages goes on where it was."""
+    whole = elements(chain())
+    for position in (0, 3, len(whole)):
+        iterator = iter(chain())
+        for _ in range(position):
+            next(iterator)
+        path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "at"))
+        another = iter(chain())
+        tf.train.Checkpoint(iterator=another).restore(path)
+        assert [[element.numpy()] for element in another] == whole[position:]
+
+
+def test_an_error_in_a_stage_is_that_of_the_operation():
+    """What fails in a function of a function fails in the consumer, with its message."""
+
+    def fail(number, texts):
+        ok = tf.raw_ops.Assert(condition=number < 3, data=["number", number, "is too large"])
+        with tf.control_dependencies([ok]):
+            return tf.data.Dataset.from_tensors(tf.identity(texts))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is too large"):
+        elements(flat_mapped(pairs(), fail))

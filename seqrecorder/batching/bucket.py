@@ -19,6 +19,7 @@ from seqrecorder.feed import PARALLEL, Batches, shape_of
 from seqrecorder.finishing import checked
 from seqrecorder.padding import to_longest
 from seqrecorder.parsing import length_name
+from seqrecorder.pipelines import mapped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -202,7 +203,7 @@ class Bucket(PaddedBatches):
             return values
 
         planned = self._planned(feed, plan, group)
-        batches = planned.map(lambda *part: feed.shape(parse(*part)), num_parallel_calls=PARALLEL)
+        batches = mapped(planned, lambda *part: feed.shape(parse(*part)), parallel=PARALLEL)
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.size:
             return Batches(batches, count)
@@ -216,7 +217,7 @@ class Bucket(PaddedBatches):
         plan, feed, _ = self.resolve(feed, group)
         width = self._padding(feed, group, plan).width
         planned = self._planned(feed, plan, group)
-        return planned.map(lambda _, lengths: shape_of(lengths, width(group, lengths)))
+        return mapped(planned, lambda _, lengths: shape_of(lengths, width(group, lengths)))
 
     def _planned(self, feed: Feed, plan: BucketPlan, group: str) -> Any:
         """Return `(serialized, lengths)` batches."""

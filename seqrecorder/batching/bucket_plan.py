@@ -12,7 +12,7 @@ from seqrecorder.batching.budget import budget_batches
 from seqrecorder.batching.plan import in_turns
 from seqrecorder.batching.sorted_windows import sorted_batches
 from seqrecorder.finishing import longest_of
-from seqrecorder.pipelines import rebatched
+from seqrecorder.pipelines import mapped, rebatched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class BucketPlan:
         if not self.permutes:
             windows = rebatched(windows, self.window)  # windows end at every file, and may be as small as `shuffle`
         if self.budget is not None and self.budget.drop:
-            windows = windows.map(self._fitting)
+            windows = mapped(windows, self._fitting)
         return in_turns(windows, 0 if number is None else number)
 
     def apply(self, turns: Any, *, shuffled: bool) -> Any:

@@ -15,7 +15,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.feed import PARALLEL, Batches
 from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
-from seqrecorder.pipelines import rebatched
+from seqrecorder.pipelines import flat_mapped, mapped, rebatched, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.batching.stretches import Parsed
@@ -133,7 +133,7 @@ class Pack:
             return feed.shape(values)
 
         packed = feed.stream(self._plan, window=self.buffer, group=group)
-        return Batches(packed.map(assemble, num_parallel_calls=PARALLEL), -1)
+        return Batches(mapped(packed, assemble, parallel=PARALLEL), -1)
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -146,7 +146,7 @@ class Pack:
             rows = tf.constant(self.batch_size, tf.int64) if self.drop_remainder else table[-1, 3] + 1
             return tf.stack([rows, rows * self.length, tf.reduce_sum(table[:, 1])])[tf.newaxis]
 
-        return feed.stream(self._plan, window=self.buffer, group=group).map(shape)
+        return mapped(feed.stream(self._plan, window=self.buffer, group=group), shape)
 
     def _plan(self, windows: Any, number: Any) -> Any:
         return pack_batches(
@@ -274,14 +274,11 @@ def pack_batches(
         # `rebatch` needs no function for each batch. The sizes may be none; the lines end with the last of them.
         return rebatched(tf.data.Dataset.from_tensors((serialized, table)), tf.concat([sizes, [1]], 0))
 
-    strings, numbers = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
-    lines, index, last = tf.TensorSpec([None, 3], tf.int64), tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.bool)
-    # `scan` traces its function twice to find out that the state has no static shape: let that be a call.
-    traced = tf.function(step, input_signature=((strings, lines, index), (strings, numbers, last)), autograph=False)
     nothing = tf.zeros([0], tf.string)
     end = at_end((nothing, tf.zeros([0], tf.int64), True))
-    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
-    return stream.scan((nothing, tf.zeros([0, 3], tf.int64), tf.zeros([], tf.int64)), traced).flat_map(cut)
+    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
+    plans = scanned(stream, (nothing, tf.zeros([0, 3], tf.int64), tf.zeros([], tf.int64)), step)
+    return flat_mapped(plans, cut)
 
 
 def _segments(lengths: Any, length: int, *, split: bool) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.feed import PARALLEL, WINDOW, Batches, batch_count, shape_of
 from seqrecorder.finishing import checked
 from seqrecorder.padding import to_longest
-from seqrecorder.pipelines import rebatched
+from seqrecorder.pipelines import mapped, rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.feed import Feed
@@ -85,9 +85,10 @@ class Pad(PaddedBatches):
         """
         targets, feed = self._prepare(feed)
         padding = self._padding(feed, targets)
-        batches = self._batches(feed).map(
+        batches = mapped(
+            self._batches(feed),
             lambda serialized, *_: feed.shape(feed.parser.parse_batch(serialized, padding)),
-            num_parallel_calls=PARALLEL,
+            parallel=PARALLEL,
         )
         return Batches(batches, self._count(feed))
 
@@ -96,7 +97,7 @@ class Pad(PaddedBatches):
         targets, feed = self._prepare(feed)
         group = feed.group(None)
         width = self._padding(feed, targets).width
-        return self._batches(feed, group).map(lambda _, lengths: shape_of(lengths, width(group, lengths)))
+        return mapped(self._batches(feed, group), lambda _, lengths: shape_of(lengths, width(group, lengths)))
 
     def _padding(self, feed: Feed, targets: dict[str, int]) -> Padding:
         import tensorflow as tf

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import OptionError
-from seqrecorder.pipelines import rebatched
+from seqrecorder.pipelines import flat_mapped, mapped, rebatched, scanned
 from seqrecorder.streams import permutation
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def in_turns(windows: Any, number: Any = 0) -> Any:
     check_windows(windows)
     number = tf.cast(number, tf.int64)
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    return windows.map(lambda *window: (*window, False, number)).concatenate(at_end((*nothing, True, number)))
+    return mapped(windows, lambda *window: (*window, False, number)).concatenate(at_end((*nothing, True, number)))
 
 
 def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permute: bool = False) -> Any:
@@ -68,7 +68,7 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
     and its leftovers, and an iterator can be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
 
     All epochs are one stream. Made inside the function of a `flat_map` over epochs, the functions of this stage would
-    be optimised once for each function that they are nested in: a shuffled stream took 0.11 s to start instead of 0.04.
+    be instantiated again for each epoch.
 
     Args:
         turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them.
@@ -117,9 +117,7 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
         return rebatched(rows, tf.concat([some, [1]], 0))
 
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    # Rows come and go: without a static shape in the initial state, `scan` would trace its function twice to find out.
-    none_yet = [tf.raw_ops.PlaceholderWithDefault(input=part, shape=[None]) for part in nothing]
-    return turns.scan((*none_yet, tf.zeros([], tf.int64)), step).flat_map(cut)
+    return flat_mapped(scanned(turns, (*nothing, tf.zeros([], tf.int64)), step), cut)
 
 
 def at_end(element: Any) -> Any:
@@ -130,7 +128,7 @@ def at_end(element: Any) -> Any:
     """
     import tensorflow as tf
 
-    return tf.data.Dataset.random(seed=0).take(1).map(lambda _: element)
+    return mapped(tf.data.Dataset.random(seed=0).take(1), lambda _: element)
 
 
 def sort_rows(lengths: Any, multiple: int, *, keep_rest: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from seqrecorder.fields import DEFAULT_GROUP
 from seqrecorder.outputs import Carried
 from seqrecorder.padding import of_all_rows
 from seqrecorder.parsing import SEQUENCE_LENGTH, Parser, length_name
-from seqrecorder.pipelines import rebatched
+from seqrecorder.pipelines import mapped, rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.columns import Column
@@ -88,9 +88,10 @@ class Ragged:
         """
         if self.flat:
             check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
-        parsed = self._batches(feed).map(
+        parsed = mapped(
+            self._batches(feed),
             lambda serialized: feed.shape(parse_ragged(feed.parser, serialized, flat=self.flat)),
-            num_parallel_calls=PARALLEL,
+            parallel=PARALLEL,
         )
         return Batches(parsed, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
@@ -102,7 +103,7 @@ class Ragged:
             steps = tf.reduce_sum(lengths)
             return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
 
-        return self._batches(feed, feed.group(None)).map(shape)
+        return mapped(self._batches(feed, feed.group(None)), shape)
 
     def _batches(self, feed: Feed, group: str | None = None) -> Any:
         """Return batches of serialized records, with their lengths where a group is named."""

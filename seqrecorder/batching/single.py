@@ -8,6 +8,7 @@ import attrs
 
 from seqrecorder.feed import PARALLEL, Batches
 from seqrecorder.parsing import SEQUENCE_LENGTH
+from seqrecorder.pipelines import mapped
 
 if TYPE_CHECKING:
     from seqrecorder.feed import Feed
@@ -34,7 +35,7 @@ class Single:
     def read(self, feed: Feed) -> Batches:
         """Return single records."""
         singles = feed.stream(lambda windows, _: windows.unbatch())
-        parsed = singles.map(lambda serialized: feed.shape(feed.parser.parse(serialized)), num_parallel_calls=PARALLEL)
+        parsed = mapped(singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), parallel=PARALLEL)
         return Batches(parsed, feed.records)
 
     def shapes(self, feed: Feed) -> Any:
@@ -42,6 +43,5 @@ class Single:
         import tensorflow as tf
 
         group = feed.group(None)
-        return feed.stream(lambda windows, _: windows, group=group).map(
-            lambda _, lengths: tf.stack([tf.ones_like(lengths), lengths, lengths], 1)
-        )
+        windows = feed.stream(lambda windows, _: windows, group=group)
+        return mapped(windows, lambda _, lengths: tf.stack([tf.ones_like(lengths), lengths, lengths], 1))

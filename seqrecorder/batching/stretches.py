@@ -14,7 +14,7 @@ import attrs
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import PARALLEL
 from seqrecorder.padding import of_all_rows
-from seqrecorder.pipelines import rebatched
+from seqrecorder.pipelines import filtered, flat_mapped, mapped, rebatched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -226,8 +226,8 @@ def cut_batches(
             end = start + together
             return assemble(records, rows[start:end], indices[start:end])
 
-        gathered = tf.data.Dataset.range(0, tf.size(rows, tf.int64), together).map(gather)
+        gathered = mapped(tf.data.Dataset.range(0, tf.size(rows, tf.int64), together), gather)
         return rebatched(gathered, batch_size, drop_remainder=whole)
 
-    batches = plans.filter(lambda *plan: tf.size(plan[2]) > 0).flat_map(cut)
-    return batches.map(feed.shape, num_parallel_calls=PARALLEL)
+    batches = flat_mapped(filtered(plans, lambda *plan: tf.size(plan[2]) > 0), cut)
+    return mapped(batches, feed.shape, parallel=PARALLEL)

@@ -13,7 +13,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.feed import WINDOW, Batches
 from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
-from seqrecorder.pipelines import rebatched
+from seqrecorder.pipelines import mapped, rebatched, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.batching.stretches import Parsed
@@ -119,13 +119,13 @@ class Unroll:
             return tf.stack([size, size * self.num_unroll, real], 1)
 
         group = group_of_steps(self, feed.parser.schema)
-        return feed.stream(lambda windows, _: self._plans(feed, windows), group=group).map(shape)
+        return mapped(feed.stream(lambda windows, _: self._plans(feed, windows), group=group), shape)
 
     def _plans(self, feed: Feed, windows: Any) -> Any:
         # A window of no more records than slots would parse most of them twice.
         windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
-            windows = windows.map(self._longest_first)
+            windows = mapped(windows, self._longest_first)
         return plan_segments(windows, self.batch_size, self.num_unroll, drain=self.tail == "drain")
 
     def _longest_first(self, serialized: Any, lengths: Any) -> tuple[Any, Any]:
@@ -161,14 +161,13 @@ def plan_segments(windows: Any, batch_size: int, num_unroll: int, *, drain: bool
     """
     import tensorflow as tf
 
-    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False))
+    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
     if drain:
         nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
         stream = stream.concatenate(at_end((*nothing, True)))
     numbers = tf.zeros([batch_size], tf.int64)
-    return stream.scan(
-        (tf.fill([batch_size], ""), numbers, numbers), lambda slots, window: deal_records(slots, window, num_unroll)
-    )
+    slots = tf.fill([batch_size], ""), numbers, numbers
+    return scanned(stream, slots, lambda slots, window: deal_records(slots, window, num_unroll))
 
 
 def deal_records(slots: Any, window: Any, num_unroll: Any) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
 from seqrecorder.parsing import length_name
+from seqrecorder.pipelines import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,4 +51,4 @@ def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, w
         inputs, targets, weights = element
         return inputs, targets, tf.nest.map_structure(tf.zeros_like, weights)
 
-    return tf.data.Dataset.range(1).map(make)
+    return mapped(tf.data.Dataset.range(1), make)

@@ -14,7 +14,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.feed import Batches
 from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
-from seqrecorder.pipelines import rebatched
+from seqrecorder.pipelines import mapped, rebatched, scanned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -157,7 +157,7 @@ class Window:
 
         group = group_of_steps(self, feed.parser.schema)
         plans = feed.stream(lambda stream, number: self._plans(feed, stream, number), group=group)
-        return plans.map(shape)
+        return mapped(plans, shape)
 
     def _plans(self, feed: Feed, stream: Any, number: Any) -> Any:
         import tensorflow as tf
@@ -218,16 +218,8 @@ def plan_windows(windows: Any, counts: Any, batch_size: int, *, seed: Any, drop_
         kept = only_needed(serialized, lengths, rows[now:])
         return (*kept, indices[now:], number + 1), (*only_needed(serialized, lengths, rows[:now]), indices[:now])
 
-    strings, numbers = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
-    number, last = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.bool)
-    # As in `plan_batches`: a state without static shape is found by tracing twice, which shall be a call.
-    traced = tf.function(
-        step,
-        input_signature=((strings, numbers, numbers, numbers, number), (strings, numbers, last)),
-        autograph=False,
-    )
     nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False))
+    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
     if not drop_remainder:
         stream = stream.concatenate(at_end((nothing, none, True)))
-    return stream.scan((nothing, none, none, none, tf.zeros([], tf.int64)), traced)
+    return scanned(stream, (nothing, none, none, none, tf.zeros([], tf.int64)), step)
