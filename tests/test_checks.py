@@ -108,7 +108,7 @@ PLACES = {
     cut: r"after 19 records, at byte \d+, it ends inside a record",
     append: r"after 20 records, at byte \d+, it ends inside a record",
     flip: r"damaged after .*\(record 19\)",
-    change_lengths: "record 3: its length is not what the lengths file says",
+    change_lengths: r"record 3 at byte \d\d\d: its length is not what the lengths file says",
 }
 """What is said of damage beside that a digest differs."""
 
