@@ -288,7 +288,7 @@ def attempts():
     yield lambda: list(sr.read(place / "lines"))
     yield lambda: list(sr.read_records(place / "lines"))
     yield lambda: list(sr.read_records(place / "lines", on_corrupt="skip"))
-    if power > 60:
+    if power >= 35 and power % 9 == 0:
         yield lambda: sr.write([Line("c", [4])], place / "lines", append=True)
     yield lambda: sr.verify(place / "lines")
 

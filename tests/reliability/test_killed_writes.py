@@ -2,6 +2,7 @@
 """Whatever ends a write, at its destination is a whole dataset or nothing."""
 
 import errno
+import re
 import signal
 import subprocess
 import sys
@@ -61,8 +62,8 @@ def test_killed_write(tmp_path, number):
 
 
 @pytest.mark.parametrize("options", [{}, {"shuffle": True, "splits": {"train": 0.5, "eval": 0.5}}])
-def test_disk_full_anywhere(tmp_path, options):
-    """A full disk at any fault point is a DatasetError, with nothing at the destination and no trace beside it."""
+def test_disk_full_anywhere(tmp_path, options, figure):
+    """A full disk at any fault point is a ShardWriteError, with nothing at the destination and no trace beside it."""
     options = {**options, "csv": True, "assets": {"a": "x"}, "metadata": 1}
     for name in ("recorded", "tried"):  # making parents would be fault points of the first write only
         (tmp_path / name).mkdir()
@@ -74,14 +75,18 @@ def test_disk_full_anywhere(tmp_path, options):
         try:
             with on_fault_point(FailAt(number, OSError(errno.ENOSPC, "No space left on device"))):
                 sr.write(WORDS, destination, **options)
-        except sr.DatasetError as error:
+        except sr.ShardWriteError as error:
             failed += 1
             assert error.errno == errno.ENOSPC, call
+            assert str(destination.parent) in str(error), call
+            if call[1].endswith(".part"):
+                assert re.search(r"\d{5}\.part: cannot be written after \d+ records, [\d,]+ bytes", str(error)), call
             assert names(destination.parent) == [], call
         else:
             assert "remove" in call[0]  # the dataset was complete, and there was only something to clean up
             break
     assert failed > 20
+    figure(3, "operations on files that met a full disk", failed, "published or left over")
 
 
 FORKING_WRITER = """
