@@ -124,6 +124,16 @@ def test_damage_is_found(lines: Path, damage: Callable[[Path], None]) -> None:
         assert not sr.verify(lines, level="quick")
 
 
+def test_counts_of_the_manifest_are_compared(lines: Path) -> None:
+    """A shard that is as it was written, of which the manifest says another number of records, is refused and found."""
+    path = lines / "manifest.json"
+    path.write_text(path.read_text().replace('"records": 20', '"records": 21', 1))
+    assert "expected 21 records, got 20" in "\n".join(map(str, sr.verify(lines).problems))
+    for read in (sr.read, sr.read_records):
+        with pytest.raises(sr.ShardReadError, match="expected 21 records, got 20"):
+            read(lines, check="full")
+
+
 def test_consistent_forgery_is_found_by_parsing(lines: Path) -> None:
     """Records that do not fit the schema are found even where sizes, digests and counts were forged to match."""
     path = shard_of(lines)
