@@ -5,8 +5,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from slow_records import written
 from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epochs, rows, streams_of, windows_of
 
+import seqrecorder as sr
 from seqrecorder.batching.bucket_batches import bucket_batches
 from seqrecorder.batching.plan import in_turns
 from seqrecorder.errors import OptionError
@@ -148,6 +150,17 @@ def test_rows_are_permuted_within_their_windows():
     fast = bucket_batches(epochs_of(streams, first=5), [4, 9], [3, 4, 5], permute=True)
     unpermuted = bucket_batches(epochs_of(streams), [4, 9], [3, 4, 5])
     assert rows(fast) == rows(slow) != rows(unpermuted)
+
+
+@pytest.mark.parametrize("options", [{"boundaries": [4]}, {"boundaries": "sorted"}, {"max_steps": 9}], ids=str)
+def test_written_lengths_that_are_wrong_are_noticed(tmp_path, options):
+    """Batches are planned by the lengths beside the shards; a record of another length is an error."""
+    path = written([3, 4], tmp_path / "traces")
+    (lengths,) = path.rglob("*.lengths")
+    lengths.write_bytes(np.array([4, 3], "<i8").tobytes())
+    size = {} if "max_steps" in options else {"batch_size": 1}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the lengths files disagree with a record of .*verify"):
+        list(sr.read(path, batch=sr.Bucket(**size, **options)))
 
 
 def test_records_instead_of_windows_are_refused():
