@@ -184,9 +184,11 @@ def test_symbolic_links(tmp_path):
     (root / "file").symlink_to(tmp_path / "secret")
     (root / "directory").symlink_to("..")
     (root / "loop").symlink_to("loop")
+    (tmp_path / "really").mkdir()
+    (root / "sibling").symlink_to("../really")
     (root / "fine").symlink_to("train")
     (tmp_path / "alias").symlink_to(root)
-    for relative in ("file", "directory/secret", "directory/real/../secret", "directory"):
+    for relative in ("file", "directory/secret", "directory/real/../secret", "directory", "sibling/x"):
         with pytest.raises(ManifestError):
             inside(root, relative)
     assert inside(root, "fine/x") == root / "fine/x"
