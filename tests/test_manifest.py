@@ -92,12 +92,15 @@ def test_damaged_manifests_are_manifest_errors(text: str) -> None:
         (["splits"], {"../up": {"shards": []}}),
         (["splits", "train", "shards", 0, "name"], "../../etc/passwd"),
         (["splits", "train", "shards", 0, "name"], "/etc/passwd"),
+        (["splits", "train", "shards", 0, "name"], "../eval/eval-00000-of-00002.tfrecord"),
+        (["splits", "train", "shards", 0, "name"], "/etc/x.tfrecord"),
+        (["splits", "train", "shards", 0, "name"], "train-00001-of-00002.tfrecord"),  # twice, so that records double
         (["splits", "train", "shards", 0, "records"], True),
         (["assets"], {"..": {"sha256": "0" * 64, "generation": 0}}),
     ],
 )
 def test_statements_that_are_refused(text: str, keys: list[object], value: object) -> None:
-    """A name that leaves the dataset, another format or version, or a count that is none: each is refused."""
+    """A name that leaves the dataset or comes twice, another format, or a count that is none: each is refused."""
     data = json.loads(text)
     place = data
     for key in keys[:-1]:
