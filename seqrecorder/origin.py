@@ -104,11 +104,15 @@ class Origin:
         hint = place if self.manifest is None else self.manifest.path
         return f"a record of {self.where} (`seqrecorder verify {hint}` says which)"
 
+    @property
+    def mean_bytes(self) -> int:
+        """Bytes of a record on average, as they are stored; a guess where it is not known how many there are."""
+        records = self.records
+        return sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
+
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
         """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""
-        records = self.records
-        mean = sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
-        return max(1, min(wanted, _WINDOW_BYTES // max(1, mean)))
+        return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, tuple[int, int] | None]:
         """Return the files of one reader of several, and the records that remain to be dealt, if any.

@@ -208,7 +208,7 @@ def read(
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return _with_cardinality(made.dataset.prefetch(2).with_options(settings), made, epochs)
+    return _with_cardinality(made.dataset.with_options(settings), made, epochs)
 
 
 def _numbered(origin: Origin, index_name: str | None) -> bool:

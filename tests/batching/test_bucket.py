@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from slow_records import written
-from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epochs, rows, streams_of, windows_of
+from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epochs, plain, rows, streams_of, windows_of
 
 import seqrecorder as sr
 from seqrecorder.batching.bucket_batches import bucket_batches
@@ -109,8 +109,9 @@ def test_lengths_beyond_int32_are_in_the_last_bucket():
 def test_the_size_of_a_batch_is_static_where_it_is_certain(sizes, drop_remainder, shape):
     """A device that needs static shapes can then be fed."""
     batches = bucket_batches(epochs_of([[[1]]]), [3], sizes, drop_remainder=drop_remainder)
-    assert [spec.shape.as_list() for spec in batches.element_spec] == [shape, shape]
-    assert [spec.dtype for spec in batches.element_spec] == [tf.string, tf.int64]
+    assert [batches.element_spec.rows.shape.as_list(), batches.element_spec.lengths.shape.as_list()] == [shape, shape]
+    assert [spec.shape.as_list() for spec in plain(batches).element_spec] == [shape, shape]
+    assert [spec.dtype for spec in plain(batches).element_spec] == [tf.string, tf.int64]
 
 
 def test_windows_of_static_size_are_taken():
