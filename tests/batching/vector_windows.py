@@ -58,7 +58,7 @@ def arrivals(stream, first=0):
     return [[(next(counted), length) for length in window] for window in stream]
 
 
-def assert_resumes_before_every_batch(build, directory):
+def assert_resumes_before_every_batch(build, directory, stride):
     """Save before each batch; a fresh iterator of a pipeline built anew must give the whole remainder."""
     whole = rows(build())
     iterator = iter(plain(build()))
@@ -69,7 +69,7 @@ def assert_resumes_before_every_batch(build, directory):
             serialized, lengths = next(iterator)
             assert list(zip(map(int, serialized.numpy()), lengths.numpy().tolist(), strict=True)) == whole[number]
     anew = plain(build())
-    for number in spread(len(whole)):
+    for number in spread(len(whole), stride):
         iterator = iter(anew)
         tf.train.Checkpoint(iterator=iterator).read(saved[number]).assert_consumed()
         remainder = [
