@@ -18,7 +18,7 @@ from seqrecorder.errors import (
     SeqrecorderError,
     ShardReadError,
 )
-from seqrecorder.framing import detect_compression, walk_frames
+from seqrecorder.framing import FOOTER, HEADER, detect_compression, walk_frames
 from seqrecorder.manifest import Manifest, ShardInfo, is_as_written, read_manifest
 from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST
 from seqrecorder.origin import Origin, resolve
@@ -207,20 +207,24 @@ def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Ite
                 codec.decode_batch(data)
                 parsed = [parser.lengths(data, group).numpy() for group in schema.groups]
             except RecordError as error:
-                position = done + (error.position or 0)
-                yield Problem(
-                    where, f"record {position}: {error.message} {' '.join(map(str, error.problems))}".rstrip()
-                )
+                place = _place(walk, done + (error.position or 0))
+                yield Problem(where, f"{place}: {error.message} {' '.join(map(str, error.problems))}".rstrip())
                 return
             if lengths is not None and parsed:
                 table = lengths[done : done + len(data)]
                 wrong = np.flatnonzero((np.stack(parsed, 1)[: len(table)] != table[:, : len(parsed)]).any(1))
                 if wrong.size:
-                    yield Problem(where, f"record {done + int(wrong[0])}: its length is not what the lengths file says")
+                    place = _place(walk, done + int(wrong[0]))
+                    yield Problem(where, f"{place}: its length is not what the lengths file says")
                     return
             done += len(data)
     except ShardReadError as error:
         yield Problem(where, error.message)
+
+
+def _place(walk: Walk, number: int) -> str:
+    """Return what a record of a shard is called."""
+    return f"record {number} at byte {int((walk.lengths[:number] + (HEADER + FOOTER)).sum())}"
 
 
 def _verify_bare(path: Any, level: str, schema: object) -> Report:

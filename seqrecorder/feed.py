@@ -10,7 +10,7 @@ import numpy as np
 
 from seqrecorder.errors import OptionError
 from seqrecorder.parsing import Parser
-from seqrecorder.streams import StreamOptions, stream
+from seqrecorder.streams import StreamOptions, permutes_windows, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,6 +92,11 @@ class Feed:
             lengths[group] = stored
         return np.broadcast_to(options.kept(lengths, np), next(iter(lengths.values())).shape)
 
+    @property
+    def permutes_windows(self) -> bool:
+        """Whether the rows of windows are still to be permuted where `stream` is told not to."""
+        return permutes_windows(self.origin, self.options)
+
     def group(self, length_field: str | None) -> str:
         """Return the alignment group whose lengths count: that of a feature list, or the first for None.
 
@@ -131,6 +136,7 @@ class Feed:
         transform: Callable[[Any, Any], Any],
         *,
         window: int = WINDOW,
+        multiple: int = 1,
         group: str | None = None,
         drop_empty: bool = False,
         permute: bool = True,
@@ -140,11 +146,12 @@ class Feed:
         Args:
             transform: from the windows of an epoch, and the number that stands for its order, to a dataset.
             window: records to a window, at most: of large records fewer come.
+            multiple: of this number, which a window has at least.
             group: the alignment group whose lengths come with the records; None for none.
             drop_empty: whether records without steps in the group are left out.
             permute: as for `seqrecorder.streams.stream`.
         """
-        size = self.origin.window(window)
+        size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
         return stream(self.origin, options, transform, permute=permute)
 

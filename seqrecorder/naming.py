@@ -7,6 +7,7 @@ component that every common file system stores as it is, and a path never leaves
 from __future__ import annotations
 
 import re
+import stat
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -242,7 +243,11 @@ def is_special(path: Path) -> bool:
     >>> is_special(Path(os.devnull)), is_special(Path("no such file"))
     (True, False)
     """
-    return path.exists() and not path.is_file() and not path.is_dir()
+    try:
+        mode = path.stat().st_mode  # asked once: a file may vanish between two questions
+    except (OSError, ValueError):
+        return False  # whoever opens it is told why
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _escape(root: Path, relative: object) -> str | None:

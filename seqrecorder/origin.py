@@ -18,7 +18,7 @@ import numpy as np
 from seqrecorder.damage import UNKNOWN
 from seqrecorder.digests import sha256
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
-from seqrecorder.framing import check_compression, detect_compression
+from seqrecorder.framing import check_compression, detect_compression, is_packed_with_zlib
 from seqrecorder.layouts import check_layout, detect_layout
 from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.naming import MANIFEST, inside
@@ -104,11 +104,15 @@ class Origin:
         hint = place if self.manifest is None else self.manifest.path
         return f"a record of {self.where} (`seqrecorder verify {hint}` says which)"
 
+    @property
+    def mean_bytes(self) -> int:
+        """Bytes of a record on average, as they are stored; a guess where it is not known how many there are."""
+        records = self.records
+        return sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
+
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
         """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""
-        records = self.records
-        mean = sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
-        return max(1, min(wanted, _WINDOW_BYTES // max(1, mean)))
+        return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, tuple[int, int] | None]:
         """Return the files of one reader of several, and the records that remain to be dealt, if any.
@@ -370,6 +374,13 @@ def common_compression(paths: Sequence[Path], wanted: Compression) -> Compressio
     for path in paths:
         try:
             kinds[path] = detect_compression(path)
+            if kinds[path] is None and is_packed_with_zlib(path):
+                raise ShardReadError(
+                    f"{path}: it is packed with ZLIB, but only plain and GZIP files are read; unpack it: python -c "
+                    f"'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))' "
+                    f"< {path} > {path.name}.unpacked",
+                    path=path,
+                )
         except OSError as error:
             raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
     first = kinds[paths[0]] if wanted is None else wanted

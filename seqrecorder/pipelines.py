@@ -95,6 +95,55 @@ def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
     return tf.data.experimental.from_variant(made, spec)
 
 
+def unbatched(dataset: Any) -> Any:
+    """Return the rows of the batches of a dataset, as `tf.data.Dataset.unbatch` does.
+
+    >>> import tensorflow as tf
+    >>> [int(i) for i in unbatched(tf.data.Dataset.range(3).batch(2))]
+    [0, 1, 2]
+
+    Args:
+        dataset: a `tf.data.Dataset` of dense tensors that have their number of rows in common.
+    """
+    import tensorflow as tf
+
+    spec = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), dataset.element_spec)
+    parts = tf.nest.flatten(spec)
+    made = tf.raw_ops.UnbatchDataset(
+        input_dataset=tf.data.experimental.to_variant(dataset),
+        output_types=[part.dtype for part in parts],
+        output_shapes=[part.shape for part in parts],
+    )
+    return tf.data.experimental.from_variant(made, spec)
+
+
+def shuffled(dataset: Any, size: int, number: Any) -> Any:
+    """Return the elements of a dataset in random order, as `tf.data.Dataset.shuffle` does.
+
+    >>> import tensorflow as tf
+    >>> sorted(int(i) for i in shuffled(tf.data.Dataset.range(5), 2, tf.constant(7, tf.int64)))
+    [0, 1, 2, 3, 4]
+
+    Args:
+        dataset: a `tf.data.Dataset` of dense tensors.
+        size: elements that the next one is drawn from.
+        number: int64 scalar: stands for the order, which depends on nothing else.
+    """
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(dataset.element_spec)
+    made = tf.raw_ops.ShuffleDataset(
+        input_dataset=tf.data.experimental.to_variant(dataset),
+        buffer_size=tf.constant(size, tf.int64),
+        seed=number,
+        seed2=tf.constant(1, tf.int64),  # two zeros would stand for any order
+        reshuffle_each_iteration=False,
+        output_types=[part.dtype for part in parts],
+        output_shapes=[part.shape for part in parts],
+    )
+    return tf.data.experimental.from_variant(made, dataset.element_spec)
+
+
 def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None = None) -> Any:
     """Return what a function makes of each element, as `tf.data.Dataset.map` does.
 
@@ -121,6 +170,9 @@ def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None =
         "output_types": [part.dtype for part in parts],
         "output_shapes": [part.shape for part in parts],
         "preserve_cardinality": True,
+        # One thread to a call: handing small operations from thread to thread cost an eighth of reading short records.
+        # But a call that waits for functions of its own could keep the thread that these need.
+        "use_inter_op_parallelism": traced.calls,
     }
     if parallel is None:
         made = tf.raw_ops.MapDataset(**common)
@@ -236,11 +288,13 @@ class _Traced:
         function: from flat tensors to flat tensors.
         captured: tensors that it uses and is not given.
         spec: structure, shapes and dtypes of what it makes.
+        calls: whether it calls functions: conditionals and loops do.
     """
 
     function: Any
     captured: list[Any]
     spec: Any
+    calls: bool
 
 
 def _traced(function: Callable[..., Any], taken: Any) -> _Traced:
@@ -268,7 +322,8 @@ def _traced(function: Callable[..., Any], taken: Any) -> _Traced:
         autograph=False,
         experimental_attributes={"experimental_ints_on_device": True},
     ).get_concrete_function()
-    return _Traced(traced, list(traced.captured_inputs), spec[0])
+    calls = any(attr.HasField("func") for node in traced.function_def.node_def for attr in node.attr.values())
+    return _Traced(traced, list(traced.captured_inputs), spec[0], calls)
 
 
 def _growing(tensor: Any) -> Any:

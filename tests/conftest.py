@@ -61,6 +61,12 @@ def random(seed):
     return np.random.default_rng(seed)
 
 
+@pytest.fixture(params=[3, pytest.param(1, marks=pytest.mark.nightly)], ids=["every third", "every one"])
+def stride(request):
+    """How many batches lie between two checkpoints that are tried."""
+    return request.param
+
+
 @pytest.fixture
 def figure(request):
     """Append a figure to the file SEQRECORDER_FIGURES: what was tried, how often, and what was looked for."""

@@ -49,12 +49,12 @@ def assert_same(batches, expected):
             np.testing.assert_array_equal(mine[name], want, err_msg=f"batch {number}, {name}", strict=True)
 
 
-def spread(count):
-    """Return the positions from 0 to `count` at which a checkpoint is tried: a third of them, both ends among them."""
-    return sorted({*range(0, count + 1, 3), count})
+def spread(count, stride):
+    """Return the positions from 0 to `count` at which a checkpoint is tried, both ends among them."""
+    return sorted({*range(0, count + 1, stride), count})
 
 
-def assert_resumes_exactly(build, directory):
+def assert_resumes_exactly(build, directory, stride):
     """Save before each batch; a fresh iterator of a pipeline built anew must give the whole remainder."""
     whole = [as_numpy(batch) for batch in build()]
     iterator = iter(build())
@@ -64,7 +64,7 @@ def assert_resumes_exactly(build, directory):
         if number < len(whole):
             assert_same([next(iterator)], [whole[number]])
     anew = build()
-    for number in spread(len(whole)):
+    for number in spread(len(whole), stride):
         iterator = iter(anew)
         tf.train.Checkpoint(iterator=iterator).read(saved[number]).assert_consumed()
         assert_same(iterator, whole[number:])

@@ -97,6 +97,13 @@ def test_forged_lengths_cost_their_record():
         assert losses
 
 
+def test_a_header_inside_a_record_is_no_frame():
+    """Where a header is lost, the bytes of a header in the record behind it do not pass for the next frame."""
+    inner = b"q" * 9 + frame(bytes(30))[:12] + b"q" * 5
+    data = FRAMES[1] + b"\xff" * 12 + frame(inner)[12:] + FRAMES[11] + FRAMES[5]
+    assert found(data) == ([RECORDS[1], inner, RECORDS[11], RECORDS[5]], ())
+
+
 def test_search_crosses_blocks(monkeypatch):
     """The next header is found wherever it stands in the blocks that are searched."""
     monkeypatch.setattr(damage, "_BLOCK", 32)

@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,27 @@ def test_replace_file_killed(tmp_path):
     (tmp_path / ".manifest.json.replacing-0123456789abcdef").write_text("")
     with exclusive(tmp_path):
         assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_is_synced_reaches_the_system(tmp_path, monkeypatch, full):
+    """Each file and directory is given to fsync, or to the call of macOS that also empties the disk's own cache."""
+    synced = []
+
+    def record(descriptor, *code):
+        assert code == ((51,) if full else ())
+        synced.append(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(files, "fcntl", types.SimpleNamespace(**{"F_FULLFSYNC": 51, "fcntl": record} if full else {}))
+    monkeypatch.setattr(os, "fsync", record)
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "shard").write_bytes(b"x")
+    files.replace_file(tmp_path / "manifest.json", b"{}")
+    manifest = (tmp_path / "manifest.json").stat().st_ino
+    assert synced == [manifest, tmp_path.stat().st_ino]
+    synced.clear()
+    files.sync_tree(tmp_path)
+    assert sorted(synced) == sorted(path.stat().st_ino for path in [tmp_path, *tmp_path.rglob("*")])
 
 
 def test_sync_errors(tmp_path):

@@ -54,8 +54,8 @@ LAYERS = (
     ("checks", "salvaging", "testing", "keras", "inspection", "demo", "report"),
     ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),
     ("bench.apart", "bench.run", "bench.table"),
-    ("legacy.lines", "legacy.shuffles"),
-    ("legacy.modes", "legacy.readers", "legacy.pipeline", "legacy.priority", "legacy.graph"),
+    ("legacy.lines", "legacy.slices", "legacy.draws", "legacy.shuffles"),
+    ("legacy.modes", "legacy.readers", "legacy.reading", "legacy.pipeline", "legacy.priority", "legacy.graph"),
     (
         "legacy.queues",
         "legacy.registry",
@@ -75,8 +75,10 @@ LAYERS = (
         "legacy.contrib.slim.data_provider",
         "legacy.contrib.slim.dataset_data_provider",
         "legacy.contrib.slim.prefetch_queue",
+        "legacy.contrib.slim.queues",
         "legacy.contrib.slim",
         "legacy.contrib.learn",
+        "legacy.contrib.lookup",
     ),
     ("legacy.contrib", "legacy.compatibility", "legacy.scripts", "legacy"),
     (

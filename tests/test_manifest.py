@@ -27,6 +27,38 @@ def test_json_round_trip(text: str) -> None:
     assert manifest.metadata == {"a": [1, None]}
 
 
+LINKS = {
+    "train": ("shard", "lengths"),
+    "train/train-00000-of-00001.tfrecord": ("shard",),
+    "train/train-00000-of-00001.lengths": ("lengths",),
+    "assets": ("asset",),
+    "assets/words.txt": ("asset",),
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_links_that_lead_out_are_not_followed(tmp_path: Path, name: str) -> None:
+    """A link that leads out of the dataset is refused by whatever asks for the file, and found by `verify`."""
+    path = tmp_path / "items"
+    sr.write(items(5), path, assets={"words.txt": "x"})
+    (path / name).rename(tmp_path / "outside")
+    (path / name).symlink_to(tmp_path / "outside")
+    manifest = sr.info(path)
+    [shard] = manifest.splits["train"].shards
+    asked = {
+        "shard": lambda: manifest.shard_path("train", shard),
+        "lengths": lambda: manifest.lengths("train", shard),
+        "asset": lambda: manifest.assets,
+    }
+    for what in LINKS[name]:
+        with pytest.raises(sr.ManifestError, match="a symbolic link leads out of it"):
+            asked[what]()
+    for read in (sr.read, sr.read_records) if "asset" not in LINKS[name] else ():
+        with pytest.raises(sr.ManifestError, match="a symbolic link leads out of it"):
+            read(path)
+    assert not sr.verify(path, level="quick")
+
+
 def test_damaged_manifests_are_manifest_errors(text: str) -> None:
     """A manifest with random damage is read or refused with a ManifestError, and never anything else."""
     generator = random.Random(5)
@@ -60,12 +92,15 @@ def test_damaged_manifests_are_manifest_errors(text: str) -> None:
         (["splits"], {"../up": {"shards": []}}),
         (["splits", "train", "shards", 0, "name"], "../../etc/passwd"),
         (["splits", "train", "shards", 0, "name"], "/etc/passwd"),
+        (["splits", "train", "shards", 0, "name"], "../eval/eval-00000-of-00002.tfrecord"),
+        (["splits", "train", "shards", 0, "name"], "/etc/x.tfrecord"),
+        (["splits", "train", "shards", 0, "name"], "train-00001-of-00002.tfrecord"),  # twice, so that records double
         (["splits", "train", "shards", 0, "records"], True),
         (["assets"], {"..": {"sha256": "0" * 64, "generation": 0}}),
     ],
 )
 def test_statements_that_are_refused(text: str, keys: list[object], value: object) -> None:
-    """A name that leaves the dataset, another format or version, or a count that is none: each is refused."""
+    """A name that leaves the dataset or comes twice, another format, or a count that is none: each is refused."""
     data = json.loads(text)
     place = data
     for key in keys[:-1]:

@@ -184,9 +184,11 @@ def test_symbolic_links(tmp_path):
     (root / "file").symlink_to(tmp_path / "secret")
     (root / "directory").symlink_to("..")
     (root / "loop").symlink_to("loop")
+    (tmp_path / "really").mkdir()
+    (root / "sibling").symlink_to("../really")
     (root / "fine").symlink_to("train")
     (tmp_path / "alias").symlink_to(root)
-    for relative in ("file", "directory/secret", "directory/real/../secret", "directory"):
+    for relative in ("file", "directory/secret", "directory/real/../secret", "directory", "sibling/x"):
         with pytest.raises(ManifestError):
             inside(root, relative)
     assert inside(root, "fine/x") == root / "fine/x"
@@ -217,3 +219,10 @@ def test_pipes_and_devices(tmp_path):
     assert [is_special(tmp_path / name) for name in ("pipe", "file", ".", "nothing")] == [True, False, False, False]
     with pytest.raises(ManifestError, match="which is a pipe or a device"):
         inside(tmp_path, "pipe")
+
+
+def test_a_file_that_vanishes_is_not_special(tmp_path, monkeypatch):
+    """A file that an overwrite removes while it is looked at is missing, not a pipe."""
+    monkeypatch.setattr("pathlib.Path.exists", lambda *_: True)
+    assert not is_special(tmp_path / "gone")
+    assert inside(tmp_path, "gone") == tmp_path / "gone"

@@ -1,11 +1,13 @@
 """Positions of records: they go with their records through every order and strategy."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 
 import seqrecorder as sr
 
@@ -39,7 +41,11 @@ STRATEGIES = {
 
 
 @pytest.mark.parametrize(
-    ("case", "shuffle"), [*((case, 20) for case in STRATEGIES), *((case, 0) for case in ("single", "bucket", "window"))]
+    ("case", "shuffle"),
+    all_at_night(
+        itertools.product(STRATEGIES, [20, 0]),
+        [*((case, 20) for case in STRATEGIES), *((case, 0) for case in ("single", "bucket", "window"))],
+    ),
 )
 def test_positions_go_with_their_records(lines: Path, case: str, shuffle: int) -> None:
     """Each position is that of the record which `read_records` gives there, and -1 where there is no record."""
@@ -54,7 +60,13 @@ def test_positions_go_with_their_records(lines: Path, case: str, shuffle: int) -
     assert seen == set(range(len(LENGTHS)))
 
 
-@pytest.mark.parametrize("case", ["single", "bucket", "budget", "ragged"])
+@pytest.mark.parametrize(
+    "case",
+    all_at_night(
+        ((case,) for case in ("single", "pad", "bucket", "sorted", "budget", "ragged")),
+        ((case,) for case in ("single", "bucket", "budget", "ragged")),
+    ),
+)
 def test_epochs_hold_every_record_once(lines: Path, case: str) -> None:
     """Each of three epochs holds every record exactly once, in an order of its own that the seed repeats."""
     orders = []

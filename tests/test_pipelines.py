@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seqrecorder.pipelines import filtered, flat_mapped, mapped, opened, rebatched, scanned, tf_records
+from seqrecorder.pipelines import (
+    filtered,
+    flat_mapped,
+    mapped,
+    opened,
+    rebatched,
+    scanned,
+    shuffled,
+    tf_records,
+    unbatched,
+)
 
 
 def elements(dataset):
@@ -44,6 +54,27 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path):
     assert elements(opened(str(tmp_path / "there"))) == []
     with pytest.raises(tf.errors.NotFoundError, match="absent"):
         elements(opened(str(tmp_path / "absent")))
+
+
+def test_unbatched_gives_what_unbatch_gives():
+    """The rows of batches of any size, none included."""
+    windows = tf.data.Dataset.range(5).map(lambda i: (tf.fill([i % 3], i), {"text": tf.fill([i % 3, 2], "a")}))
+    assert elements(unbatched(windows)) == elements(windows.unbatch())
+    assert unbatched(windows).element_spec == windows.unbatch().element_spec
+
+
+def test_shuffled_is_decided_by_its_number_alone():
+    """Every element once, no further ahead than the buffer; the same for a number, and another for another."""
+    records = tf.data.Dataset.range(50)
+
+    def order(number, global_seed):
+        tf.random.set_seed(global_seed)
+        return [i for (i,) in elements(shuffled(records, 10, tf.constant(number, tf.int64)))]
+
+    assert sorted(order(0, 1)) == list(range(50))
+    assert all(value < place + 10 for place, value in enumerate(order(0, 1)))
+    assert order(0, 1) == order(0, 2) == order(0, 1)
+    assert order(0, 1) != order(1, 1)
 
 
 @attrs.frozen
@@ -160,3 +191,15 @@ def test_an_error_in_a_stage_is_that_of_the_operation():
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="is too large"):
         elements(flat_mapped(pairs(), fail))
+
+
+def test_functions_that_call_functions_are_not_kept_waiting():
+    """Conditionals and loops in calls at a time, as many as there are threads and more."""
+
+    def function(number, texts):
+        total = tf.while_loop(lambda i, _: i < number, lambda i, sum_: (i + 1, sum_ + i), (number * 0, number * 0))[1]
+        return tf.cond(total > 5, lambda: tf.size(texts, tf.int64) + total, lambda: total)
+
+    for parallel in (None, 2, 16):
+        mine = mapped(pairs().repeat(50), function, parallel=parallel)
+        assert elements(mine) == elements(pairs().repeat(50).map(function))

@@ -1,11 +1,13 @@
 """`plan`: what it predicts is what is then read."""
 
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from combinations import all_at_night
 
 import seqrecorder as sr
 
@@ -62,7 +64,11 @@ UNSHUFFLED = ("pad", "boundaries", "sorted", "budget", "window", "unroll", "pack
 
 
 @pytest.mark.parametrize(
-    ("case", "shuffle"), [*((case, 150) for case in STRATEGIES), *((case, 0) for case in UNSHUFFLED)]
+    ("case", "shuffle"),
+    all_at_night(
+        itertools.product(STRATEGIES, [150, 0]),
+        [*((case, 150) for case in STRATEGIES), *((case, 0) for case in UNSHUFFLED)],
+    ),
 )
 def test_the_plan_is_what_is_read(lines: Path, case: str, shuffle: int) -> None:
     """Batches, shapes and steps are predicted exactly, for the order of the files and for that of a seed."""

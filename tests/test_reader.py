@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 
 import seqrecorder as sr
 
@@ -129,7 +130,7 @@ def test_buffered_fields_are_padded_like_the_others(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("batch", [None, sr.Pad(16), sr.Bucket(16), sr.Bucket(16, boundaries=BOUNDARIES)])
-@pytest.mark.parametrize("shuffle", [50, 1000])
+@pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 50, 1000])
 def test_every_record_once_an_epoch(corpus: Path, batch: sr.Pad | sr.Bucket | None, shuffle: int) -> None:
     """Each epoch holds every record exactly once, as many elements as the cardinality says, in batches of T >= 1."""
     dataset = sr.read(corpus, "train", batch=batch, shuffle=shuffle, seed=1, epochs=2)
@@ -169,7 +170,11 @@ def test_shuffle_mixes_the_files(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "batch"), [(2, sr.Pad(7)), (3, None), (2, sr.Bucket(7)), (5, sr.Bucket(7)), (5, None)]
+    ("count", "batch"),
+    all_at_night(
+        itertools.product([2, 3, 5], [None, sr.Pad(7), sr.Bucket(7)]),
+        [(2, sr.Pad(7)), (3, None), (2, sr.Bucket(7)), (5, sr.Bucket(7)), (5, None)],
+    ),
 )
 def test_shards_are_disjoint_and_complete(corpus: Path, count: int, batch: sr.Pad | sr.Bucket | None) -> None:
     """Several readers read every record exactly once, be there more files than readers or fewer."""
@@ -185,7 +190,10 @@ def test_shards_are_disjoint_and_complete(corpus: Path, count: int, batch: sr.Pa
 
 @pytest.mark.parametrize("batch", [None, sr.Pad(16), sr.Bucket(16)], ids=["single", "pad", "bucket"])
 @pytest.mark.parametrize("shuffle", [0, 40])
-def test_resumes_exactly(corpus: Path, tmp_path: Path, batch: sr.Pad | sr.Bucket | None, shuffle: int) -> None:
+@pytest.mark.parametrize("points", [6, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_resumes_exactly(
+    corpus: Path, tmp_path: Path, batch: sr.Pad | sr.Bucket | None, shuffle: int, points: int
+) -> None:
     """An iterator saved before any element resumes with the identical remainder, in a pipeline built anew."""
 
     def build() -> tf.data.Dataset:
@@ -196,7 +204,7 @@ def test_resumes_exactly(corpus: Path, tmp_path: Path, batch: sr.Pad | sr.Bucket
 
     whole = keys(build())
     iterator, anew = iter(build()), build()
-    stride = len(whole) // 6
+    stride = max(1, len(whole) // points)
     for position in range(0, len(whole), stride):
         saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / f"at{position}"))
         again = iter(anew)
@@ -421,13 +429,16 @@ STEPS = [slice(3), slice(-2, None), slice(1, None, 2), slice(None, None, 3), sli
 
 @pytest.mark.parametrize(
     ("batch", "steps"),
-    [
-        *((sr.Bucket(8, boundaries=[2, 5]), steps) for steps in STEPS),
-        *((None, steps) for steps in STEPS[::2]),
-        *((sr.Ragged(8), steps) for steps in STEPS[1::2]),
-        (sr.Pad(8), STEPS[0]),
-        (sr.Pad(8), STEPS[1]),
-    ],
+    all_at_night(
+        itertools.product([sr.Bucket(8, boundaries=[2, 5]), None, sr.Ragged(8), sr.Pad(8)], STEPS),
+        [
+            *((sr.Bucket(8, boundaries=[2, 5]), steps) for steps in STEPS),
+            *((None, steps) for steps in STEPS[::2]),
+            *((sr.Ragged(8), steps) for steps in STEPS[1::2]),
+            (sr.Pad(8), STEPS[0]),
+            (sr.Pad(8), STEPS[1]),
+        ],
+    ),
     ids=str,
 )
 def test_steps_are_those_of_a_slice(corpus: Path, steps: slice, batch: sr.Pad | sr.Bucket | sr.Ragged | None) -> None:

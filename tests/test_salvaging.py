@@ -12,6 +12,7 @@ import tensorflow as tf
 import seqrecorder as sr
 from seqrecorder.cli import main
 from seqrecorder.damage import UNKNOWN
+from seqrecorder.files import on_fault_point
 
 
 @sr.record
@@ -51,6 +52,20 @@ def damage(path, place, mask=0xFF):
     data = bytearray(path.read_bytes())
     data[place] ^= mask
     path.write_bytes(data)
+
+
+def test_what_has_come_to_the_destination_meanwhile_stays(lines, tmp_path):
+    """A file that came to the destination while another was salvaged is not replaced."""
+    destination = tmp_path / "saved.tfrecord"
+
+    def come(name, path):
+        if (name, path) == ("before_rename", str(destination)):
+            destination.write_text("precious")
+
+    with on_fault_point(come), pytest.raises(sr.DatasetExistsError, match="has come there meanwhile"):
+        sr.salvage(shard_of(lines), destination)
+    assert destination.read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lines", "saved.tfrecord"]
 
 
 def test_a_sound_dataset_is_salvaged_whole(lines, tmp_path):

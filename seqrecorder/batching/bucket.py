@@ -203,7 +203,7 @@ class Bucket(PaddedBatches):
             return values
 
         planned = self._planned(feed, plan, group)
-        batches = mapped(planned, lambda *part: feed.shape(parse(*part)), parallel=PARALLEL)
+        batches = mapped(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), parallel=PARALLEL)
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.size:
             return Batches(batches, count)
@@ -217,14 +217,14 @@ class Bucket(PaddedBatches):
         plan, feed, _ = self.resolve(feed, group)
         width = self._padding(feed, group, plan).width
         planned = self._planned(feed, plan, group)
-        return mapped(planned, lambda _, lengths: shape_of(lengths, width(group, lengths)))
+        return mapped(planned, lambda batch: shape_of(batch.lengths, width(group, batch.lengths)))
 
     def _planned(self, feed: Feed, plan: BucketPlan, group: str) -> Any:
-        """Return `(serialized, lengths)` batches."""
+        """Return a `tf.data.Dataset` of `PlannedBatch`."""
         turns = feed.stream(
             plan.turns, window=plan.window, group=group, drop_empty=self.empty == "drop", permute=not plan.permutes
         )
-        return plan.apply(turns, shuffled=bool(feed.options.shuffle))
+        return plan.apply(turns, shuffled=bool(feed.options.shuffle), permute=feed.permutes_windows)
 
     def _padding(self, feed: Feed, group: str, plan: BucketPlan) -> Padding:
         return self.padding(feed, group, lambda g, n: plan.width(n) if g == group else to_longest(g, n))

@@ -31,8 +31,8 @@ def bucket_batches(
     >>> lengths = tf.constant([1, 3, 1, 3], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["a", "bbb", "c", "ddd"], lengths))
     >>> batches = bucket_batches(in_turns(records.batch(3)), boundaries=[2], batch_sizes=[2, 2])
-    >>> for serialized, lengths in batches:
-    ...     print(serialized.numpy().tolist(), lengths.numpy().tolist())
+    >>> for batch in batches:
+    ...     print(batch.serialized().numpy().tolist(), batch.lengths.numpy().tolist())
     [b'a', b'c'] [1, 1]
     [b'bbb', b'ddd'] [3, 3]
 
@@ -44,8 +44,8 @@ def bucket_batches(
         permute: as for `plan_batches`.
 
     Returns:
-        A `tf.data.Dataset` of `(serialized: tf.string [b], lengths: tf.int64 [b])`. It can be saved with
-        `tf.train.Checkpoint(iterator=...)` before any batch. `b` is static where all batches have one size.
+        A `tf.data.Dataset` of `PlannedBatch`. It can be saved with `tf.train.Checkpoint(iterator=...)` before any
+        batch. The number of rows is static where all batches have one size.
 
     Raises:
         OptionError: boundaries or batch_sizes make no sense.

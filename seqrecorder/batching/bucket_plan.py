@@ -87,12 +87,13 @@ class BucketPlan:
             windows = mapped(windows, self._fitting)
         return in_turns(windows, 0 if number is None else number)
 
-    def apply(self, turns: Any, *, shuffled: bool) -> Any:
-        """Return a `tf.data.Dataset` of `(serialized, lengths)` batches.
+    def apply(self, turns: Any, *, shuffled: bool, permute: bool) -> Any:
+        """Return a `tf.data.Dataset` of `PlannedBatch`.
 
         Args:
             turns: what `turns` made of each epoch, one after the other.
             shuffled: whether records are shuffled.
+            permute: whether the rows of windows are still to be permuted, if this plan does that.
         """
         budget = self.budget
         if budget is not None:
@@ -107,7 +108,7 @@ class BucketPlan:
             )
         if self.by_length:
             return sorted_batches(turns, self.sizes[0], drop_remainder=self.drop_remainder, at_random=shuffled)
-        return bucket_batches(turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=shuffled)
+        return bucket_batches(turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=permute)
 
     def _counted(self, longest: int) -> tuple[int, ...]:
         """Return the boundaries up to which the budget counts steps, for they are padded so far."""

@@ -33,8 +33,8 @@ def budget_batches(
     >>> from seqrecorder.batching.plan import in_turns
     >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
-    >>> for serialized, lengths in budget_batches(in_turns(records.batch(4)), max_steps=4):
-    ...     print(serialized.numpy().tolist(), lengths.numpy().tolist())
+    >>> for batch in budget_batches(in_turns(records.batch(4)), max_steps=4):
+    ...     print(batch.serialized().numpy().tolist(), batch.lengths.numpy().tolist())
     [b'a', b'bb'] [1, 2]
     [b'ccc'] [3]
     [b'dddd'] [4]
@@ -54,8 +54,8 @@ def budget_batches(
             do not come in runs; else they leave shortest first.
 
     Returns:
-        A `tf.data.Dataset` of `(serialized: tf.string [b], lengths: tf.int64 [b])`, ascending by length
-        inside a batch. It can be saved with `tf.train.Checkpoint(iterator=...)` before any batch. A length
+        A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. It can be saved with
+        `tf.train.Checkpoint(iterator=...)` before any batch. A length
         that is too long raises `tf.errors.InvalidArgumentError` while iterating.
 
     Raises:

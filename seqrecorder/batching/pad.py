@@ -10,7 +10,7 @@ import attrs
 from seqrecorder.batching.options import check_batch_size, check_choice, check_count
 from seqrecorder.batching.padded import PaddedBatches, by_group
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import PARALLEL, WINDOW, Batches, batch_count, shape_of
+from seqrecorder.feed import PARALLEL, Batches, batch_count, shape_of
 from seqrecorder.finishing import checked
 from seqrecorder.padding import to_longest
 from seqrecorder.pipelines import mapped, rebatched
@@ -134,7 +134,7 @@ class Pad(PaddedBatches):
         drop = self.empty == "drop" and bool(feed.origin.schema.groups)
         return feed.stream(
             lambda windows, _: rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder),
-            window=max(WINDOW, self.batch_size),
+            multiple=self.batch_size,
             group=feed.group(None) if drop else group,
             drop_empty=drop,
         )

@@ -2,7 +2,10 @@
 
 An element that meets a traced function costs more than parsing a short record does. So records are never
 handled one by one: a plan looks at the lengths of a window (and of the rows that the windows before left
-over), and says which rows form which batch. The strings are copied once, into the order of the batches.
+over), and says which rows form which batch. The strings stay where they are until a batch is parsed: then they
+are copied, by as many threads as parse, and from one cache into the same. Measured on two cores, with 160 MB of
+large records: putting a whole window in order first takes 45 ms (`dynamic_stitch`) or 21 (`gather`), in which
+nothing is parsed.
 """
 
 from __future__ import annotations
@@ -61,6 +64,34 @@ def in_turns(windows: Any, number: Any = 0) -> Any:
     return mapped(windows, lambda *window: (*window, False, number)).concatenate(at_end((*nothing, True, number)))
 
 
+@attrs.frozen(eq=False)
+class PlannedBatch:
+    """An element of a `tf.data.Dataset`: which records form a batch, and where they are.
+
+    Attributes:
+        sources: a variant scalar: a list of two string vectors, a whole window and the records of those batches that
+            have some of earlier windows.
+        rows: int64, `(b,)`: the rows of the batch in the first; or in the second, counted down from -1.
+        lengths: int64, `(b,)`.
+    """
+
+    sources: Any
+    rows: Any
+    lengths: Any
+
+    def serialized(self) -> Any:
+        """Return the records, string `(b,)`."""
+        import tensorflow as tf
+
+        source = tf.raw_ops.TensorListGetItem(
+            input_handle=self.sources,
+            index=tf.cast(self.rows[0] < 0, tf.int32),
+            element_shape=tf.constant([-1]),
+            element_dtype=tf.string,
+        )
+        return tf.gather(source, tf.maximum(self.rows, -1 - self.rows))
+
+
 def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permute: bool = False) -> Any:
     """Return the batches into which `plan` divides the rows of each window and of the leftovers before it.
 
@@ -79,45 +110,90 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
         permute: whether the rows of each window are put in an order drawn from the number of the epoch first.
 
     Returns:
-        A `tf.data.Dataset` of `(serialized: tf.string [b], lengths: tf.int64 [b])`.
+        A `tf.data.Dataset` of `PlannedBatch`.
     """
     import tensorflow as tf
 
     def step(carried: Any, turn: Any) -> Any:
         (held, held_lengths, index), (serialized, lengths, last, number) = carried, turn
-        first = tf.size(held)
+        first = tf.size(held, tf.int64)
         lengths_ = tf.concat([held_lengths, lengths], 0)
         drawn_rows = None
         if permute:
-            arrived = permutation(number, index, tf.size(lengths))
+            arrived = tf.cast(permutation(number, index, tf.size(lengths)), tf.int64)
             drawn_rows = tf.concat([tf.range(first), arrived + first], 0)
             lengths_ = tf.gather(lengths_, drawn_rows)
         rows, sizes = plan(lengths_, Turn(index, last, number))
-        # The strings are copied once, whatever is done to their order; the rest are views. Rows are kept for the next
-        # window, but after the last they are dropped.
+        sizes = tf.cast(sizes, tf.int64)
         leaving = tf.reduce_sum(sizes)
-        rest = tf.size(rows, sizes.dtype) - leaving
-        kept = rest * tf.cast(~last, rest.dtype)
-        parts = tf.stack([leaving, kept, rest - kept])
-        order = rows if drawn_rows is None else tf.gather(drawn_rows, rows)
-        places = tf.math.invert_permutation(tf.cast(order, tf.int32))
-        placed = tf.dynamic_stitch([places[:first], places[first:]], [held, serialized])
-        batches, left, _ = tf.split(placed, parts)
-        of_batches, left_lengths, _ = tf.split(tf.gather(lengths_, rows), parts)
+        lengths_ = tf.gather(lengths_, rows)
+        order = tf.cast(rows, tf.int64) if drawn_rows is None else tf.gather(drawn_rows, rows)
+        # Rows are kept for the next window, but after the last they are dropped.
+        kept = (tf.size(order, tf.int64) - leaving) * tf.cast(~last, tf.int64)
+        left_lengths = lengths_[leaving : leaving + kept]
+        places, copied = _places(order[:leaving], sizes, first)
+        strings = _taken(held, serialized, tf.concat([copied, order[leaving : leaving + kept]], 0))
+        others, left = tf.split(strings, tf.stack([tf.size(copied, tf.int64), kept]))
         following = (index + 1) * tf.cast(~last, index.dtype)
-        return (left, left_lengths, following), (batches, of_batches, tf.cast(sizes, tf.int64))
+        return (left, left_lengths, following), (_listed(serialized, others), places, lengths_[:leaving], sizes)
 
-    def cut(serialized: Any, lengths: Any, sizes: Any) -> Any:
+    def cut(sources: Any, rows: Any, lengths: Any, sizes: Any) -> Any:
         # `rebatch` needs no function for each batch, and slices without copying.
-        rows = tf.data.Dataset.from_tensors((serialized, lengths))
+        parts = tf.data.Dataset.from_tensors((rows, lengths))
         if batch_size is not None:
-            return rebatched(rows, batch_size, drop_remainder=True)
-        # The sizes may be none; the rows end with the last of them.
-        some = tf.dynamic_partition(sizes, tf.cast(sizes > 0, tf.int32), 2)[1]
-        return rebatched(rows, tf.concat([some, [1]], 0))
+            batches = rebatched(parts, batch_size, drop_remainder=True)
+        else:
+            # The sizes may be none; the rows end with the last of them.
+            some = tf.dynamic_partition(sizes, tf.cast(sizes > 0, tf.int32), 2)[1]
+            batches = rebatched(parts, tf.concat([some, [1]], 0))
+        whole = tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sources).repeat(), batches)
+        spec = PlannedBatch(tf.TensorSpec([], tf.variant), *batches.element_spec)
+        return tf.data.experimental.from_variant(tf.data.experimental.to_variant(whole), spec)
 
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     return flat_mapped(scanned(turns, (*nothing, tf.zeros([], tf.int64)), step), cut)
+
+
+def _places(order: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
+    """Return where the records of batches will be (see `PlannedBatch.rows`), and which of them must be copied there.
+
+    Args:
+        order: int64, `(n,)`: the rows of the batches, those left over from before first.
+        sizes: int64, `(m,)`: of the batches.
+        first: int64 scalar: how many rows are left over from before.
+    """
+    import tensorflow as tf
+
+    batches = tf.size(sizes)
+    batch = tf.repeat(tf.range(batches), sizes)
+    mixed = tf.gather(tf.math.unsorted_segment_min(order, batch, batches) < first, batch)
+    number = tf.cumsum(tf.cast(mixed, tf.int64))
+    return tf.where(mixed, -number, order - first), tf.boolean_mask(order, mixed)
+
+
+def _taken(held: Any, serialized: Any, rows: Any) -> Any:
+    """Return rows of two string vectors one after the other, without copying any other."""
+    import tensorflow as tf
+
+    first = tf.size(held, tf.int64)
+    source = tf.cast(rows >= first, tf.int32)
+    old, new = tf.dynamic_partition(rows, source, 2)
+    return tf.dynamic_stitch(
+        tf.dynamic_partition(tf.range(tf.size(rows)), source, 2),
+        [tf.gather(held, old), tf.gather(serialized, new - first)],
+    )
+
+
+def _listed(*vectors: Any) -> Any:
+    """Return a list of string vectors, as a variant scalar."""
+    import tensorflow as tf
+
+    listed = tf.raw_ops.EmptyTensorList(
+        element_shape=tf.constant([-1]), max_num_elements=tf.constant(len(vectors)), element_dtype=tf.string
+    )
+    for vector in vectors:
+        listed = tf.raw_ops.TensorListPushBack(input_handle=listed, tensor=vector)
+    return listed
 
 
 def at_end(element: Any) -> Any:

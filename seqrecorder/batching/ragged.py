@@ -8,7 +8,7 @@ import attrs
 
 from seqrecorder.batching.options import check_batch_size
 from seqrecorder.batching.stretches import check_names
-from seqrecorder.feed import PARALLEL, WINDOW, Batches, batch_count
+from seqrecorder.feed import PARALLEL, Batches, batch_count
 from seqrecorder.fields import DEFAULT_GROUP
 from seqrecorder.outputs import Carried
 from seqrecorder.padding import of_all_rows
@@ -109,7 +109,7 @@ class Ragged:
         """Return batches of serialized records, with their lengths where a group is named."""
         return feed.stream(
             lambda windows, _: rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder),
-            window=max(WINDOW, self.batch_size),
+            multiple=self.batch_size,
             group=group,
         )
 

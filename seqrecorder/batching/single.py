@@ -8,7 +8,7 @@ import attrs
 
 from seqrecorder.feed import PARALLEL, Batches
 from seqrecorder.parsing import SEQUENCE_LENGTH
-from seqrecorder.pipelines import mapped
+from seqrecorder.pipelines import mapped, unbatched
 
 if TYPE_CHECKING:
     from seqrecorder.feed import Feed
@@ -34,7 +34,7 @@ class Single:
 
     def read(self, feed: Feed) -> Batches:
         """Return single records."""
-        singles = feed.stream(lambda windows, _: windows.unbatch())
+        singles = feed.stream(lambda windows, _: unbatched(windows))
         parsed = mapped(singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), parallel=PARALLEL)
         return Batches(parsed, feed.records)
 

@@ -19,8 +19,8 @@ def sorted_batches(turns: Any, batch_size: int, *, drop_remainder: bool = False,
     >>> from seqrecorder.batching.plan import in_turns
     >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
-    >>> for serialized, lengths in sorted_batches(in_turns(records.batch(4)), 2):
-    ...     print(serialized.numpy().tolist(), lengths.numpy().tolist())
+    >>> for batch in sorted_batches(in_turns(records.batch(4)), 2):
+    ...     print(batch.serialized().numpy().tolist(), batch.lengths.numpy().tolist())
     [b'a', b'bb'] [1, 2]
     [b'ccc', b'dddd'] [3, 4]
 
@@ -32,8 +32,8 @@ def sorted_batches(turns: Any, batch_size: int, *, drop_remainder: bool = False,
             do not come in runs; else they leave shortest first.
 
     Returns:
-        A `tf.data.Dataset` of `(serialized: tf.string [b], lengths: tf.int64 [b])`, ascending by length
-        inside a batch. It can be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
+        A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. It can be saved with
+        `tf.train.Checkpoint(iterator=...)` before any batch.
 
     Raises:
         OptionError: there is no row to a batch.

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-_PHILOX = 1
+from seqrecorder.legacy.draws import PHILOX
+
 _LANES = 4
 """Numbers that one step of Philox's counter gives."""
 
@@ -45,7 +46,7 @@ def shuffled(values: Any, run: Any, seeds: Any) -> Any:
         shape=tf.stack([count]),
         key=tf.bitcast(seeds[:1], tf.uint64),
         counter=tf.bitcast(tf.stack([run * steps, seeds[1]]), tf.uint64),
-        alg=_PHILOX,
+        alg=PHILOX,
         dtype=tf.uint32,
     )
     here = tf.range(count)

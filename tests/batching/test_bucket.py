@@ -5,8 +5,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epochs, rows, streams_of, windows_of
+from slow_records import written
+from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epochs, plain, rows, streams_of, windows_of
 
+import seqrecorder as sr
 from seqrecorder.batching.bucket_batches import bucket_batches
 from seqrecorder.batching.plan import in_turns
 from seqrecorder.errors import OptionError
@@ -62,24 +64,24 @@ def test_a_long_stream_gives_the_same_in_windows_of_any_size(drop_remainder):
     assert rows(fast) == rows(slow)
 
 
-def test_resumes_exactly_before_every_batch(tmp_path):
+def test_resumes_exactly_before_every_batch(tmp_path, stride):
     """The whole remainder follows, in a fresh iterator of a pipeline built anew."""
 
     def build():
         turns = epochs_of([log_normal(16, 5)])
         return bucket_batches(turns, [6, 12], [4, 3, 2])
 
-    assert_resumes_before_every_batch(build, tmp_path)
+    assert_resumes_before_every_batch(build, tmp_path, stride)
 
 
-def test_resumes_exactly_inside_epochs_with_static_batches(tmp_path):
+def test_resumes_exactly_inside_epochs_with_static_batches(tmp_path, stride):
     """Saved in any epoch, an iterator goes on with that epoch."""
 
     def build():
         streams = [log_normal(9, 4, seed) for seed in range(2)]
         return bucket_batches(epochs_of(streams), [7], [3, 3], drop_remainder=True)
 
-    assert_resumes_before_every_batch(build, tmp_path)
+    assert_resumes_before_every_batch(build, tmp_path, stride)
 
 
 def test_no_windows_and_empty_windows_give_no_batches():
@@ -107,8 +109,9 @@ def test_lengths_beyond_int32_are_in_the_last_bucket():
 def test_the_size_of_a_batch_is_static_where_it_is_certain(sizes, drop_remainder, shape):
     """A device that needs static shapes can then be fed."""
     batches = bucket_batches(epochs_of([[[1]]]), [3], sizes, drop_remainder=drop_remainder)
-    assert [spec.shape.as_list() for spec in batches.element_spec] == [shape, shape]
-    assert [spec.dtype for spec in batches.element_spec] == [tf.string, tf.int64]
+    assert [batches.element_spec.rows.shape.as_list(), batches.element_spec.lengths.shape.as_list()] == [shape, shape]
+    assert [spec.shape.as_list() for spec in plain(batches).element_spec] == [shape, shape]
+    assert [spec.dtype for spec in plain(batches).element_spec] == [tf.string, tf.int64]
 
 
 def test_windows_of_static_size_are_taken():
@@ -148,6 +151,17 @@ def test_rows_are_permuted_within_their_windows():
     fast = bucket_batches(epochs_of(streams, first=5), [4, 9], [3, 4, 5], permute=True)
     unpermuted = bucket_batches(epochs_of(streams), [4, 9], [3, 4, 5])
     assert rows(fast) == rows(slow) != rows(unpermuted)
+
+
+@pytest.mark.parametrize("options", [{"boundaries": [4]}, {"boundaries": "sorted"}, {"max_steps": 9}], ids=str)
+def test_written_lengths_that_are_wrong_are_noticed(tmp_path, options):
+    """Batches are planned by the lengths beside the shards; a record of another length is an error."""
+    path = written([3, 4], tmp_path / "traces")
+    (lengths,) = path.rglob("*.lengths")
+    lengths.write_bytes(np.array([4, 3], "<i8").tobytes())
+    size = {} if "max_steps" in options else {"batch_size": 1}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the lengths files disagree with a record of .*verify"):
+        list(sr.read(path, batch=sr.Bucket(**size, **options)))
 
 
 def test_records_instead_of_windows_are_refused():

@@ -94,14 +94,14 @@ def test_every_record_comes_exactly_once():
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])
-def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path):
+def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path, stride):
     """The whole remainder follows, in a fresh iterator of a pipeline built anew."""
 
     def build():
         turns = epochs_of([[[3, 1, 4, 1, 5, 9], [], [2, 6, 5, 3, 5, 8, 9], [7, 9]]])
         return budget_batches(turns, 18, batch_size_multiple=2, at_random=True, drop_remainder=drop_remainder)
 
-    assert_resumes_before_every_batch(build, tmp_path)
+    assert_resumes_before_every_batch(build, tmp_path, stride)
 
 
 def test_a_record_over_the_budget_is_an_error_that_says_what_to_do():

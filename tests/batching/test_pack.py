@@ -300,10 +300,10 @@ def test_every_reader_of_a_share_packs_its_own_records(corpus):
 
 
 @pytest.mark.parametrize("shuffle", [0, 10])
-def test_resumes_exactly_before_every_batch(corpus, shuffle, tmp_path):
+def test_resumes_exactly_before_every_batch(corpus, shuffle, tmp_path, stride):
     """Saved before any batch of two epochs, the whole remainder follows in an iterator built anew."""
     options = {"batch": Pack(8, 5, buffer=9, too_long="split"), "fields": ["key", "x", "word"]}
-    assert_resumes_exactly(lambda: sr.read(corpus, shuffle=shuffle, seed=3, epochs=2, **options), tmp_path)
+    assert_resumes_exactly(lambda: sr.read(corpus, shuffle=shuffle, seed=3, epochs=2, **options), tmp_path, stride)
 
 
 def test_shapes_are_static_where_they_are_certain(corpus):

@@ -237,9 +237,9 @@ def test_shuffled_epochs_hold_every_record_once(talks: Path) -> None:
     assert all(sorted(order) == sorted(record.key.encode() for record in TALKS) for order in orders[0])
 
 
-def test_resumes_exactly_at_every_batch(talks: Path, tmp_path: Path) -> None:
+def test_resumes_exactly_at_every_batch(talks: Path, tmp_path: Path, stride: int) -> None:
     """An iterator saved before any batch resumes with the identical remainder."""
     options = sr.Pad(3, pad_to=4, truncation="start", padding_side="left", empty="drop", padding_values={"ids": -1})
     assert_resumes_exactly(
-        lambda: sr.read(talks, batch=options, shuffle=5, seed=2, epochs=2, index_name="at"), tmp_path
+        lambda: sr.read(talks, batch=options, shuffle=5, seed=2, epochs=2, index_name="at"), tmp_path, stride
     )

@@ -129,13 +129,14 @@ def test_flat_batches_carry_splits_for_each_group(corpus):
 
 
 @pytest.mark.parametrize("shuffle", [0, 5])
-def test_resumes_exactly_before_every_batch(corpus, shuffle, tmp_path):
+def test_resumes_exactly_before_every_batch(corpus, shuffle, tmp_path, stride):
     """Saved before any batch, the whole remainder follows in an iterator built anew."""
     assert_resumes_exactly(
         lambda: sr.read(
             corpus, batch=Ragged(4, flat=True), fields=["key", "x", "word"], shuffle=shuffle, seed=3, epochs=2
         ),
         tmp_path,
+        stride,
     )
 
 

@@ -162,11 +162,13 @@ def test_shuffled_epochs_hold_every_segment_once(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("shuffle", [0, 5])
-def test_resumes_exactly_at_every_batch(tmp_path: Path, monkeypatch, shuffle: int) -> None:
+def test_resumes_exactly_at_every_batch(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder: inside windows, at their ends, and between epochs."""
     monkeypatch.setattr("seqrecorder.batching.unroll.WINDOW", 2)
     path = written([5, 0, 7, 1, 3], tmp_path / "traces")
-    assert_resumes_exactly(lambda: sr.read(path, batch=Unroll(2, 3), shuffle=shuffle, seed=1, epochs=2), tmp_path)
+    assert_resumes_exactly(
+        lambda: sr.read(path, batch=Unroll(2, 3), shuffle=shuffle, seed=1, epochs=2), tmp_path, stride
+    )
 
 
 def test_segments_with_state_equal_whole_sequences(corpus: Path) -> None:

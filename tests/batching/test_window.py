@@ -170,12 +170,12 @@ def test_shuffled_epochs_hold_every_window_once(corpus: Path, monkeypatch, recor
 
 
 @pytest.mark.parametrize("shuffle", [0, 20])
-def test_resumes_exactly_at_every_batch(tmp_path: Path, monkeypatch, shuffle: int) -> None:
+def test_resumes_exactly_at_every_batch(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder: inside windows, at their ends, and between epochs."""
     monkeypatch.setattr("seqrecorder.batching.window._RECORDS", 2)
     path = written([5, 0, 9, 1, 4], tmp_path / "traces")
     options = Window(3, shift=2, batch_size=3)
-    assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path)
+    assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path, stride)
 
 
 def test_fields_that_may_be_missing(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 With `--nightly` the long runs are run too, which takes an hour or more. They may be run one by one instead, with the
 name of a file in SEQRECORDER_FIGURES, and their figures taken from there: `--collected FILE`. Of a test that ran
-several times the last run counts. Nothing in the table is typed by hand.
+several times the last run counts; the runs of `fuzz.py`, whose figures go to the same file, add up. Nothing in the
+table is typed by hand.
 """
 
 import argparse

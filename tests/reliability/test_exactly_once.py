@@ -33,17 +33,22 @@ def corpora(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3, 8, 32])
-def test_readers_share_all_records(corpora, shards, figure):
+@pytest.mark.parametrize(
+    ("shards", "readers"),
+    [
+        *((shards, (1, 2, 3, 5, 8, 16) if shards in (2, 8) else (1, 3, 16)) for shards in (1, 2, 3, 8, 32)),
+        *(pytest.param(shards, range(1, 17), marks=pytest.mark.nightly) for shards in range(1, 33)),
+    ],
+)
+def test_readers_share_all_records(tmp_path, shards, readers, figure):
     """1 to 16 readers of 1 to 32 shards read every record exactly once between them."""
-    for readers in (1, 2, 3, 5, 8, 16) if shards in (2, 8) else (1, 3, 16):
+    sr.write(words(97), tmp_path / "c", shards=shards)
+    for count in readers:
         seen = Counter(
-            record.number
-            for index in range(readers)
-            for record in sr.read_records(corpora / str(shards), shard=(index, readers))
+            record.number for index in range(count) for record in sr.read_records(tmp_path / "c", shard=(index, count))
         )
-        assert seen == Counter(range(97)), readers
-    figure(19, f"readers of {shards} shards, at most", readers, "records lost or doubled")
+        assert seen == Counter(range(97)), count
+    figure(19, "numbers of shards with numbers of readers", len(readers), "records lost or doubled")
 
 
 @pytest.mark.parametrize("policy", ["FILE", "DATA", "AUTO", "OFF"])
@@ -185,16 +190,22 @@ def test_service_deals_dynamically(corpora, batch, figure):
     service = tf.data.experimental.service.distribute(
         processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC, service=dispatcher.target
     )
-    seen, steps = Counter(), 0
+    seen, steps = Counter(), Counter()
     for element in dataset.apply(service):
-        steps += int(
-            tf.reduce_sum(element["ids"] + 1 if batch is None else tf.cast(element["sequence_length"], tf.int64))
-        )
-        seen.update(np.atleast_1d(element["number"].numpy()).ravel().tolist())
-    if isinstance(batch, (sr.Window, sr.Unroll, sr.Pack)):
-        assert steps == sum(len(word.ids) for word in words(97))
-        seen = Counter(range(97)) if set(seen) >= {word.number for word in words(97) if len(word.ids)} else seen
-    assert seen == Counter(range(97))
+        numbers = np.atleast_1d(element["number"].numpy())
+        seen.update(numbers.ravel().tolist())
+        if isinstance(batch, sr.Pack):  # each row holds several records, one after the other
+            steps.update(
+                np.take_along_axis(numbers, element["segment_ids"].numpy() - 1, 1)[
+                    element["segment_ids"].numpy() > 0
+                ].tolist()
+            )
+        elif batch is not None:
+            steps.update(np.repeat(numbers, element["sequence_length"].numpy()).tolist())
+    if batch is not None:
+        assert steps == Counter({word.number: len(word.ids) for word in words(97) if len(word.ids)})
+    if not isinstance(batch, (sr.Window, sr.Unroll, sr.Pack)):  # which cut records, and drop what has no steps
+        assert seen == Counter(range(97))
     del workers
     figure(19, "tf.data service under DYNAMIC", 1, "records lost or doubled")
 
@@ -205,7 +216,7 @@ import numpy as np
 import tensorflow as tf
 import seqrecorder as sr
 
-corpus, place, batches, step, optimizer = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+corpus, place, batches, step, whole, optimizer = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
 # Optimizing the same graph anew is most of what a restore takes.
 tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not optimizer})
 options = {"batch": sr.Bucket(2, boundaries=[3, 6]), "shuffle": 50, "seed": 7}
@@ -218,15 +229,19 @@ iterator = iter(sr.read(corpus, **options))
 checkpoint = tf.train.Checkpoint(iterator=iterator)
 for number in range(0, batches, step):
     checkpoint.read(f"{place}/{number}")
-    rest = iterator if number % 20 == 0 else [next(iterator) for _ in range(min(3, len(seen) - number))]
+    rest = iterator if number % whole == 0 else [next(iterator) for _ in range(min(3, len(seen) - number))]
     rest = list(map(digest, rest))
     assert rest == seen[number : number + len(rest)] and len(rest) in (3, len(seen) - number), number
 """
 
 
 @pytest.mark.parametrize("batches", [200])
-def test_resume_in_a_new_process(tmp_path, batches, figure):
-    """A checkpoint before each of 200 batches of shuffled buckets, read in a new process, gives the same remainder."""
+@pytest.mark.parametrize("whole", [20, pytest.param(1, marks=pytest.mark.nightly)])
+def test_resume_in_a_new_process(tmp_path, batches, whole, figure):
+    """A checkpoint before each of 200 batches of shuffled buckets, read in a new process, gives the same remainder.
+
+    Of most the ordinary run reads the next three batches, the long one the whole remainder.
+    """
     sr.write(words(420), tmp_path / "corpus", shards=3)
     iterator = iter(sr.read(tmp_path / "corpus", batch=sr.Bucket(2, boundaries=[3, 6]), shuffle=50, seed=7))
     checkpoint = tf.train.Checkpoint(iterator=iterator)
@@ -245,8 +260,9 @@ def test_resume_in_a_new_process(tmp_path, batches, figure):
             str(tmp_path),
             str(batches),
             step,
+            str(whole),
             optimizer,
         ]
         again = subprocess.run(command, input=json.dumps(seen), capture_output=True, text=True, check=False)
         assert again.returncode == 0, again.stderr[-2000:]
-    figure(20, "restores in a new process", batches, "other remainders")
+    figure(20, "restores in a new process" + ", read to the end" * (whole == 1), batches, "other remainders")
