@@ -35,8 +35,9 @@ class Conditions:
     def of(cls, tree: ast.AST) -> Conditions:
         """Return the conditions of a script.
 
-        >>> Conditions.of(ast.parse("x = (1 if not a else 2) if b and c is None and mode == 'train' else y"))
-        Conditions(texts={'mode': ['train']}, tested={'a', 'b'}, optional={'c'})
+        >>> found = Conditions.of(ast.parse("x = (1 if not a else 2) if b and c is None and mode == 'train' else y"))
+        >>> found.texts, sorted(found.tested), found.optional
+        ({'mode': ['train']}, ['a', 'b'], {'c'})
         """
         tests = [node.test for node in ast.walk(tree) if isinstance(node, (ast.If, ast.IfExp))]
         parts = [part for test in tests for part in (test.values if isinstance(test, ast.BoolOp) else [test])]
