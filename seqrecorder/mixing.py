@@ -38,7 +38,8 @@ def mix(
     Args:
         datasets: `tf.data.Dataset`s of like elements, such as `read` returns.
         weights: how often each is drawn, in any unit; equally often by default.
-        seed: of the order; each iteration is another, reproducibly.
+        seed: of the order; each iteration is another, reproducibly. A seed of the whole program
+            (`tf.random.set_seed`), where one is set, counts too.
         stop_on_empty_dataset: whether the mixture ends when one dataset does; else the others go on.
 
     Returns:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES = 1 << 18
 
+_PROGRAM_SEED = 87654321
+"""What TensorFlow takes for the seed of a program that has none."""
+
 
 def tf_records(path: Any, compression: str | None) -> Any:
     """Return a `tf.data.Dataset` of the records of one TFRecord file.
@@ -115,6 +118,31 @@ def unbatched(dataset: Any) -> Any:
         output_shapes=[part.shape for part in parts],
     )
     return tf.data.experimental.from_variant(made, spec)
+
+
+def random_numbers(seed: int) -> Any:
+    """Return a `tf.data.Dataset` of random int64 without end: others each iteration, the same series for a seed.
+
+    `tf.data.Dataset.random` would draw others where a program has a seed of its own (`tf.random.set_seed`).
+
+    >>> first, second = (list(random_numbers(1).take(2).as_numpy_iterator()) for _ in range(2))
+    >>> first == second
+    True
+
+    Args:
+        seed: of the series.
+    """
+    import tensorflow as tf
+
+    made = tf.raw_ops.RandomDatasetV2(
+        seed=tf.constant(_PROGRAM_SEED, tf.int64),
+        seed2=tf.constant(seed, tf.int64),
+        seed_generator=tf.raw_ops.DummySeedGenerator(),
+        rerandomize_each_iteration=True,
+        output_types=[tf.int64],
+        output_shapes=[[]],
+    )
+    return tf.data.experimental.from_variant(made, tf.TensorSpec([], tf.int64))
 
 
 def shuffled(dataset: Any, size: int, number: Any) -> Any:

@@ -104,8 +104,7 @@ def read(
             through the whole split. Data whose order matters are best written with `shuffle`, too. Records of 64 KiB
             or more on average, which are slow to copy, are shuffled as by `tf.data.Dataset.shuffle`: each is drawn
             from that many that have been read.
-        seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration. A seed of the
-            whole program (`tf.random.set_seed`), where one is set, counts too.
+        seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
         epochs: how often all records come; None is for ever.
         fields: names of the fields to parse; all by default.
         steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`: the others are

@@ -17,7 +17,17 @@ from seqrecorder.finishing import checked
 from seqrecorder.framing import FOOTER, HEADER
 from seqrecorder.numbering import numbered
 from seqrecorder.parsing import Parser
-from seqrecorder.pipelines import flat_mapped, mapped, opened, rebatched, scanned, shuffled, tf_records, unbatched
+from seqrecorder.pipelines import (
+    flat_mapped,
+    mapped,
+    opened,
+    random_numbers,
+    rebatched,
+    scanned,
+    shuffled,
+    tf_records,
+    unbatched,
+)
 from seqrecorder.preflight import advice
 
 if TYPE_CHECKING:
@@ -136,7 +146,7 @@ def stream(
         return transform(files.epoch(None), None).repeat(options.epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
     # A new number each epoch and each iteration, the same series for the same seed, saved in checkpoints.
-    numbers = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
+    numbers = random_numbers(seed)
     if options.epochs is not None:
         numbers = numbers.take(options.epochs)
 

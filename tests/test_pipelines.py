@@ -12,6 +12,7 @@ from seqrecorder.pipelines import (
     flat_mapped,
     mapped,
     opened,
+    random_numbers,
     rebatched,
     scanned,
     shuffled,
@@ -75,6 +76,22 @@ def test_shuffled_is_decided_by_its_number_alone():
     assert all(value < place + 10 for place, value in enumerate(order(0, 1)))
     assert order(0, 1) == order(0, 2) == order(0, 1)
     assert order(0, 1) != order(1, 1)
+
+
+def test_random_numbers_are_those_of_tensorflow_without_a_seed_of_the_program():
+    """Another series each iteration, the same for a seed; `tf.random.set_seed` changes nothing."""
+
+    def series(dataset):
+        return list(dataset.take(3).as_numpy_iterator())
+
+    tf.random.set_seed(None)
+    theirs = tf.data.Dataset.random(seed=3, rerandomize_each_iteration=True)
+    tf.random.set_seed(1)
+    mine = random_numbers(3)
+    assert [series(mine), series(mine)] == [series(theirs), series(theirs)]
+    assert series(random_numbers(3)) != series(mine)
+    assert series(random_numbers(3)) == series(random_numbers(3))
+    tf.random.set_seed(None)
 
 
 @attrs.frozen
