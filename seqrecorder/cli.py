@@ -312,7 +312,13 @@ def _parser() -> argparse.ArgumentParser:
     summary = "work with scripts of TensorFlow 1"
     legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
     actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)
-    run = actions.add_parser("run", help="run a script that uses tf.contrib and other names of TensorFlow 1")
+    what = "run a script that uses tf.contrib and other names of TensorFlow 1"
+    run = actions.add_parser(
+        "run",
+        help=what,
+        description=f"legacy run: {what}, as it is. Of tf.contrib there is what reads data. "
+        "TF_CPP_MIN_LOG_LEVEL=0 shows TensorFlow's own log.",
+    )
     run.set_defaults(run=_legacy_run, json=False)
     run.add_argument("script", metavar="SCRIPT", help="a Python file")
     run.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the script is given")

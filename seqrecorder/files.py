@@ -275,7 +275,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
                 file.flush()
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+def replace_file(path: str | os.PathLike[str], data: bytes, *, ready: Callable[[Path], None] = lambda _: None) -> None:
     """Replace a file, or create it, so that a reader and a crash leave the old bytes or the new ones.
 
     In a dataset that is published already, call it inside `exclusive`.
@@ -289,6 +289,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     Args:
         path: the file.
         data: all of its new bytes.
+        ready: what is called with the new file, before it is synced and takes the old one's place. Whatever it
+            raises is raised, and the old file is as it was.
 
     Raises:
         ShardWriteError: it could not be written; the old file is as it was.
@@ -304,6 +306,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
                     file.write(data)
                 with faults_around("flush", temporary):
                     file.flush()
+                ready(temporary)
                 _fsync(file.fileno(), temporary)
             with faults_around("rename", path):
                 temporary.replace(path)

@@ -32,6 +32,7 @@ FOOTER = 4
 """Bytes after the data of a record: their CRC."""
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
+_ZLIB_START = 1 << 10
 _RECORD_LIMIT = 2**31 - 1
 
 # GZIP packs zeros up to 1,032 to 1, at level 1, which is what seqrecorder writes, 230 to 1. So a large record that is
@@ -71,6 +72,17 @@ def detect_compression(path: Path) -> Compression:
     if not start.startswith(GZIP_MAGIC):
         return None
     return None if len(start) == HEADER and _length_is_genuine(start) else "GZIP"
+
+
+def is_packed_with_zlib(path: Path) -> bool:
+    """Return whether a file is a TFRecord file in ZLIB, which old programs wrote and nothing here reads."""
+    with path.open("rb") as file:
+        start = file.read(_ZLIB_START)
+    try:
+        header = zlib.decompressobj().decompress(start, HEADER)
+    except zlib.error:
+        return False
+    return len(header) == HEADER and _length_is_genuine(header)
 
 
 def _length_is_genuine(header: bytes) -> bool:

@@ -165,7 +165,14 @@ def infer_profile(
     fields: list[Field] = []
     comments: dict[str, str] = {}
     undeclared: dict[str, str] = {}
+    lists = {feature.name for feature in profile.features if feature.kind == "feature_list"}
     for feature in _in_order(profile):
+        if feature.kind == "context" and feature.name in lists:
+            undeclared[feature.name] = (
+                "it is a feature list of some records and a context feature as well; if some files hold "
+                "tf.train.Examples, take them apart from those of tf.train.SequenceExamples"
+            )
+            continue
         attribute = identifier(feature.name, [field.name for field in fields])
         try:
             field, comment = _field(feature, attribute, basis)
@@ -191,19 +198,17 @@ class _Basis:
 
 
 def _in_order(profile: Profile) -> list[FeatureDescription]:
-    """Return the features, context before lists, but one whose name is a list's too comes last.
+    """Return the features, context before lists.
 
     Those that only say of an optional field whether it has a value are left out: they come with the field.
     """
     presence = {f"{feature.name}_present" for feature in profile.features if feature.present < profile.records}
-    features = [
+    return [
         feature
         for feature in profile.features
         if feature.name not in presence
         or (feature.kind, feature.dtype, feature.values) != ("context", "int64", Range(1, 1))
     ]
-    lists = {feature.name for feature in features if feature.kind == "feature_list"}
-    return sorted(features, key=lambda feature: feature.kind == "context" and feature.name in lists)
 
 
 def _field(feature: FeatureDescription, attribute: str, basis: _Basis) -> tuple[Field, str]:

@@ -18,7 +18,7 @@ import numpy as np
 from seqrecorder.damage import UNKNOWN
 from seqrecorder.digests import sha256
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
-from seqrecorder.framing import check_compression, detect_compression
+from seqrecorder.framing import check_compression, detect_compression, is_packed_with_zlib
 from seqrecorder.layouts import check_layout, detect_layout
 from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.naming import MANIFEST, inside
@@ -374,6 +374,13 @@ def common_compression(paths: Sequence[Path], wanted: Compression) -> Compressio
     for path in paths:
         try:
             kinds[path] = detect_compression(path)
+            if kinds[path] is None and is_packed_with_zlib(path):
+                raise ShardReadError(
+                    f"{path}: it is packed with ZLIB, but only plain and GZIP files are read; unpack it: python -c "
+                    f"'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))' "
+                    f"< {path} > {path.name}.unpacked",
+                    path=path,
+                )
         except OSError as error:
             raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
     first = kinds[paths[0]] if wanted is None else wanted

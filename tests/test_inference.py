@@ -208,6 +208,7 @@ def test_mixed_types_and_doubled_names_are_told(tmp_path):
     assert [field.feature for field in found.schema.fields] == ["never", "both"]
     assert found.comments["never"] == "it never has a value: the dtype is a guess"
     assert set(found.undeclared) == {"odd", "both"}
+    assert "take them apart from those of tf.train.SequenceExamples" in found.undeclared["both"]
     assert "# 'odd' cannot be declared: it has values of several types" in fields(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ def compat() -> Iterator[types.ModuleType]:
     """
     import tensorflow as tf
 
+    importlib.import_module("tensorflow.compat.v1")  # the first time, that puts another module in its place
     old = _old_tensorflow(tf)
     modules = {_CONTRIB: old.contrib, **_submodules(old.contrib)}
     before = {name: sys.modules.get(name) for name in modules}
@@ -63,6 +65,9 @@ def compat() -> Iterator[types.ModuleType]:
                     sys.modules[name] = module
 
 
+_THERE_IS = "of tf.contrib there is what seqrecorder.legacy.contrib has, which reads data; models need other layers"
+
+
 class _Old(types.ModuleType):
     """A module that has what others have, the first of them first."""
 
@@ -76,10 +81,7 @@ class _Old(types.ModuleType):
             with contextlib.suppress(AttributeError):
                 return getattr(place, name)
         known = sorted({key for place in self._places for key in dir(place) if not key.startswith("_")})
-        raise AttributeError(
-            f"{self.__name__} has no {name!r}{did_you_mean(name, known)}; of tf.contrib there is what "
-            "seqrecorder.legacy.contrib has"
-        )
+        raise AttributeError(f"{self.__name__} has no {name!r}{did_you_mean(name, known)}; {_THERE_IS}")
 
     def __dir__(self) -> list[str]:
         return sorted({key for place in self._places for key in dir(place)} | set(self.__dict__))
@@ -138,6 +140,7 @@ class _Loaded:
 
 def _contrib(tf: types.ModuleType) -> Any:
     """Return `tf.contrib`, as far as there is one."""
+    tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # what contrib had has no public name there
     places = {
         "data": tf.data.experimental,
         "learn": contrib.learn,
@@ -145,8 +148,9 @@ def _contrib(tf: types.ModuleType) -> Any:
         "learn.python.learn.graph_actions": contrib.learn,
         "learn.python.learn.learn_io": contrib.learn,
         "learn.python.learn.learn_io.graph_io": contrib.learn,
-        "lookup": tf.compat.v1.lookup,
+        "lookup": _Old(f"{_CONTRIB}.lookup", "", (contrib.lookup, tables)),
         "slim": contrib.slim,
+        "slim.python.slim": contrib.slim,
         "slim.python.slim.data": contrib.slim,
         "training": contrib.training,
         "training.python.training.bucket_ops": contrib.training,
@@ -186,8 +190,17 @@ def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:
     """Return an `__import__` that gives old code the old TensorFlow."""
 
     def find(name: str, *arguments: Any, **named: Any) -> Any:
-        found = importing(name, *arguments, **named)
         given = {**dict(zip(("globals", "locals", "fromlist", "level"), arguments, strict=False)), **named}
+        try:
+            found = importing(name, *arguments, **named)
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith(_CONTRIB):
+                raise ModuleNotFoundError(f"{error}; {_THERE_IS}", name=error.name) from None
+            raise
+        if name.startswith(_CONTRIB):
+            for part in given.get("fromlist") or ():
+                if part != "*" and not hasattr(found, part):
+                    raise ImportError(f"{name} has no {part!r}; {_THERE_IS}", name=name)
         importer = str((given.get("globals") or {}).get("__name__", "")).partition(".")[0]
         if given.get("level") or importer in _NEW_CODE or name.partition(".")[0] != "tensorflow":
             return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.legacy.draws import seeds
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,12 +19,6 @@ def rows(feed: Feed) -> int | str:
         return 1
     count = feed.components[0].shape[0] if feed.components[0].shape.rank else None
     return "?" if count is None else int(count)
-
-
-def seeds(op: Any) -> tuple[int, int] | None:
-    """Return the seeds of a random operation, None for another."""
-    attributes = op.node_def.attr
-    return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
 
 
 def unseeded(section: Section) -> str | None:

@@ -16,7 +16,7 @@ import attrs
 from seqrecorder.errors import LiftError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 QUEUES = {
     "FIFOQueueV2": "FIFOQueue",
@@ -112,8 +112,13 @@ def describe(op: Any) -> str:
 
 def made_in(op: Any) -> str | None:
     """Return the file and the line in which somebody's code made an operation, if it did."""
+    return place_in(op.traceback or [])
+
+
+def place_in(frames: Sequence[Any]) -> str | None:
+    """Return the file and the line of the innermost of some stack frames that is neither ours nor TensorFlow's."""
     packages = [str(Path(str(sys.modules[name].__file__)).parent) + os.sep for name in ("tensorflow", "seqrecorder")]
-    for frame in reversed(op.traceback or []):
+    for frame in reversed(frames):
         if not frame.filename.startswith((*packages, "<")):
             return f"{frame.filename}, line {frame.lineno}"
     return None
@@ -153,7 +158,7 @@ class Runners:
         if queue.name in self._python:
             raise LiftError(
                 f"the queue is filled by {self._python[queue.name]}, which runs Python",
-                advice=_FROM_PYTHON,
+                advice=f"{_given(queue)}; or, in a plain QueueRunner, enqueue what tf.py_func makes of the tensors",
                 op=queue.name,
             )
         found = self._feeds.get(queue.name)
@@ -166,8 +171,8 @@ class Runners:
             raise filled_while_read(queue)
         raise LiftError(
             f"no QueueRunner fills the queue; {fillers[0].name!r} does, whenever the script runs it",
-            advice="add a QueueRunner for that operation in the input function, or, where it is fed from Python, "
-            + _FROM_PYTHON,
+            advice=f"add a QueueRunner for that operation in the input function, or, where it is fed from Python, "
+            f"{_given(queue)}",
             op=queue.name,
         )
 
@@ -215,10 +220,12 @@ def _run_before(op: Any) -> list[Any]:
     return [*op.control_inputs, *(other for tensor in op.inputs for other in tensor.op.control_inputs)]
 
 
-_FROM_PYTHON = (
-    "give tf.data the Python function or the arrays instead (tf.data.Dataset.from_generator, from_tensor_slices), and "
-    "what follows the queue as a map"
-)
+def _given(queue: Any) -> str:
+    """Return what to do about a queue that Python fills."""
+    return (
+        f"lift(..., feed={{{queue.name!r}: dataset}}) with a tf.data.Dataset of what is put into it "
+        "(tf.data.Dataset.from_generator, from_tensor_slices)"
+    )
 
 
 def consumers(source: Any) -> list[Any]:
@@ -285,3 +292,18 @@ def _function(graph: Any, name: str) -> Any:
     """Return the definition of a function of a graph."""
     [definition] = [f for f in graph.as_graph_def().library.function if f.signature.name == name]
     return definition
+
+
+def pulls_before(op: Any) -> list[Any]:
+    """Return the pulls that running an operation runs."""
+    found, seen, stack = [], {op}, [op]
+    while stack:
+        here = stack.pop()
+        if here.type in DEQUEUES or here.type in READS:
+            found.append(here)
+            continue
+        for before in [*(tensor.op for tensor in here.inputs), *here.control_inputs]:
+            if before not in seen:
+                seen.add(before)
+                stack.append(before)
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError, OptionError
-from seqrecorder.legacy.graph import made_in
+from seqrecorder.legacy.graph import QUEUES, made_in
 from seqrecorder.legacy.modes import eagerly, first_behaviour, quiet
 from seqrecorder.legacy.pipeline import Lifted
 from seqrecorder.legacy.queues import check_shuffle_buffer
@@ -62,13 +62,14 @@ def lift(
     Operations compute what is written. A `Session` optimised its graph, such as divisions by constants into
     multiplications, so its floats may differ in the last bit.
 
-    An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders of files too. Only
-    random operations and Python functions between the queues have a state that no checkpoint holds; with them
-    TensorFlow refuses to save, and names the operation.
+    An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders and with random
+    values between the queues too. Only a few operations have a state that no checkpoint holds, such as Python functions
+    and random operations inside a `tf.cond` or a loop; `explain` names them, and TensorFlow refuses to save.
 
     Args:
         input_fn: takes nothing and returns a nested structure of tensors.
-        feed: constant values for placeholders, by name.
+        feed: constant values for placeholders, by name; and for queues that Python fills, by name, a `tf.data.Dataset`
+            of what is put into them: tuples of the components, one element at a time.
         graph_seed: what `tf.set_random_seed` was given before the function was called, where it was; by default, the
             seed of the graph inside which `lift` is called.
         shuffle_buffer: from how many elements a random queue chooses: `"capacity"`, which is what it held where
@@ -142,13 +143,17 @@ def translate(
 
     values = {name.removesuffix(":0"): value for name, value in (feed or {}).items()}
     placeholders = {op.name for op in graph.get_operations() if op.type == "Placeholder"}
-    if not values.keys() <= placeholders:
-        unknown = min(values.keys() - placeholders)
-        raise OptionError(f"feed: there is no placeholder {unknown!r}, only {sorted(placeholders)}")
-    state = State(graph, values)
+    queues = {op.name for op in graph.get_operations() if op.type in QUEUES}
+    if not values.keys() <= placeholders | queues:
+        unknown = min(values.keys() - placeholders - queues)
+        raise OptionError(
+            f"feed: there is no placeholder or queue {unknown!r}, only {sorted(placeholders)} and {sorted(queues)}"
+        )
+    state = State(graph, {name: value for name, value in values.items() if name in placeholders})
+    filled = {name: value for name, value in values.items() if name in queues}
     try:
         with eagerly():
-            translation = Translation(graph, state, datasets_of(graph), shuffle_buffer)
+            translation = Translation(graph, state, datasets_of(graph), shuffle_buffer, filled)
             # There is no Python control flow to convert in what is built here.
             dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
     except LiftError as error:
@@ -161,4 +166,4 @@ def translate(
     notes = tuple(dict.fromkeys(translation.notes))
     for note in notes:
         warnings.warn(f"lift: {note}", stacklevel=4)
-    return Lifted(dataset, tuple(translation.stages), notes)
+    return Lifted(dataset, tuple(translation.stages), notes, tuple(dict.fromkeys(translation.kept)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import logging
@@ -39,8 +39,33 @@ def first_behaviour() -> Iterator[None]:
 
     Conditionals are those of TensorFlow 2: one operation each, with a function for each branch.
     """
-    with _switched(first=True):
+    with _switched(first=True), _sparse_tensors_stored():
         yield
+
+
+@contextlib.contextmanager
+def _sparse_tensors_stored() -> Iterator[None]:
+    """Let `tf.train.maybe_batch` and its like put sparse tensors aside before they ask whether to keep them.
+
+    They did it in a branch of a conditional, where those of TensorFlow 2 hide the operation that the batch needs. What
+    is dropped, a session then holds to its end.
+    """
+    import tensorflow as tf
+    from tensorflow.python.training import input as batching  # it has no public name
+
+    store = batching._store_sparse_tensors  # noqa: SLF001
+
+    def stored(tensors: Any, enqueue_many: Any, keep: Any, shared: Any = None) -> Any:
+        sparse = any(isinstance(tensor, tf.SparseTensor) for tensor in tensors)
+        if sparse and keep.shape.rank == 0 and tf.get_static_value(keep) is None:
+            keep = tf.constant(value=True)
+        return store(tensors, enqueue_many, keep, shared)
+
+    batching._store_sparse_tensors = stored  # noqa: SLF001
+    try:
+        yield
+    finally:
+        batching._store_sparse_tensors = store  # noqa: SLF001
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ class Stage:
             order; None where it was, and the lifted stage gives the same order.
         drawn: why random values in it were not fixed in the original, so that other ones of the same kind come; None
             where they were, or where there are none.
+        place: the file and the line of the script that made it, where one did.
     """
 
     name: str
@@ -26,9 +27,12 @@ class Stage:
     done: str
     unfixed: str | None = None
     drawn: str | None = None
+    place: str | None = None
 
     def __str__(self) -> str:
         lines = [self.found, f"-> {self.done}"]
+        if self.place is not None:
+            lines.insert(1, f"in {self.place}")
         if self.unfixed is not None:
             lines.append(f"order not fixed: {self.unfixed}")
         if self.drawn is not None:
@@ -44,11 +48,14 @@ class Lifted:
         dataset: of elements with the structure that the function returned; lists are tuples.
         stages: of the pipeline, from the source on.
         notes: what took a part of the elements away in the original, and does not any more.
+        kept: operations with a state of their own, which no checkpoint holds, such as `tf.py_func`; with them, an
+            iterator over the dataset cannot be saved.
     """
 
     dataset: Any
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -58,6 +65,7 @@ class Lifted:
     def __str__(self) -> str:
         lines = [f"{number}. {stage}" for number, stage in enumerate(self.stages, 1)]
         lines += [f"note: {note}" for note in self.notes]
+        lines += [f"no saving: {kept} has a state of its own, so an iterator cannot be saved" for kept in self.kept]
         if self.exact:
             order = "as in the original"
         else:

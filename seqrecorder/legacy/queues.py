@@ -26,6 +26,40 @@ def check_shuffle_buffer(value: Any) -> Any:
     return value
 
 
+def given_contents(queue: Any, dataset: Any) -> Any:
+    """Return a dataset of tuples of what a queue holds, from one that somebody gives, or raise `OptionError`."""
+    import tensorflow as tf
+
+    if not isinstance(dataset, tf.data.Dataset):
+        raise OptionError(
+            f"feed: {queue.name!r} is a queue, so give a tf.data.Dataset of what is put into it, not {dataset!r}"
+        )
+    types, shapes = list(queue.get_attr("component_types")), list(queue.get_attr("shapes"))
+    if queue.type == "PriorityQueueV2":
+        types, shapes = [tf.int64, *types], [[], *shapes]
+    shapes = shapes or [None] * len(types)
+    wanted = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
+    found = tf.nest.flatten(dataset.element_spec, expand_composites=True)
+    if len(found) != len(wanted) or not all(map(_fits, found, wanted)):
+        expected, got = (", ".join(f"{spec.dtype.name} {spec.shape}" for spec in specs) for specs in (wanted, found))
+        raise OptionError(
+            f"feed: {queue.name!r} takes elements of ({expected}) one by one, but the dataset has ({got})"
+        )
+    shapes = [spec.shape for spec in wanted]
+    return flat(dataset).map(lambda *row: tuple(tf.ensure_shape(x, s) for x, s in zip(row, shapes, strict=True)))
+
+
+def flat(dataset: Any) -> Any:
+    """Return a dataset of tuples of the dense tensors of another's elements."""
+    import tensorflow as tf
+
+    return dataset.map(lambda *element: tuple(tf.nest.flatten(element, expand_composites=True)))
+
+
+def _fits(found: Any, wanted: Any) -> bool:
+    return bool(found.dtype == wanted.dtype and found.shape.is_compatible_with(wanted.shape))
+
+
 def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer) -> tuple[Any, str, str | None]:
     """Put what a queue holds into the order in which it comes out.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.errors import OptionError
 from seqrecorder.legacy.lines import lines_of
 from seqrecorder.legacy.shuffles import numbered, shuffled
+from seqrecorder.legacy.slices import key_of, slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +112,7 @@ def records_of(path: Any, compression: str, *, keyed: bool = True) -> Any:
 
     def with_key(offset: Any, record: Any) -> Any:
         following = offset + FRAME + tf.cast(tf.strings.length(record), tf.int64)
-        return following, (_key(path, offset), record)
+        return following, (key_of(path, offset), record)
 
     return tf.data.TFRecordDataset(path, compression).scan(tf.constant(0, tf.int64), with_key)
 
@@ -129,7 +130,8 @@ def fixed_length_records(
 
     `tf.data.FixedLengthRecordDataset` knows no hop, and fails where a file ends inside a record; the old reader left
     such a tail out without a word. So does this. But where a file was shorter than its header, the old reader took that
-    for the end of all files; here the next file follows. A file is held in memory while it is read.
+    for the end of all files; here the next file follows. Large files are read as they are needed, but a file in ZLIB is
+    held in memory, and may have up to 2 GiB when it is unpacked.
 
     Args:
         files: see the module.
@@ -156,24 +158,6 @@ def fixed_length_records(
             encoding=encoding,
         )
     )
-
-
-def slices_of(
-    path: Any, record_bytes: int, *, header_bytes: int, footer_bytes: int, hop_bytes: int, encoding: str
-) -> Any:
-    """Return `fixed_length_records` of one file, given as a tensor."""
-    import tensorflow as tf
-
-    hop = hop_bytes or record_bytes
-    content = _content(path, encoding)
-    room = tf.cast(tf.strings.length(content), tf.int64) - header_bytes - footer_bytes - record_bytes
-    count = tf.where(room < 0, tf.constant(0, tf.int64), room // hop + 1)
-
-    def record(number: Any) -> Any:
-        start = tf.cast(header_bytes + number * hop, tf.int64)
-        return _key(path, number), tf.strings.substr(content, start, tf.constant(record_bytes, tf.int64))
-
-    return tf.data.Dataset.range(count).map(record)
 
 
 def whole_files(files: Files) -> Any:
@@ -206,25 +190,6 @@ def as_paths(files: Files) -> Any:
     if not paths:
         raise OptionError("files: expected at least one path, got none")
     return tf.data.Dataset.from_tensor_slices(tf.constant([os.fspath(path) for path in paths], tf.string))
-
-
-def _content(path: Any, encoding: str = "") -> Any:
-    import tensorflow as tf
-
-    content = tf.io.read_file(path)
-    if encoding:
-        content = tf.io.decode_compressed(content, encoding)
-    # TensorFlow counts the bytes of a string in an int32, which such a file overflows.
-    fits = tf.strings.length(content) >= 0
-    check = tf.debugging.Assert(fits, ["file", path, "is over 2 GiB; split it, or read it with tf.data"])
-    with tf.control_dependencies([] if check is None else [check]):
-        return tf.identity(content)
-
-
-def _key(path: Any, number: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.strings.join([path, ":", tf.strings.as_string(number)])
 
 
 def _at_least(name: str, value: Any, least: int) -> None:

@@ -28,7 +28,7 @@ _STAGING = "it is a staging area", "leave it out: lift(...).prefetch(1) does the
 _REFUSED = {
     "Placeholder": (
         "it is a placeholder, fed from Python at each step",
-        "give the value that it always has, lift(..., feed={name: value}), or let tf.data.Dataset.from_generator feed",
+        "give its one value, lift(..., feed={name: value}), or a dataset of what a queue gets: feed={queue: dataset}",
     ),
     "IteratorGetNext": _ITERATOR,
     "IteratorV2": _ITERATOR,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError
+from seqrecorder.legacy.draws import make_stateless
 from seqrecorder.legacy.graph import DEQUEUES, READS, SparseSlot, through_identities
 from seqrecorder.legacy.refusals import LOOKUPS, TABLES, VARIABLES, check
 
@@ -155,9 +156,34 @@ def run_section(
         state: variables, tables and placeholders.
         known: other tensors that have a value, by name.
     """
+    return _run(section, pulled, state, known or {}, {})[0]
+
+
+def run_drawing(
+    section: Section, pulled: Sequence[Sequence[Any]], state: State, places: Mapping[str, Any]
+) -> tuple[list[Any], Any]:
+    """Run a section whose random operations begin at some places of their streams (see `draws`).
+
+    Returns:
+        Its targets, and how many values each of the operations drew.
+    """
     import tensorflow as tf
 
-    given: dict[str, Any] = dict(known or {})
+    targets, drawn = _run(section, pulled, state, {}, places)
+    return targets, tf.stack([tf.size(values, tf.int64) for values in drawn])
+
+
+def _run(
+    section: Section,
+    pulled: Sequence[Sequence[Any]],
+    state: State,
+    known: Mapping[str, Any],
+    places: Mapping[str, Any],
+) -> tuple[list[Any], list[Any]]:
+    """Return a section's targets, and what the operations gave that have a place."""
+    import tensorflow as tf
+
+    given: dict[str, Any] = dict(known)
     for op, tensors in zip(section.pulls, pulled, strict=True):
         for old, new in zip(op.outputs[len(op.outputs) - len(tensors) :], tensors, strict=True):
             if old.dtype == new.dtype:  # else it stands for sparse tensors, and only takes use it
@@ -172,8 +198,9 @@ def run_section(
     for op in section.cut.values():
         given[op.outputs[0].name] = state.value(op)
     wanted = [tensor for target in section.targets for tensor in parts_of(target) if tensor.name not in given]
-    given |= _imported(section, wanted, given)
-    return [_stored(target, given) for target in section.targets]
+    drawn = [section.inner[name].outputs[0] for name in places]
+    given |= _imported(section, [*wanted, *drawn], given, places)
+    return [_stored(target, given) for target in section.targets], [given[tensor.name] for tensor in drawn]
 
 
 def _stored(target: Any, given: Mapping[str, Any]) -> Any:
@@ -185,7 +212,9 @@ def _stored(target: Any, given: Mapping[str, Any]) -> Any:
     return tf.io.serialize_many_sparse(sparse) if target.many else tf.io.serialize_sparse(sparse)
 
 
-def _imported(section: Section, wanted: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _imported(
+    section: Section, wanted: Sequence[Any], given: Mapping[str, Any], places: Mapping[str, Any]
+) -> dict[str, Any]:
     """Copy a section's operations into the graph that is being built; return the wanted tensors, by name."""
     import tensorflow as tf
 
@@ -194,6 +223,7 @@ def _imported(section: Section, wanted: Sequence[Any], given: Mapping[str, Any])
     graph = next(iter(section.inner.values())).graph
     definition = tf.compat.v1.GraphDef(versions=graph.graph_def_versions)
     used = set()
+    mapping: dict[str, Any] = {}
     calls = False
     for op in section.inner.values():
         node = op.node_def
@@ -210,9 +240,12 @@ def _imported(section: Section, wanted: Sequence[Any], given: Mapping[str, Any])
             else:
                 copy.input.append(name)
                 used.add(name if ":" in name else name + ":0")
+        if op.name in places:
+            names = make_stateless(copy)
+            mapping |= {f"{name}:0": tensor for name, tensor in zip(names, places[op.name], strict=True)}
     if calls:
         definition.library.CopyFrom(graph.as_graph_def().library)
-    mapping = {name: tensor for name, tensor in given.items() if name in used}
+    mapping |= {name: tensor for name, tensor in given.items() if name in used}
     here = tf.compat.v1.get_default_graph()
     _keep_python_alive(graph, here)
     found = tf.graph_util.import_graph_def(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from seqrecorder.errors import LiftError
+from seqrecorder.legacy.graph import place_in
 from seqrecorder.legacy.lifting import translate
 from seqrecorder.legacy.modes import eagerly, quiet
 from seqrecorder.legacy.pipeline import Lifted, Stage
@@ -20,7 +24,8 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
 
     With it the training loop of an old script stays as it is: `x = get_next(lift(inputs))` in the place of
     `x = inputs()`, and at the end a `Session` raises `OutOfRangeError` as it always did. `Coordinator` and
-    `start_queue_runners` may stay, and have nothing to do.
+    `start_queue_runners` may stay, and have nothing to do. What goes wrong in the dataset, such as a missing file, was
+    the end for queues; here it is a `tf.errors.UnknownError`, whose message begins with the true error.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.legacy import get_next, lift
@@ -76,7 +81,8 @@ def replaced(targets: Sequence[Any], transform: Callable[[Any], Any], stage: Sta
     lifted = translate(tf.compat.v1.get_default_graph(), targets)
     with eagerly():
         dataset = tf.autograph.experimental.do_not_convert(transform)(lifted.dataset)
-    return get_next(Lifted(dataset, (*lifted.stages, stage), lifted.notes), name=stage.name)
+    stages = *lifted.stages, attrs.evolve(stage, place=place_in(traceback.extract_stack()))
+    return get_next(attrs.evolve(lifted, dataset=dataset, stages=stages), name=stage.name)
 
 
 class _Taking:

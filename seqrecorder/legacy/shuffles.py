@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-_PHILOX = 1
+from seqrecorder.legacy.draws import PHILOX
+
 _LANES = 4
 """Numbers that one step of Philox's counter gives."""
 
@@ -45,7 +46,7 @@ def shuffled(values: Any, run: Any, seeds: Any) -> Any:
         shape=tf.stack([count]),
         key=tf.bitcast(seeds[:1], tf.uint64),
         counter=tf.bitcast(tf.stack([run * steps, seeds[1]]), tf.uint64),
-        alg=_PHILOX,
+        alg=PHILOX,
         dtype=tf.uint32,
     )
     here = tf.range(count)
@@ -66,12 +67,12 @@ def _after_swaps(here: Any, other: Any) -> Any:
     before = tf.math.unsorted_segment_max(tf.where(swaps, here, nothing), other, count)
     start = tf.where(before >= 0, before, here)
     [found] = tf.while_loop(
-        lambda way: tf.reduce_any(tf.gather(way, way) != way), lambda way: [tf.gather(way, way)], [start]
+        lambda way: tf.reduce_any(tf.not_equal(tf.gather(way, way), way)), lambda way: [tf.gather(way, way)], [start]
     )
     # What step i takes from other[i] was put there by the last step before it with the same other place.
     order = tf.argsort(other, stable=True)
     places = tf.gather(other, order)
-    again = tf.concat([tf.zeros([1], tf.bool), places[1:] == places[:-1]], 0)[:count]
+    again = tf.concat([tf.zeros([1], tf.bool), tf.equal(places[1:], places[:-1])], 0)[:count]
     previous = tf.concat([nothing[:1], tf.cast(order[:-1], tf.int64)], 0)[:count]
     last = tf.scatter_nd(order[:, tf.newaxis], tf.where(again, previous, nothing), tf.shape(here))
     return tf.where(last >= 0, tf.gather(found, tf.maximum(last, 0)), other)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.feeds import drawn, keeps, put, rows, seeds, steps, unseeded
+from seqrecorder.legacy.draws import STATELESS, along, seeds
+from seqrecorder.legacy.feeds import drawn, keeps, put, rows, steps, unseeded
 from seqrecorder.legacy.graph import (
     DEQUEUES,
     READS,
@@ -15,19 +16,20 @@ from seqrecorder.legacy.graph import (
     Runners,
     consumers,
     describe,
+    made_in,
+    pulls_before,
     source_of,
     sparse_slot,
 )
 from seqrecorder.legacy.joins import common_pulls, families, run_branch
-from seqrecorder.legacy.lines import lines_of
 from seqrecorder.legacy.pipeline import Stage
-from seqrecorder.legacy.queues import grouped, ordered, several_at_once
-from seqrecorder.legacy.readers import records_of, slices_of
-from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_section
+from seqrecorder.legacy.queues import flat, given_contents, grouped, ordered, several_at_once
+from seqrecorder.legacy.reading import reading
+from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_drawing, run_section
 from seqrecorder.legacy.shuffles import numbered, shuffled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from seqrecorder.legacy.pipeline import Lifted
     from seqrecorder.legacy.queues import ShuffleBuffer
@@ -42,12 +44,22 @@ class Translation:
         state: its variables, tables and placeholders.
         datasets: what operations that stand for a dataset stand for, by their names.
         shuffle_buffer: how many elements a random queue chooses from.
+        filled: datasets of what is put into queues, by their names.
     """
 
-    def __init__(self, graph: Any, state: State, datasets: Mapping[str, Lifted], shuffle_buffer: ShuffleBuffer) -> None:
+    def __init__(
+        self,
+        graph: Any,
+        state: State,
+        datasets: Mapping[str, Lifted],
+        shuffle_buffer: ShuffleBuffer,
+        filled: Mapping[str, Any],
+    ) -> None:
         self.stages: list[Stage] = []
         self.notes: list[str] = []
-        self._graph, self._state, self._datasets = graph, state, datasets
+        self.kept: list[str] = []
+        self._operations = {op.name: op for op in graph.get_operations()}
+        self._state, self._datasets, self._filled = state, datasets, filled
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
         self._runners = Runners(graph)
         self._returned: set[str] = set()
@@ -85,15 +97,28 @@ class Translation:
         pulled, unpack = self._pulled(section.pulls, place)
         for limit in limits:
             pulled = pulled.take(limit)
-        return pulled.map(
-            lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
-        )
+        return self._run(section, pulled, unpack, parallel)
+
+    def _run(self, section: Section, elements: Any, unpack: Any, parallel: int | None = None) -> Any:
+        """Return a dataset of what a section makes of elements, which a function sorts by pull."""
+        draws = [op for op in section.stateful if op.type in STATELESS]
+        self._note_kept(op for op in section.stateful if op not in draws)
+        if not draws:
+            return elements.map(
+                lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
+            )
+
+        def run(groups: Any, places: Any) -> Any:
+            targets, counts = run_drawing(section, unpack(groups), self._state, places)
+            return tuple(targets), counts
+
+        return along(elements, draws, run)
 
     def _made(self, section: Section, times: Any) -> Any:
         """Return a dataset of what running a section without pulls gives, so many times."""
         kinds = [op.type for op in section.stateful]
         if kinds != ["RandomShuffle"]:
-            return times.map(lambda _: tuple(run_section(section, [], self._state)))
+            return self._run(section, times, lambda _: [])
         [shuffle] = section.stateful
         before = self._cut([shuffle.inputs[0]])
         after = attrs.evolve(section, inner={name: op for name, op in section.inner.items() if op is not shuffle})
@@ -150,6 +175,7 @@ class Translation:
             lifted = self._datasets[pull.name]
             self.stages += lifted.stages
             self.notes += lifted.notes
+            self.kept += lifted.kept
             return flat(lifted.dataset)
         if pull.type in READS:
             return self._read(pull, place)
@@ -215,6 +241,11 @@ class Translation:
         """Return a dataset of what is put into a queue, in order."""
         import tensorflow as tf
 
+        if queue.name in self._filled:
+            contents = given_contents(queue, self._filled[queue.name])
+            self._sparse[queue.name] = (False,) * len(contents.element_spec)
+            self._note_stage(queue.name, f"{describe(queue)} is filled from Python", "the dataset that is given")
+            return contents
         feeds = self._runners.feeds(queue)
         self._lifted |= {feed.op.name for feed in feeds}
         slots = [tuple(sparse_slot(component) for component in feed.components) for feed in feeds]
@@ -283,6 +314,7 @@ class Translation:
                 advice="limit the epochs of the source instead",
                 op=queue.name,
             )
+        self._note_kept(op for section in sections for op in section.stateful)
         return dealt.map(lambda i, row: tuple(run_branch(sections, i, row, self._state)))
 
     def _producer(self, section: Section, feed: Feed) -> tuple[str, str]:
@@ -324,65 +356,23 @@ class Translation:
     def _note_stage(
         self, name: str, found: str, done: str, unfixed: str | None = None, drawn: str | None = None
     ) -> None:
-        self.stages.append(Stage(name, found, done, unfixed, drawn))
+        made = self._operations.get(name)
+        self.stages.append(Stage(name, found, done, unfixed, drawn, made_in(made) if made is not None else None))
+
+    def _note_kept(self, ops: Iterable[Any]) -> None:
+        """Note what has a state that no checkpoint holds."""
+        self.kept += [f"{describe(op)} in {place}" if (place := made_in(op)) else describe(op) for op in ops]
 
     def _note_competitors(self) -> None:
         """Note what took from the same sources in the original and is not part of what was lifted."""
         for op in self._runners.running():
-            for pull in _pulls_before(op) if op.name not in self._lifted else []:
+            for pull in pulls_before(op) if op.name not in self._lifted else []:
                 names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
                 if self._taken.keys() & set(names):
                     self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")
-
-
-def flat(dataset: Any) -> Any:
-    """Return a dataset of tuples of the dense tensors of another's elements."""
-    import tensorflow as tf
-
-    return dataset.map(lambda *element: tuple(tf.nest.flatten(element, expand_composites=True)))
-
-
-def reading(reader: Any, *, keyed: bool) -> tuple[Any, str]:
-    """Return what a reader does: a function from a path to a dataset of `(key, value)`; and its name.
-
-    Where keys are not used and take time, it is a dataset of values.
-    """
-    import tensorflow as tf
-
-    get = reader.get_attr
-    if reader.type == "TextLineReaderV2":
-        skip = get("skip_header_lines")
-        return (lambda path: lines_of(path, skip, keyed=keyed)), f"lines.skip({skip})"
-    if reader.type == "TFRecordReaderV2":
-        compression = get("compression_type").decode()
-        return (lambda path: records_of(path, compression, keyed=keyed)), f"TFRecordDataset({compression!r})"
-    if reader.type == "FixedLengthRecordReaderV2":
-        sizes = {name: get(name) for name in ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes")}
-        encoding = get("encoding").decode()
-        done = f"slices of {sizes['record_bytes']} bytes"
-        return (lambda path: slices_of(path, **sizes, encoding=encoding)), done
-    single = tf.data.Dataset.from_tensors
-    if reader.type == "WholeFileReaderV2":
-        return (lambda path: single((path, tf.io.read_file(path)))), "read_file"
-    return (lambda path: single((path, path))), "the element itself"
 
 
 def _times(limits: Sequence[int]) -> Any:
     import tensorflow as tf
 
     return tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter()
-
-
-def _pulls_before(op: Any) -> list[Any]:
-    """Return the pulls that running an operation runs."""
-    found, seen, stack = [], {op}, [op]
-    while stack:
-        here = stack.pop()
-        if here.type in DEQUEUES or here.type in READS:
-            found.append(here)
-            continue
-        for before in [*(tensor.op for tensor in here.inputs), *here.control_inputs]:
-            if before not in seen:
-                seen.add(before)
-                stack.append(before)
-    return found

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.legacy.compatibility import compat
+from seqrecorder.migrate.conditions import Conditions
 from seqrecorder.migrate.definitions import defined, module_pipeline
+from seqrecorder.migrate.lines_run import lines_run
 from seqrecorder.migrate.python2 import as_python3
 from seqrecorder.migrate.stand_ins import StandIn, candidates, ending, is_file, known_value, loaded
 from seqrecorder.migrate.synthesis import watched
@@ -64,6 +66,7 @@ class Callee:
     Attributes:
         ending: of the names of the files that it reads.
         stubs: what takes the place of functions that load what is not there.
+        ran: the lines of the script that ran for the last batches.
     """
 
     def __init__(self, text: str, name: str, target: str, literals: Mapping[str, str], *, old: bool) -> None:
@@ -73,9 +76,10 @@ class Callee:
         place = Path(tempfile.mkdtemp(), "script.py")  # a file, because AutoGraph looks for the source code
         place.write_text(text, encoding="utf-8")
         self._place, self._name, self.ending = str(place), name, ending(text)
-        self._texts = compared_texts(self.tree)
+        self._conditions = Conditions.of(self.tree)
         self.namespace: dict[str, Any] = {}
         self.stubs: dict[str, Any] = {}
+        self.ran: set[int] = set()
         with self._behaving():
             self.namespace = defined(self.tree, self._place, v1=target == "graph")
         self.outputs: frozenset[str] = frozenset()
@@ -89,7 +93,7 @@ class Callee:
         names = StandIn.files = [str(path) for path in paths]
         problems: list[str] = []
         function = self._function()
-        choices = [choice for choice in candidates(function, names, self._texts) if choice]
+        choices = [choice for choice in candidates(function, names, self._conditions.texts) if choice]
         for chosen in itertools.product(*choices):
             values = dict(chosen)
             asked = self._asked(values, problems)
@@ -147,21 +151,15 @@ class Callee:
         return True
 
     def others(self, values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
-        """Yield further arguments: switches that were off, turned on, and other modes; and what they are, in words."""
-        switches: dict[str, Any] = {name: True for name, value in values.items() if value is False}
-        if switches:  # some scripts refuse to shuffle with one thread
-            switches |= {name: 2 for name, value in values.items() if "thread" in name.lower()}
-        texts = {
-            name: self._texts.get(name, ["train", "eval"])
-            for name, value in values.items()
-            if isinstance(value, str) and (value == "train" or value in self._texts.get(name, ()))
-        }
-        modes = {name: known[-1] for name, known in texts.items() if known[-1] != values[name]}
-        for changed in (switches, modes):
-            asked = self._asked({**values, **changed}, []) if changed else None
-            if asked is not None:
-                said = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-                yield said, {**values, **changed}, asked
+        """Yield further arguments: other positions of switches, and other modes; and what they are, in words."""
+        threads = {name: 2 for name in values if "thread" in name.lower()}
+        for changed in self._conditions.positions(values):
+            # Some scripts refuse to shuffle with one thread.
+            for more in (changed, changed | threads) if threads else (changed,):
+                asked = self._asked({**values, **more}, [])
+                if asked is not None:
+                    yield ", ".join(f"{name}={value!r}" for name, value in more.items()), {**values, **more}, asked
+                    break
 
     def _function(self) -> Callable[..., Any]:
         """Return what is called."""
@@ -198,13 +196,15 @@ class Callee:
         """Return the batches that the function gives, flat, and whether their order was left to chance."""
         import tensorflow as tf
 
+        self.ran = set()
         if self.target == "eager":
             with contextlib.suppress(tf.errors.OutOfRangeError):
                 [dataset] = [item for item in _flat(self.call(values)) if isinstance(item, tf.data.Dataset)]
                 return [tf.nest.flatten(_numpy(item)) for item in itertools.islice(dataset, most)], False
         v1 = tf.compat.v1
         with graph():
-            tensors = [item for item in _flat(self.call(values)) if _is_tensor(item)]
+            with lines_run(self._place, self.ran) if self._old else contextlib.nullcontext():
+                tensors = [item for item in _flat(self.call(values)) if _is_tensor(item)]
             built = v1.get_default_graph()  # the function may have made another one
             if not tensors:
                 return [], False
@@ -309,20 +309,6 @@ def _is_shuffled(built: Any) -> bool:
     shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
     of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
     return several or not of_one or any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
-
-
-def compared_texts(tree: ast.AST) -> dict[str, list[str]]:
-    """Return the texts that names are compared with.
-
-    >>> compared_texts(ast.parse("if mode == 'train': pass"))
-    {'mode': ['train']}
-    """
-    found: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
-            texts = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)]
-            found.setdefault(node.left.id, []).extend(texts)
-    return {name: texts for name, texts in found.items() if texts}
 
 
 def _outermost(tree: ast.Module, name: str) -> str:

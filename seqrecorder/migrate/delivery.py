@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from seqrecorder.migrate.findings import Finding, comment
 from seqrecorder.migrate.flow import binds, block_of, depending, own_nodes, reads
+from seqrecorder.migrate.moving import draws
 from seqrecorder.migrate.source import Edit
+from seqrecorder.migrate.structure import Structures
 from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from seqrecorder.migrate.moving import Mover
     from seqrecorder.migrate.stages import Batch
+    from seqrecorder.migrate.structure import Structure
     from seqrecorder.migrate.text import Text
+
+Target = Literal["graph", "eager"]
+"""Whether functions go on to return tensors, or return a `tf.data.Dataset`."""
 
 HARMLESS = ("tf.name_scope", "tf.device", "tf.variable_scope")
 """What statements may leave when they become a function that is mapped."""
@@ -27,11 +34,14 @@ class Delivery:
         text: writes for the scope.
         mover: of the scope.
         dataset: name of the variable.
+        target: of the script.
     """
 
-    def __init__(self, text: Text, mover: Mover, dataset: str) -> None:
-        self.text, self.mover, self.dataset = text, mover, dataset
+    def __init__(self, text: Text, mover: Mover, dataset: str, target: Target) -> None:
+        self.text, self.mover, self.dataset, self.target = text, mover, dataset, target
         self.notes: list[str] = []
+        self.structures: Mapping[str, Structure | None] = {}  # that functions of the script return
+        self.looks_up = False  # whether records are looked up in tables, which are initialised with the graph's others
 
     def parallel(self, *, several: bool) -> str:
         """Return the argument that lets a function be mapped over several records at a time.
@@ -39,20 +49,30 @@ class Delivery:
         Args:
             several: whether several were read at a time before; if not, what is drawn is drawn in a fixed order.
         """
-        return f", num_parallel_calls={self.text.tf}.data.AUTOTUNE" if several or not self.mover.draws() else ""
+        if not several and draws(self.text.source.tree, self.text.names):
+            return ""
+        return f", num_parallel_calls={self.text.tf}.data.AUTOTUNE"
 
-    def next(self) -> str:
-        """Return the expression of the tensors of one element."""
-        return f"{self.text.tf}.data.make_one_shot_iterator({self.dataset}).get_next()"
+    def next(self) -> tuple[list[str], str]:
+        """Return the lines that make an iterator, if it takes any, and the expression of the tensors of one element."""
+        tf = self.text.tf
+        if not self.looks_up:
+            return [], f"{tf}.data.make_one_shot_iterator({self.dataset}).get_next()"
+        iterator = self.text.fresh("iterator", "dataset_iterator")
+        lines = [
+            f"{iterator} = {tf}.data.make_initializable_iterator({self.dataset})",
+            f"{tf}.add_to_collection({tf}.GraphKeys.TABLE_INITIALIZERS, {iterator}.initializer)",
+        ]
+        return lines, f"{iterator}.get_next()"
 
     def tensors(self, batch: Batch, lines: Sequence[str], structure: str) -> list[Edit]:
         """Return the edits by which a batch statement gives tensors."""
-        statement, got = batch.statement, self.next()
+        statement, (making, got) = batch.statement, self.next()
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
         if structure == "list" and not isinstance(target, ast.Tuple):
             got = f"list({got})"
         ending = f"return {got}" if target is None else f"{self.text.source.segment(target)} = {got}"
-        return [self.text.replaced(statement, [*lines, ending])]
+        return [self.text.replaced(statement, [*lines, *making, ending])]
 
     def called(self, batch: Batch, call: str) -> Edit:
         """Return the edit by which a batch statement calls a function that gives the tensors of a batch."""
@@ -93,7 +113,8 @@ class Delivery:
         edits = [self.text.replaced(s, made) for s, made in zip(statements, lines, strict=True)]
         if structure == "pair" or len(names) != len(items):
             return edits + self._paired(target, place, block, ending)
-        return edits + self.finished(names, place, block, "finish", starred=starred, ending=ending)
+        known: dict[str, Structure] = {names[0]: "dict"} if structure == "dict" else {}
+        return edits + self.finished(names, place, block, "finish", starred=starred, known=known, ending=ending)
 
     def _paired(self, target: ast.expr, place: ast.stmt, block: list[ast.stmt], ending: str) -> list[Edit]:
         """Return the edits for `length, (a, b) = ...`, whose function takes the two parts."""
@@ -108,7 +129,10 @@ class Delivery:
             else:
                 names.append(self.text.fresh(other, f"all_{other}"))
                 unpacking.append(f"{self.text.source.segment(part)} = {names[-1]}")
-        return self.finished(names, place, block, "finish", unpacking=unpacking, also=binds(target), ending=ending)
+        known: dict[str, Structure] = {names[1]: "tuple"}
+        return self.finished(
+            names, place, block, "finish", unpacking=unpacking, also=binds(target), known=known, ending=ending
+        )
 
     def finished(
         self,
@@ -120,6 +144,7 @@ class Delivery:
         starred: bool = False,
         unpacking: Sequence[str] = (),
         also: set[str] = frozenset(),  # type: ignore[assignment]
+        known: Mapping[str, Structure] | None = None,
         ending: str = "",
     ) -> list[Edit]:
         """Return the edits that make the statements after a place a mapped function, whose dataset is returned.
@@ -132,6 +157,7 @@ class Delivery:
             starred: whether the one name is that of all parts of an element.
             unpacking: statements that the function begins with.
             also: further names that those bind.
+            known: the structures of names that are no tensors.
             ending: of the dataset, after the function is mapped.
         """
         after = self._after(block, place)
@@ -140,6 +166,8 @@ class Delivery:
             raise Unclear("returns", "what is read is not what the function returns in the end", place)
         first = {*names, *also}
         hanging, bound = depending(after, first)
+        summaries = [s for s in hanging if self.target == "eager" and self._summarises(s)]
+        hanging = [s for s in hanging if s not in summaries]
         value, parts = returned.value, _parts(returned.value)
         of_batch = [part for part in parts if part is not None and reads(part) & bound]
         if not of_batch or returned not in hanging:
@@ -147,12 +175,15 @@ class Delivery:
         others = [part for part in parts if part not in of_batch]
         if others and not isinstance(value, (ast.Tuple, ast.List)):
             raise Unclear("returns", "the function returns more than what is read", returned)
-        result = self._result(value, of_batch, others)
         body = hanging[:-1]
+        given: dict[str, Structure] = {**dict.fromkeys(first, "one"), **({names[0]: "tuple"} if starred else {})}
+        structures = Structures(self.text.names, body, self.structures, {**given, **(known or {})})
+        result = self._result(value, of_batch, others, structures)
         self.mover.check(body, after, bound, first)
         text = self.text
         if not body and result == ", ".join(names) and not (starred and others):
-            return [text.replaced(returned, [f"return {', '.join([self.dataset + ending, *self._all(others)])}"])]
+            line = f"return {', '.join([self.dataset + ending, *self._all(others)])}"
+            return [*map(self._told, summaries), text.replaced(returned, [line])]
         unit, name = text.source.unit(text.source.indent(returned)), text.fresh(function, f"{function}_batch")
         lines = ["", f"def {name}({'*' * starred}{', '.join(_distinct(names))}):"]
         lines += [f"{unit}{line}" for line in unpacking] + text.moved(body, unit) + [f"{unit}return {result}"]
@@ -160,17 +191,28 @@ class Delivery:
             lines, name = [], direct
         parallel = self.parallel(several=False) if function != "finish" else ""
         mapped = f"{self.dataset}.map({name}{parallel}){ending}"
-        edits = [self._gone(statement) for statement in body]
+        edits = [self._gone(statement) for statement in body] + [self._told(statement) for statement in summaries]
         lines += [""] * bool(lines) + [f"return {', '.join([mapped, *self._all(others)])}"]
         return [*edits, text.replaced(returned, lines)]
 
-    def _result(self, value: ast.expr, of_batch: list[ast.expr], others: list[ast.expr | None]) -> str:
-        """Return what the mapped function returns."""
+    def _result(
+        self, value: ast.expr, of_batch: list[ast.expr], others: list[ast.expr | None], structures: Structures
+    ) -> str:
+        """Return what the mapped function returns: no lists, of which a dataset would make one tensor."""
         if others:
             self.notes.append(f"returned are the dataset and {', '.join(self._all(others))}, in this order")
         if isinstance(value, (ast.Tuple, ast.List)):
-            return ", ".join(self.text.of(part) for part in of_batch)
-        return self.text.of(value)
+            return ", ".join(self._as_tuple(part, structures) for part in of_batch)
+        return self._as_tuple(value, structures)
+
+    def _as_tuple(self, value: ast.expr, structures: Structures) -> str:
+        """Return an expression as it is, or as a tuple where it is a list."""
+        structure = structures.of(value)
+        lists = [item for item in _held(value) if structures.of(item) == "list"]
+        if structure is None or lists:
+            what = ast.unparse(lists[0] if lists else value)
+            raise Unclear("structure", f"{what} is, or may be, a list, of which a dataset makes one tensor", value)
+        return f"tuple({self.text.of(value)})" if structure == "list" else self.text.of(value)
 
     def _all(self, parts: Sequence[ast.expr | None]) -> list[str]:
         return [self.text.of(part) for part in parts if part is not None]
@@ -178,13 +220,24 @@ class Delivery:
     def _gone(self, statement: ast.stmt) -> Edit:
         return Edit(*self.text.source.span(statement), ())
 
+    def _summarises(self, statement: ast.stmt) -> bool:
+        called = self.text.names.called(statement.value) if isinstance(statement, ast.Expr) else None
+        return called is not None and called.startswith("tf.summary.")
+
+    def _told(self, statement: ast.stmt) -> Edit:
+        """Return the edit that tells what a statement did, which has no place in a dataset."""
+        finding = Finding(
+            statement.lineno, "summary", f"write it where the batches are used: {self.text.of(statement)}"
+        )
+        return self.text.replaced(statement, [comment(finding)])
+
     def _after(self, block: list[ast.stmt], place: ast.stmt) -> list[ast.stmt]:
         """Return the statements that always follow a place, those after a `with` that it stands in too."""
         scope = self.text.scope
         if isinstance(scope, ast.Module):
             raise Unclear("returns", "what is read is used by the module itself, and not returned", place)
         found = block[block.index(place) + 1 :]
-        while block is not scope.body:
+        while block is not scope.body and not (found and isinstance(found[-1], ast.Return)):
             holder = next(
                 node for node in own_nodes(scope) if getattr(node, "body", None) is block or _holds(node, block)
             )
@@ -206,6 +259,14 @@ def _parts(value: ast.expr) -> list[ast.expr | None]:
     if isinstance(value, (ast.Tuple, ast.List)):
         return list(value.elts)
     return list[ast.expr | None](value.values) if isinstance(value, ast.Dict) else [value]
+
+
+def _held(value: ast.expr) -> Iterator[ast.expr]:
+    """Yield what a dictionary or a tuple that is written out holds, at any depth."""
+    parts = value.values if isinstance(value, ast.Dict) else value.elts if isinstance(value, ast.Tuple) else []
+    for part in parts:
+        yield part
+        yield from _held(part)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import difflib
+import tokenize
 from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.migrate.source import Edit
+from seqrecorder.migrate.source import Edit, lines_inside_strings, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from seqrecorder.migrate.source import Source
 
 MARK = "# seqrecorder: TODO"
+_LAST = ("summary", "python2")  # reasons that a second run cannot see
 
 
 @attrs.frozen
@@ -43,6 +45,42 @@ def found_in(lines: list[str], plain: list[str], findings: Iterable[Finding]) ->
         yield attrs.evolve(finding, line=line)
 
 
+def comment(finding: Finding) -> str:
+    """Return the comment that says what is left.
+
+    >>> comment(Finding(3, "fed", "a queue that Python code fills"))
+    '# seqrecorder: TODO[fed] a queue that Python code fills'
+    """
+    return f"{MARK}[{finding.code}] {finding.reason}"
+
+
+def without_comments(text: str) -> tuple[str, dict[int, int]]:
+    r"""Return a text without the comments of an earlier run, and the numbers that its lines have in the text with them.
+
+    Kept are those about what is no longer in the text.
+
+    >>> without_comments("a\n# seqrecorder: TODO[fed] by Python\nb\n# seqrecorder: TODO[summary] of x\n")
+    ('a\nb\n# seqrecorder: TODO[summary] of x\n', {1: 1, 2: 3, 3: 4})
+    """
+    try:
+        inside = lines_inside_strings(text) if MARK in text else frozenset()
+    except (SyntaxError, tokenize.TokenError):  # of which nothing will be written either
+        return text, {}
+    lines = dict(enumerate(lines_of(text), start=1))
+    ours = [number for number, line in lines.items() if line.strip().startswith(f"{MARK}[") and number not in inside]
+    gone = {number for number in ours if not any(f"{MARK}[{code}]" in lines[number] for code in _LAST)}
+    kept = [number for number in lines if number not in gone]
+    return "".join(lines[number] for number in kept), dict(enumerate(kept, start=1))
+
+
+def written_in(text: str, code: str) -> Iterator[Finding]:
+    """Yield the findings of one code whose comments a text has."""
+    for number, line in enumerate(lines_of(text), start=1):
+        before, _, reason = line.strip().partition(f"{MARK}[{code}] ")
+        if reason and not before:
+            yield Finding(number, code, reason)
+
+
 def comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
     """Return the edits that write findings above the statements that they are about."""
     starts = _statement_starts(source.tree)
@@ -50,7 +88,7 @@ def comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
     for finding in findings:
         line = max((start for start in starts if start <= finding.line), default=1)
         text = source.lines[line - 1]
-        said = f"{text[: len(text) - len(text.lstrip())]}{MARK}[{finding.code}] {finding.reason}"
+        said = text[: len(text) - len(text.lstrip())] + comment(finding)
         first = line
         while first > 1 and source.lines[first - 2].lstrip().startswith(MARK):
             first -= 1

@@ -152,3 +152,20 @@ def depending(block: Sequence[ast.stmt], names: set[str]) -> tuple[list[ast.stmt
             found.append(statement)
             hanging |= writes(statement)
     return found, hanging
+
+
+def unused_now(old: ast.Module, new: ast.Module) -> dict[str, list[str]]:
+    r"""Return the variables and parameters that functions read in one version of a module, and in another do not.
+
+    >>> old = ast.parse("def f(a, b):\n c = a\n return g(b, c)")
+    >>> unused_now(old, ast.parse("def f(a, b):\n c = a\n return g(b)"))
+    {'f': ['c']}
+    """
+    before = {node.name: node for node in ast.walk(old) if isinstance(node, ast.FunctionDef)}
+    found: dict[str, list[str]] = {}
+    for node in ast.walk(new):
+        if isinstance(node, ast.FunctionDef) and node.name in before:
+            own = binds(node) | {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+            if names := sorted(own & reads(before[node.name]) - reads(node)):
+                found[node.name] = names
+    return found

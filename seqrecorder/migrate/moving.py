@@ -12,7 +12,7 @@ from seqrecorder.migrate.flow import binds, depending, own_nodes, reads, stateme
 from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from seqrecorder.migrate.names import Names
     from seqrecorder.migrate.source import Source
@@ -25,7 +25,20 @@ _OUTSIDE = (
 )
 
 
-_CHANCE = re.compile(r"random|normal|multinomial|categorical|py_func|dropout")
+_HELD = (
+    *("tf.placeholder", "tf.placeholder_with_default", "tf.sparse_placeholder", "tf.Variable", "tf.get_variable"),
+    *("tf.train.get_global_step", "tf.train.get_or_create_global_step", "tf.train.create_global_step"),
+    *("tf.contrib.framework.get_global_step", "tf.contrib.framework.get_or_create_global_step"),
+)
+"""What gives tensors that change while a graph runs, which a dataset cannot hold."""
+_TABLES = re.compile(r"tf\.(contrib\.)?lookup\..*")
+
+_SPARSE = {"tf.VarLenFeature", "tf.io.VarLenFeature", "tf.SparseFeature", "tf.io.SparseFeature"}
+_DENSE = {
+    *("tf.sparse_tensor_to_dense", "tf.sparse.to_dense", "tf.sparse_to_dense", "tf.sparse_to_indicator"),
+    *("tf.sparse.to_indicator", "tf.serialize_sparse", "tf.io.serialize_sparse"),
+}
+_CHANCE = re.compile(r"(?<!set_)random|normal(?!i)|multinomial|categorical|py_func|dropout")
 
 
 @attrs.frozen
@@ -54,6 +67,12 @@ def element(batch: Batch) -> ast.expr:
     if tensors is None:
         raise Unclear("arguments", "the batch has no tensors", batch.statement)
     return tensors
+
+
+def draws(tree: ast.Module, names: Names) -> bool:
+    """Whether a script calls functions of chance, or Python functions, anywhere."""
+    called = (names.called(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(name is not None and _CHANCE.search(name) for name in called)
 
 
 class Mover:
@@ -145,10 +164,45 @@ class Mover:
             raise Unclear("chance", "random numbers are drawn under a condition, or in a loop", statement)
         return drawing
 
-    def draws(self) -> bool:
-        """Whether the script calls functions of chance, or Python functions, anywhere."""
-        called = (self.names.called(node) for node in ast.walk(self.source.tree) if isinstance(node, ast.Call))
-        return any(name is not None and _CHANCE.search(name) for name in called)
+    def check_held(self, used: Sequence[ast.AST]) -> None:
+        """Raise where what makes a dataset, or is done to its records, takes a tensor that changes while a graph runs.
+
+        Args:
+            used: the statements, and the expressions.
+        """
+        held = self._hanging(lambda name: name in _HELD)
+        for node in used:
+            if taken := reads(node) & held:
+                said = f"{', '.join(sorted(taken))}: hangs on a placeholder or a variable, which a dataset cannot hold"
+                raise Unclear("graph-state", said, node)
+
+    def looks_up(self, moved: Sequence[ast.stmt]) -> bool:
+        """Whether what is done to a record, in functions of the script too, takes a table that is initialised."""
+        tables = self._hanging(lambda name: _TABLES.fullmatch(name) is not None)
+        return bool(tables) and any(reads(node) & tables for node in self._reached(moved))
+
+    def stays_sparse(self, moved: Sequence[ast.AST]) -> bool:
+        """Whether a record is parsed to sparse tensors, and nothing that is done to it makes them dense."""
+        found = [node for part in self._reached(moved) for node in ast.walk(part)]
+        named = {self.names.resolve(node) for node in found if isinstance(node, (ast.Attribute, ast.Name))}
+        dense = any(isinstance(node, ast.Attribute) and node.attr == "values" for node in found)
+        return bool(named & _SPARSE) and not dense and not named & _DENSE
+
+    def _reached(self, moved: Sequence[ast.AST]) -> Iterator[ast.AST]:
+        """Yield statements and expressions, and the functions of the script that they call."""
+        functions = {f.name: f for f in ast.walk(self.source.tree) if isinstance(f, ast.FunctionDef)}
+        waiting, seen = list[ast.AST](moved), set[str]()
+        while waiting:
+            yield (node := waiting.pop())
+            found = {*reads(node), *(n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute))} - seen
+            waiting += [functions[name] for name in found & set(functions)]
+            seen |= found
+
+    def _hanging(self, wanted: Callable[[str], bool]) -> set[str]:
+        """Return the names of the module and the scope that hang on the results of some functions of TensorFlow."""
+        block = [s for s in (*self.source.tree.body, *own_nodes(self.scope)) if isinstance(s, ast.Assign)]
+        made = [s for s in block if (called := self.names.called(s.value)) is not None and wanted(called)]
+        return depending(block, {name for s in made for name in binds(s)})[1]
 
     def _is_needed(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether what is done to a record reads what a statement sets."""
@@ -190,12 +244,27 @@ class Mover:
                 old = self.names.resolve(node) if isinstance(node, (ast.Attribute, ast.Name)) else None
                 if old is not None and any(old == name or old.startswith(f"{name}.") for name in _OUTSIDE):
                     raise Unclear("graph-state", f"{old} cannot be used on single records inside of tf.data", node)
+            self._check_kept(statement, given | {name for s in moved for name in _made(s)})
             early = reads(statement) & bound & (parameters | elsewhere) - seen
             if early & {name for s in moved for name in binds(s)}:
                 raise Unclear(
                     "rebinds", f"{', '.join(sorted(early))}: of the function, but set anew for a record", statement
                 )
             seen |= binds(statement)
+
+    def _check_kept(self, statement: ast.stmt, own: set[str]) -> None:
+        """Raise where something of a record is kept outside of the function that the statement becomes a part of."""
+        shared = {name for n in own_nodes(self.scope) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+        kept = (writes(statement) - own) | (writes(statement) & shared)
+        if kept:
+            said = f"{', '.join(sorted(kept))}: something of single records is kept in it, where others may look for it"
+            raise Unclear("escapes", said, statement)
+
+
+def _made(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement binds anew, those of functions and classes too."""
+    defined = {n.name for n in ast.walk(statement) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    return binds(statement) | defined
 
 
 def _holds_statements(statement: ast.stmt) -> bool:

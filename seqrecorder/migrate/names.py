@@ -135,10 +135,12 @@ class Names:
                 self.imports.append(node)
 
     def _take_aliases(self, tree: ast.Module) -> None:
-        """Take in names that are assigned once, and to one of TensorFlow's."""
+        """Take in names that are assigned once, to one of TensorFlow's, and are nothing else anywhere."""
         assigned = collections.Counter(
             node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         )
+        assigned.update(node.arg for node in ast.walk(tree) if isinstance(node, ast.arg))
+        assigned.update(node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id

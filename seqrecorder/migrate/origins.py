@@ -59,6 +59,10 @@ class Origins:
         uses = self.stages.loads(target.id)
         found = [*self._reads_of(target.id), *self._helped(target.id, block), *self._dequeued(target.id, block)]
         if len(uses) != 1 or len(found) != 1:
+            given = [c for c in self.stages.nodes() if isinstance(c, ast.Call) and set(uses) & set(c.args)]
+            if given and len(uses) == 1 and not found:
+                reader = ast.unparse(given[0].func)
+                raise Unclear("queue-given", f"the queue is given to {reader}, which is not known to read", given[0])
             what = "nothing in this file reads from the queue" if not found else "the queue is used more than once"
             raise Unclear(
                 "queue-used", what + ", or in a way that is not known", uses[0] if uses else producer.statement

@@ -15,7 +15,7 @@ import attrs
 from seqrecorder.migrate.flow import depending, own_nodes, reads, statements, writes
 from seqrecorder.migrate.names import OF_QUEUES, Arguments
 from seqrecorder.migrate.source import Edit
-from seqrecorder.migrate.stages import Batch, Producer
+from seqrecorder.migrate.stages import Batch, Producer, check_only
 from seqrecorder.migrate.structure import of_returns
 from seqrecorder.migrate.unclear import Unclear
 
@@ -80,7 +80,10 @@ def find_parts(found: Sequence[Stages], tree: ast.Module, names: Names) -> dict[
         if role == "queue":
             _take(found, parts, ("queue",))
     _take(found, parts, ("source", "batch"))
-    return {called: part for called, part in parts.items() if part.calls}
+    used = {called: part for called, part in parts.items() if part.calls}
+    for part in used.values():
+        check_only(part.function, tree)
+    return used
 
 
 def _role(stages: Stages) -> Role | None:

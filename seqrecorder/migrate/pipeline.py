@@ -7,12 +7,13 @@ over the records; all others stay where they are.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.delivery import HARMLESS, Delivery
 from seqrecorder.migrate.flow import block_of, covers, flattened, own_nodes, statements
 from seqrecorder.migrate.mapping import Mapper
 from seqrecorder.migrate.moving import Mover, Origin, element
+from seqrecorder.migrate.names import QUEUES
 from seqrecorder.migrate.origins import Origins
 from seqrecorder.migrate.parts import call_lines, signature
 from seqrecorder.migrate.plainer import HANDED, SHUFFLED
@@ -26,13 +27,12 @@ from seqrecorder.migrate.wording import batch_lines, producer_lines, read_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from seqrecorder.migrate.delivery import Target
     from seqrecorder.migrate.names import Names
     from seqrecorder.migrate.parts import Part
     from seqrecorder.migrate.source import Source
     from seqrecorder.migrate.stages import Batch, Producer, Stages
     from seqrecorder.migrate.structure import Structure
-
-Target = Literal["graph", "eager"]
 
 
 class Rewriter:
@@ -72,7 +72,8 @@ class Rewriter:
         self._mover = Mover(source, names, stages)
         self.name = self.text.fresh("dataset", "pipeline")
         self.text.dataset = self.name
-        self._delivery = Delivery(self.text, self._mover, self.name)
+        self._delivery = Delivery(self.text, self._mover, self.name, target)
+        self._delivery.structures = structures
         self._gone: list[ast.stmt] = []
 
     # What is there ------------------------------------------------------------------------------------------------
@@ -95,13 +96,14 @@ class Rewriter:
         if self.part is not None and self.part.role == "queue":
             return self._of_queue(producer)
         place = self._place()
+        self._mover.check_held([value for each in self.stages.producers for value in each.arguments.given.values()])
         loops = [batch.loop for batch in self.stages.batches]
         block = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
         origins = Origins(self.stages, self.helpers, self.text, self.parts)
         origin = origins.find(producer, block)
         self.used |= origins.used
         known: dict[str, Structure | None] = {**self.structures, **origins.structures}
-        self.structures = known
+        self.structures = self._delivery.structures = known
         if origin.call is not None and origin.argument is not None:
             self.text.substitutions.append((origin.argument, ", ".join(origin.names)))
         heads = [
@@ -262,15 +264,19 @@ class Rewriter:
         producer = self.stages.producers[0]
         place = origin.statement or producing
         block = block_of(self.scope, place)
+        source = self.parts.get(ast.unparse(producer.arguments.call.func)) if producer.kind == "source" else None
+        held: dict[str, Structure] = {origin.names[0]: "dict"} if source and source.structure == "dict" else {}
         if self.target == "eager":
             function = "prepare" if origin.read is None else "parse"
             ending = f".prefetch({self.tf}.data.AUTOTUNE)"
-            return self._delivery.finished(origin.names, place, block, function, starred=origin.starred, ending=ending)
+            names, starred = origin.names, origin.starred
+            return self._delivery.finished(names, place, block, function, starred=starred, known=held, ending=ending)
         if self.part is not None:
-            return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred)
+            return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred, known=held)
         made = isinstance(producer.target, ast.Tuple)
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
-        got = f"list({self._delivery.next()})" if origin.starred else self._delivery.next()
+        _, got = self._delivery.next()
+        got = f"list({got})" if origin.starred else got
         reading.append(f"{target} = {got}")
         if origin.call is None:
             return []
@@ -285,6 +291,10 @@ class Rewriter:
         extras: set[ast.stmt] = {extra for batch in batches for extra in batch.extras}
         between = [s for s in block[start : block.index(anchor)] if s not in extras]
         moved = self._mover.moved(origin, block, between, anchor, self.stages.producers)
+        self._mover.check_held([*moved, *(value for batch in batches for value in batch.arguments.given.values())])
+        self._delivery.looks_up = self._mover.looks_up(moved)
+        if self._delivery.looks_up and any(batch.kind == "function" for batch in batches):
+            raise Unclear("tables", "records are looked up in a table, and batched by another function", anchor)
         structures = Structures(self.names, moved, self.structures)
         tensors = {ast.unparse(element(batch)) for batch in batches}
         if len(tensors) != 1:
@@ -295,6 +305,12 @@ class Rewriter:
         edits = [Edit(*self.source.span(statement), ()) for statement in dict.fromkeys((*moved, *extras))]
         first, _ = self.source.span(anchor)
         edits.append(Edit(first, first - 1, tuple(self.text.indented(mapping, self.source.indent(anchor)))))
+        padded = [batch for batch in batches if batch.kind == "tf.PaddingFIFOQueue" or batch.arguments["dynamic_pad"]]
+        fixed = [batch for batch in padded if batch.kind in QUEUES and _has_sizes(batch.arguments["shapes"])]
+        if fixed:
+            self.notes.append("the sizes that the queue's shapes fix are not checked any more, and may be padded")
+        if padded and self._mover.stays_sparse([*moved, *map(element, batches)]):
+            raise Unclear("sparse", "sparse tensors (VarLenFeature) are not padded by a dataset", padded[0].statement)
         functions = [batch for batch in batches if batch.kind == "function"]
         if functions and len(functions) != len(batches):
             raise Unclear("branches", "a function of the script batches in one branch only", functions[0].statement)
@@ -329,3 +345,10 @@ class Rewriter:
         if isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
             raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
         return anchor
+
+
+def _has_sizes(shapes: ast.expr | None) -> bool:
+    """Whether some of the shapes of a queue have a size that is not None."""
+    lists = [node for node in ast.walk(shapes) if isinstance(node, (ast.List, ast.Tuple))] if shapes is not None else []
+    sizes = [item for node in lists for item in node.elts if not isinstance(item, (ast.List, ast.Tuple))]
+    return any(not (isinstance(size, ast.Constant) and size.value is None) for size in sizes)

@@ -1,4 +1,4 @@
-"""A script in plainer words, before its pipelines are rewritten: queues in the middle, and records by attribute.
+"""A script in plainer words, before its pipelines are rewritten: without queues in the middle, to begin with.
 
 A queue between the read and the batch changes no record: it shuffles, or does nothing that a dataset needs. It goes,
 and a mark stays in its place that becomes `dataset = dataset.shuffle(...)`, before the records are parsed, where a
@@ -10,16 +10,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-import attrs
-
-from seqrecorder.migrate.flow import block_of, loads, own_nodes, reads, scopes, writes
+from seqrecorder.migrate.filled_queues import filled_queues
+from seqrecorder.migrate.flow import block_of, own_nodes, reads, scopes, writes
 from seqrecorder.migrate.learn_reading import without_contrib_learn
-from seqrecorder.migrate.names import QUEUES, READERS, Names, arguments
+from seqrecorder.migrate.names import Names, arguments
+from seqrecorder.migrate.plain_reading import matched_files, records_by_attribute, records_taken_out
 from seqrecorder.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from seqrecorder.migrate.filled_queues import FilledQueue
     from seqrecorder.migrate.flow import Scope
 
 SHUFFLED = "__seqrecorder_shuffled__"
@@ -44,124 +43,15 @@ def plainer(text: str) -> str:
         return tf.size(pair)
     <BLANKLINE>
     """
-    for change in (without_contrib_learn, _records_by_attribute, _shuffling_functions, _queues_between):
+    for change in (
+        *(without_contrib_learn, matched_files, records_taken_out, records_by_attribute, _shuffling_functions),
+        _queues_between,
+    ):
         text = change(text)
     return text
 
 
-# Records ------------------------------------------------------------------------------------------------------------
-
-
-def _records_by_attribute(text: str) -> str:
-    """Unpack `pair = reader.read(queue)`, of which only `pair.value` is used."""
-    source = Source(text)
-    names = Names(source.tree)
-    changed: dict[int, list[tuple[ast.expr, str]]] = {}
-    for scope in scopes(source.tree):
-        for node in own_nodes(scope):
-            if not isinstance(node, ast.Assign) or not _is_read(node.value, scope, names):
-                continue
-            target = node.targets[0]
-            if not isinstance(target, ast.Name):
-                continue
-            uses = [use for use in loads(scope, target.id) if use.lineno > node.lineno]
-            values = [
-                n for n in ast.walk(scope)
-                if isinstance(n, ast.Attribute) and n.attr == "value" and n.value in uses and n.lineno == n.end_lineno
-            ]  # fmt: skip
-            if len(values) == len(uses) and _bound_last(scope, node, target.id):
-                for inner, new in [(target, f"_, {target.id}"), *((value, target.id) for value in values)]:
-                    changed.setdefault(inner.lineno, []).append((inner, new))
-    return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
-
-
-def _is_read(call: ast.expr, scope: Scope, names: Names) -> bool:
-    func = call.func if isinstance(call, ast.Call) else None
-    if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):
-        return False
-    reader = ast.unparse(func.value)
-    made = [n.value for n in own_nodes(scope) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == reader]
-    return any(names.called(value) in READERS for value in (*made, func.value))
-
-
-def _bound_last(scope: Scope, statement: ast.stmt, name: str) -> bool:
-    """Whether a statement, which no loop repeats, is the last that gives a name its value."""
-    loops = [n for n in own_nodes(scope) if isinstance(n, (ast.For, ast.While)) and statement in ast.walk(n)]
-    bound = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-    return not loops and all(n.lineno <= statement.lineno for n in bound)
-
-
 # Queues -------------------------------------------------------------------------------------------------------------
-
-
-@attrs.frozen(eq=False)
-class _Between:
-    """A queue that is filled by hand, and what is taken from it.
-
-    Attributes:
-        name: of the queue.
-        made: the assignments that make it: one, or one in each branch of a condition.
-        kinds: of the queue, in the same order.
-        put: what is put in.
-        taken: the statement that takes out.
-        call: that takes out.
-        gone: all statements that only make, fill and run the queue.
-    """
-
-    name: str
-    made: list[ast.Assign]
-    kinds: list[str]
-    put: ast.expr
-    taken: ast.Assign
-    call: ast.Call
-    gone: list[ast.stmt]
-
-
-def _between(scope: Scope, names: Names) -> Iterator[_Between]:
-    """Yield the queues that are filled by one operation and taken from in one place."""
-    made: dict[str, list[ast.Assign]] = {}
-    for node in own_nodes(scope):
-        if (
-            isinstance(node, ast.Assign)
-            and names.called(node.value) in QUEUES
-            and isinstance(node.targets[0], ast.Name)
-        ):
-            made.setdefault(node.targets[0].id, []).append(node)
-    for name, assigned in made.items():
-        uses = loads(scope, name)
-        puts = _calls(scope, name, ("enqueue",))
-        takes = _calls(scope, name, ("dequeue", "dequeue_many", "dequeue_up_to"))
-        runners = [
-            n for n in own_nodes(scope)
-            if isinstance(n, ast.Call) and names.called(n) == "tf.train.QueueRunner" and n.args and n.args[0] in uses
-        ]  # fmt: skip
-        if (len(uses), len(puts), len(takes), len(runners)) != (3, 1, 1, 1) or len(puts[0].args) != 1:
-            continue
-        taken = next((n for n in own_nodes(scope) if isinstance(n, ast.Assign) and n.value is takes[0]), None)
-        gone: list[ast.stmt] = list(assigned)
-        if taken is not None and all(_go(scope, names, inner, gone) for inner in (puts[0], runners[0])):
-            kinds = [names.called(node.value) or "" for node in assigned]
-            yield _Between(name, assigned, kinds, puts[0].args[0], taken, takes[0], gone)
-
-
-def _calls(scope: Scope, name: str, verbs: tuple[str, ...]) -> list[ast.Call]:
-    return [
-        n for n in own_nodes(scope)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in verbs
-        and isinstance(n.func.value, ast.Name) and n.func.value.id == name
-    ]  # fmt: skip
-
-
-def _go(scope: Scope, names: Names, inner: ast.AST, gone: list[ast.stmt]) -> bool:
-    """Add the statement of an operation, and those of what it is called; False if one of them has to stay."""
-    statement = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and inner in ast.walk(n)][-1]
-    if statement not in gone:
-        gone.append(statement)
-    if isinstance(statement, ast.Expr):
-        return names.called(statement.value) == "tf.train.add_queue_runner"
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-        return False
-    return all(_go(scope, names, use, gone) for use in loads(scope, statement.targets[0].id))
 
 
 def _queues_between(text: str) -> str:
@@ -169,17 +59,16 @@ def _queues_between(text: str) -> str:
     while True:
         source = Source(text)
         names = Names(source.tree)
-        found = [(scope, queue) for scope in scopes(source.tree) for queue in _between(scope, names)]
+        found = [(scope, queue) for scope in scopes(source.tree) for queue in filled_queues(scope, names)]
         edits = next((edits for scope, queue in found if (edits := _without(source, names, scope, queue))), None)
         if edits is None:
             return text
         text = source.edited(edits)
 
 
-def _without(source: Source, names: Names, scope: Scope, queue: _Between) -> list[Edit] | None:
+def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> list[Edit] | None:
     """Return the edits by which a queue goes, None where it does not."""
-    verb = queue.call.func.attr if isinstance(queue.call.func, ast.Attribute) else ""
-    if verb != "dequeue" and len(queue.made) == 1:
+    if (queue.verb != "dequeue" and len(queue.made) == 1) or not isinstance(queue.taken, ast.Assign):
         return None  # it makes batches, which the rewriter knows
     shuffling = [(made, kind) for made, kind in zip(queue.made, queue.kinds, strict=True) if "Shuffle" in kind]
     if len(shuffling) > 1 or not all(source.alone(s) for s in (*queue.gone, queue.taken)):
@@ -190,7 +79,7 @@ def _without(source: Source, names: Names, scope: Scope, queue: _Between) -> lis
         if mark is None:
             return None
         marks.append(mark)
-    instead = _taken(source, names, scope, queue, verb)
+    instead = _taken(source, names, scope, queue, queue.taken)
     if instead is None:
         return None
     taken = f"{source.segment(queue.taken.targets[0])} = {instead}"
@@ -201,23 +90,18 @@ def _without(source: Source, names: Names, scope: Scope, queue: _Between) -> lis
     return [*edits, *marks]
 
 
-def _taken(source: Source, names: Names, scope: Scope, queue: _Between, verb: str) -> str | None:
+def _taken(source: Source, names: Names, scope: Scope, queue: FilledQueue, taken: ast.Assign) -> str | None:
     """Return what takes the place of what is taken from the queue; None where its structure cannot be told."""
     put = queue.put
-    if isinstance(put, ast.Name):  # of one tensor in a list, a queue gives the tensor
-        values = [
-            n.value for n in own_nodes(scope) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == put.id
-        ]
-        several = [v for v in values if isinstance(v, (ast.List, ast.Tuple)) and len(v.elts) > 1]
-        if not values or len(several) != len(values):
-            return None
+    if isinstance(put, ast.Name) and not _are_several(scope, put.id, taken):
+        return None
     said = source.segment(put)
-    if verb == "dequeue":
+    if queue.verb == "dequeue":
         single = isinstance(put, (ast.List, ast.Tuple)) and len(put.elts) == 1
         return source.segment(put.elts[0]) if isinstance(put, (ast.List, ast.Tuple)) and single else said
     options = [source.segment(item) for item in queue.call.args[:1]]
     options += ["dynamic_pad=True"] * ("tf.PaddingFIFOQueue" in queue.kinds)
-    options += ["allow_smaller_final_batch=True"] * (verb == "dequeue_up_to")
+    options += ["allow_smaller_final_batch=True"] * (queue.verb == "dequeue_up_to")
     return f"{names.module}.train.batch({', '.join([said, *options])})"
 
 
@@ -257,16 +141,18 @@ def _shuffling_functions(text: str) -> str:
     edits: list[Edit] = []
     for function in source.tree.body:
         if isinstance(function, ast.FunctionDef):
-            for queue in _between(function, names):
+            for queue in filled_queues(function, names):
                 edits += _shuffling(source, function, queue) or []
     return source.edited(edits) if edits else text
 
 
-def _shuffling(source: Source, function: ast.FunctionDef, queue: _Between) -> list[Edit] | None:
+def _shuffling(source: Source, function: ast.FunctionDef, queue: FilledQueue) -> list[Edit] | None:
     """Return the edits by which a function takes a dataset and returns it shuffled, None where it does more."""
     [made, *others], [kind, *_] = queue.made, queue.kinds
     given = arguments(made.value, kind) if isinstance(made.value, ast.Call) else None
     parameters = [argument.arg for argument in function.args.args]
+    if not isinstance(queue.taken, ast.Assign):
+        return None
     put, out = queue.put, queue.taken.targets[0]
     if others or given is None or given["capacity"] is None or not parameters or queue.call not in ast.walk(function):
         return None
@@ -315,9 +201,19 @@ def _handing(tree: ast.Module, function: ast.FunctionDef) -> list[tuple[ast.Assi
     """Return the calls `tensors = f(tensors, ...)` of a function, None where it is used otherwise, or not at all."""
     uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == function.name]
     found = [
-        (n, n.value) for n in ast.walk(tree)
+        (n, n.value) for scope in scopes(tree) for n in own_nodes(scope)
         if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and n.value.func in uses and n.value.args
         and len(n.targets) == 1 and ast.unparse(n.targets[0]) == ast.unparse(n.value.args[0])
         and not any(isinstance(a, ast.Starred) for a in n.value.args) and all(k.arg for k in n.value.keywords)
+        and _are_several(scope, ast.unparse(n.targets[0]), n)
     ]  # fmt: skip
     return found if found and len(found) == len(uses) else None
+
+
+def _are_several(scope: Scope, name: str, taking: ast.Assign) -> bool:
+    """Whether a name is that of several tensors, which are put and taken: of one in a list, a queue gives it alone."""
+    values = [
+        node.value for node in own_nodes(scope)
+        if isinstance(node, ast.Assign) and node is not taking and name in writes(node)
+    ]  # fmt: skip
+    return bool(values) and all(isinstance(v, (ast.List, ast.Tuple)) and len(v.elts) > 1 for v in values)

@@ -13,6 +13,7 @@ import attrs
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError
 from seqrecorder.migrate.findings import Finding
+from seqrecorder.migrate.names import PIPELINE
 from seqrecorder.migrate.saving import ChangedError, save
 from seqrecorder.migrate.script import rewrite
 from seqrecorder.migrate.source import lines_of
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from seqrecorder.migrate.pipeline import Target
+    from seqrecorder.migrate.delivery import Target
     from seqrecorder.migrate.script import Rewritten
     from seqrecorder.migrate.verification import Trial
 
 Outcome = Literal["verified", "converted", "flagged", "refused", "nothing"]
 OUTCOMES: tuple[Outcome, ...] = ("verified", "converted", "flagged", "refused", "nothing")
 
+_NOTEBOOK = ".ipynb"
+_QUEUES = re.compile("|".join(rf"\b{re.escape(name.removeprefix('tf.'))}\b" for name in sorted(PIPELINE)))
 _LEFT_OUT = ("__pycache__", "build", "dist", "node_modules", "site-packages")
 
 
@@ -116,7 +119,7 @@ def _with_callers(report: FileReport, scripts: list[Path]) -> FileReport:
 
 def _scripts(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        for found in sorted(path.rglob("*.py")):
+        for found in sorted([*path.rglob("*.py"), *path.rglob(f"*{_NOTEBOOK}")]):
             inner = found.relative_to(path).parts
             if not any(part.startswith(".") or part in _LEFT_OUT for part in inner) and not found.is_symlink():
                 yield found
@@ -132,6 +135,10 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
         text, encoding = _decoded(data)
     except (OSError, SyntaxError, UnicodeError, LookupError) as error:
         return FileReport(path, "refused", (Finding(0, "unreadable", f"cannot be read: {error}"),))
+    if path.suffix == _NOTEBOOK:
+        if not _QUEUES.search(text):
+            return FileReport(path, "nothing")
+        return FileReport(path, "refused", (Finding(0, "notebook", "queues in a notebook, which is no script"),))
     done = rewrite(text, target, records=records)
     trials: tuple[Trial, ...] = ()
     if verify and done.status == "converted":

@@ -4,9 +4,46 @@ from __future__ import annotations
 
 import ast
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _FIXERS = ("except", "exec", "funcattrs", "ne", "numliterals", "print", "raise", "repr", "throw", "tuple_params")
+
+
+PYTHON2 = (
+    "it was Python 2, and is Python 3 now: text is Unicode, and map, filter, zip and the methods of dictionaries give "
+    "no lists"
+)
+"""What a script that is Python 3 now has to be looked at for."""
+_GONE = {
+    **dict.fromkeys(("xrange", "raw_input"), "is {} in Python 3"),
+    **dict.fromkeys(("unicode", "unichr", "basestring", "long", "reduce", "file", "cmp"), "is no name of Python 3"),
+    **dict.fromkeys(("has_key", "iteritems", "iterkeys", "itervalues"), "is no method of Python 3's dictionaries"),
+}
+_NEW = {"xrange": "range", "raw_input": "input"}
+
+
+def left_of_python2(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a script that was Python 2, and what in them means something else, or nothing, now.
+
+    >>> list(left_of_python2(ast.parse("half = n / 2")))
+    [(1, '/ of whole numbers gives a fraction in Python 3: // is what it was')]
+    """
+    own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    imported = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    own |= {alias.asname or alias.name for node in imported for alias in node.names}
+    for node in ast.walk(tree):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name in _GONE and name not in own:
+            yield node.lineno, f"{name} {_GONE[name].format(_NEW.get(name))}"  # type: ignore[attr-defined]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and "division" not in own:
+            sides = [inner for side in (node.left, node.right) for inner in ast.walk(side)]
+            floats = [n for n in sides if isinstance(n, ast.Constant) and isinstance(n.value, float)]
+            if not floats and not any(isinstance(n, ast.Name) and n.id == "float" for n in sides):
+                yield node.lineno, "/ of whole numbers gives a fraction in Python 3: // is what it was"
 
 
 def as_python3(text: str) -> str:

@@ -10,6 +10,7 @@ import attrs
 
 from seqrecorder.migrate.flow import binds, own_nodes, reads
 from seqrecorder.migrate.source import Edit
+from seqrecorder.migrate.stages import check_only
 from seqrecorder.migrate.structure import of_returns
 from seqrecorder.migrate.unclear import Unclear
 
@@ -162,6 +163,7 @@ def check_uses(helper: Helper, tree: ast.Module, accounted: set[int], reads: set
             raise Unclear("helper-used", f"{name} is also used elsewhere, with a queue", node)
     if not any(id(node) in accounted for node in ast.walk(tree)):
         raise Unclear("queue-from-elsewhere", "the queue comes from another module", helper.function)
+    check_only(helper.function, tree)
 
 
 def helper_edits(helper: Helper, source: Source) -> list[Edit]:

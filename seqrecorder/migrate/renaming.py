@@ -12,9 +12,9 @@ from seqrecorder.migrate.names import Names
 from seqrecorder.migrate.source import Edit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from seqrecorder.migrate.pipeline import Target
+    from seqrecorder.migrate.delivery import Target
     from seqrecorder.migrate.source import Source
 
 _MODES = {f"tf.contrib.learn.ModeKeys.{mode.upper()}": f'"{mode}"' for mode in ("train", "eval", "infer")}
@@ -74,10 +74,20 @@ def _is_axis(given: list[ast.expr]) -> bool:
     return any(isinstance(item, ast.Constant) and isinstance(item.value, int) for item in given)
 
 
-def left(source: Source, target: Target) -> Iterator[Finding]:
-    """Yield what of a converted script a person has to look at."""
+def left(source: Source, target: Target, functions: Sequence[str]) -> Iterator[Finding]:
+    """Yield what of a converted script a person has to look at.
+
+    Args:
+        source: the script.
+        target: of the new pipelines.
+        functions: names of those that make pipelines; under the eager target they return a dataset where they
+            returned tensors.
+    """
     names = Names(source.tree)
+    returning = {name.rpartition(".")[2] for name in functions} if target == "eager" else set()
     for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and (called := _last_name(node.func)) in returning:
+            yield Finding(node.lineno, "consumer", f"{called} returns a tf.data.Dataset now: iterate over it")
         if target == "eager" and isinstance(node, ast.BinOp) and _unites_items(node):
             yield Finding(node.lineno, "unhashable", "tensors of TensorFlow 2 have no hash: unite as {**one, **other}")
         modules = _imported(node)
@@ -94,6 +104,10 @@ def left(source: Source, target: Target) -> Iterator[Finding]:
             yield Finding(node.lineno, "contrib", f"{name} is in no TensorFlow after 1.15")
         elif target == "eager" and name in _CONSUMERS:
             yield Finding(node.lineno, "consumer", "the input function returns a tf.data.Dataset now: iterate over it")
+
+
+def _last_name(func: ast.expr) -> str | None:
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else None
 
 
 def _imported(node: ast.AST) -> list[str]:

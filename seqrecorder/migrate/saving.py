@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import secrets
+import errno
 import shutil
+import stat
 from typing import TYPE_CHECKING
 
-from seqrecorder.files import faults_around, sync_directory, sync_file, write_file
+from seqrecorder.files import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 class ChangedError(Exception):
@@ -34,20 +36,15 @@ def save(path: Path, data: bytes, old: bytes) -> None:
 
     Raises:
         ChangedError: somebody else has changed it.
-        OSError: it could not be written, and is as it was.
+        OSError: it is read-only, or could not be written, and is as it was.
     """
     path = path.resolve()
-    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        write_file(new, data)
+    if not path.stat().st_mode & _WRITABLE:
+        raise PermissionError(errno.EACCES, "is read-only", str(path))
+
+    def ready(new: Path) -> None:
         shutil.copymode(path, new)
-        sync_file(new)
         if path.read_bytes() != old:
             raise ChangedError(f"{path} was changed while it was migrated")
-        with faults_around("rename", path):
-            new.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            new.unlink()
-        raise
-    sync_directory(path.parent)
+
+    replace_file(path, data, ready=ready)

@@ -8,26 +8,27 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.migrate.findings import Finding, comments, found_in
-from seqrecorder.migrate.flow import scopes
+from seqrecorder.migrate.findings import Finding, comments, found_in, without_comments, written_in
+from seqrecorder.migrate.flow import scopes, unused_now
 from seqrecorder.migrate.modern import modern_name
+from seqrecorder.migrate.moving import draws
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
 from seqrecorder.migrate.parts import check_calls, find_parts
 from seqrecorder.migrate.pipeline import Rewriter
 from seqrecorder.migrate.plainer import HANDED, SHUFFLED, plainer
-from seqrecorder.migrate.python2 import as_python3
+from seqrecorder.migrate.python2 import PYTHON2, as_python3, left_of_python2
 from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.recordclass import with_record_class
 from seqrecorder.migrate.renaming import left, modes, renamed, substituted
 from seqrecorder.migrate.search import find_stages
-from seqrecorder.migrate.source import Edit, Source, lines_of
+from seqrecorder.migrate.source import Edit, Source, comments_gone, lines_of
 from seqrecorder.migrate.structure import of_returns
 from seqrecorder.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
+    from seqrecorder.migrate.delivery import Target
     from seqrecorder.migrate.flow import Scope
     from seqrecorder.migrate.parts import Part
-    from seqrecorder.migrate.pipeline import Target
     from seqrecorder.migrate.stages import Stages
     from seqrecorder.migrate.structure import Structure
 
@@ -85,6 +86,17 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     """
     if not any(name.rpartition(".")[2] in text for name in PIPELINE):
         return Rewritten("nothing", text)
+    # What an earlier run has left may be done by now; what is still left gets its comment anew.
+    bare, numbers = without_comments(text)
+    done = _rewritten(bare, target, records=records)
+    if done.status == "converted":
+        return done
+    findings = tuple(attrs.evolve(each, line=numbers.get(each.line, each.line)) for each in done.findings)
+    return attrs.evolve(done, text=done.text if done.status == "flagged" else text, findings=findings)
+
+
+def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
+    """Return a script that has no comments of an earlier run with its pipelines rewritten."""
     try:
         current = as_python3(text)
         source = Source(current)
@@ -97,9 +109,12 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     plain = plainer(current)
     if plain != current:
         script = _Script(Source(plain), target)
-    done = _converted(script, target, script.edits(), records=records)
+    done = _converted(script, target, script.edits(), records=records, python2=current != text)
     if done is not None:
-        return done
+        unused = unused_now(source.tree, Source(done.text).tree)
+        notes = (f"{function} has no use for {', '.join(names)} any more" for function, names in unused.items())
+        gone = [f"gone with its line: {text}" for text in comments_gone(current, done.text)]
+        return attrs.evolve(done, notes=(*done.notes, *notes, *gone))
     findings = tuple(found_in(lines_of(current), lines_of(plain), script.findings))
     # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
     alike = len(lines_of(current)) == len(lines_of(text))
@@ -107,7 +122,7 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
     return Rewritten("flagged", flagged, findings)
 
 
-def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool) -> Rewritten | None:
+def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool, python2: bool) -> Rewritten | None:
     """Return the script with its pipelines rewritten, None where one of them is not clear."""
     written = Source(script.source.edited(edits)) if not script.findings else script.source
     if not script.findings and (SHUFFLED in written.text or HANDED in written.text):
@@ -128,10 +143,18 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
             written = Source(with_record_class(written.text))
         except Unclear as why:
             script.notes.append(f"no attrs class: {why.reason}")
-    remaining = sorted(set(left(written, target)), key=lambda finding: finding.line)
+    found = [*left(written, target, script.functions)]
+    if python2:
+        script.notes.append(PYTHON2)
+        found += [Finding(line, "python2", reason) for line, reason in left_of_python2(written.tree)]
+    by_chance = ".shuffle(" in written.text or draws(written.tree, script.names)
+    if by_chance and any(script.names.mentions(script.source.tree, _SEEDS)):
+        script.notes.append("the seed of the graph gives another order, and other numbers, than it gave the queues")
+    remaining = sorted(dict.fromkeys(found), key=lambda finding: (finding.line, finding.code, finding.reason))
     new = written.edited(comments(written, remaining))
-    notes, functions, changed = tuple(script.notes), tuple(script.functions), tuple(script.helpers)
-    return Rewritten("converted", new, tuple(remaining), notes, functions, changed)
+    remaining += written_in(new, "summary")
+    changed = (*script.helpers, *script.functions) if target == "eager" else (*script.helpers,)
+    return Rewritten("converted", new, tuple(remaining), tuple(script.notes), tuple(script.functions), changed)
 
 
 class _Script:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.migrate.filled_queues import filled_queues
+from seqrecorder.migrate.filled_queues import batches_of_queues
 from seqrecorder.migrate.flow import block_of, own_nodes, reads
 from seqrecorder.migrate.joins import joined
 from seqrecorder.migrate.names import BATCHERS, OF_QUEUES, PIPELINE, PRODUCERS, QUEUES, READERS, SIGNATURES, UNCONVERTED
@@ -37,13 +37,14 @@ def find_stages(scope: Scope, names: Names) -> Stages:
                 stages.producers.append(Producer(node, kind, bound(node.value, kind), node.value))
                 stages.account(node.value.func)
     _take_reads(stages, names)
-    for batch, parts in filled_queues(scope, names):
+    for batch, parts in batches_of_queues(scope, names):
         stages.batches.append(batch)
         for part in parts:
             stages.account(part)
     for name, node in names.mentions(ast.Module([n for n in scope.body if not _is_scope(n)], []), PIPELINE):
         if id(node) not in stages.accounted and name not in UNCONVERTED and _stands_in(scope, node):
-            raise Unclear(*_why(name, fed=any(names.mentions(scope, _FED))), node)
+            handed = not any(isinstance(call, ast.Call) and call.func is node for call in ast.walk(scope))
+            raise Unclear(*_why(name, fed=any(names.mentions(scope, _FED)), handed=handed), node)
     return stages
 
 
@@ -58,8 +59,17 @@ def _stands_in(scope: Scope, node: ast.AST) -> bool:
 _FED = frozenset({"tf.placeholder", "tf.placeholder_with_default"})
 
 
-def _why(name: str, *, fed: bool) -> tuple[str, str]:
+def _why(name: str, *, fed: bool, handed: bool) -> tuple[str, str]:
+    """Return the code and the reason of a name that is no part of a known stage.
+
+    Args:
+        name: of TensorFlow.
+        fed: whether there are placeholders in the same scope.
+        handed: whether it is not called there.
+    """
     short = name.removeprefix("tf.")
+    if name in READERS and handed:
+        return "reader-class", f"the class {short} is given to something else, which reads with it"
     if name in QUEUES or name in ("tf.train.QueueRunner", "tf.train.add_queue_runner"):
         if fed:
             return "fed", f"{short}: a queue that Python code fills, through placeholders"

@@ -162,3 +162,11 @@ def bound(call: ast.Call, kind: str) -> Arguments:
     if found is None:
         raise Unclear("arguments", f"the arguments of {kind} cannot be told apart", call)
     return found
+
+
+def check_only(function: ast.FunctionDef, tree: ast.Module) -> None:
+    """Raise `Unclear` where a script has another function of the same name, so that a call may mean either."""
+    same = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == function.name]
+    if len(same) > 1:
+        said = f"{function.name} is defined more than once: which is called is not clear"
+        raise Unclear("defined-twice", said, function)

@@ -34,6 +34,8 @@ _SEVERAL = re.compile(
     r"\w+_sampler)|image\.sample_distorted_bounding_box|(contrib|data|train|layers|keras|linalg|sparse\.split)\b.*)"
 )
 """Functions of TensorFlow that return, or may return, several tensors."""
+_STEPS = 3  # into an expression, besides those from name to name, which may lead in a circle
+_PARTS_OF_SPARSE = {"indices", "values", "dense_shape"}
 _PAIRS = {"tf.parse_single_sequence_example", "tf.io.parse_single_sequence_example"}
 
 
@@ -44,12 +46,19 @@ class Structures:
         names: of the module.
         statements: where names get their values, in order.
         helpers: the structure that functions of the module return, by name.
+        known: the structures of names that have their values before the statements.
     """
 
-    def __init__(self, names: Names, statements: Sequence[ast.stmt], helpers: Mapping[str, Structure | None]) -> None:
+    def __init__(
+        self,
+        names: Names,
+        statements: Sequence[ast.stmt],
+        helpers: Mapping[str, Structure | None],
+        known: Mapping[str, Structure] | None = None,
+    ) -> None:
         self._names, self._helpers = names, helpers
         self._values: dict[str, ast.expr] = {}
-        self._known: dict[str, Structure] = {}
+        self._known: dict[str, Structure] = dict(known or {})
         for statement in statements:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Assign):
@@ -61,7 +70,7 @@ class Structures:
             if isinstance(target, ast.Name):
                 self._values[target.id] = node.value
                 self._known.pop(target.id, None)
-            elif isinstance(target, ast.Tuple):
+            elif isinstance(target, (ast.Tuple, ast.List)):
                 for item in target.elts:
                     if isinstance(item, ast.Name):
                         self._values.pop(item.id, None)
@@ -69,7 +78,7 @@ class Structures:
 
     def of(self, node: ast.expr | None, depth: int = 0) -> Structure | None:
         """Return the structure of an expression, None where it cannot be told."""
-        if node is None or depth > len(self._values):
+        if node is None or depth > len(self._values) + _STEPS:
             return None
         for kinds, structure in _LITERALS:
             if isinstance(node, kinds):
@@ -83,7 +92,9 @@ class Structures:
         if isinstance(node, ast.Call):
             return self._of_call(node)
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-            return "one" if self.of(node.value, depth + 1) in ("dict", "list", "tuple") else None
+            return "one" if self.of(node.value, depth + 1) is not None else None
+        if isinstance(node, ast.Attribute) and node.attr in _PARTS_OF_SPARSE:
+            return self.of(node.value, depth + 1)
         return None
 
     def _of_operation(self, node: ast.BinOp, depth: int) -> Structure | None:

@@ -2,8 +2,8 @@
 
 The document for programs has these keys, which stay: `format` (1), `counts` (of files by outcome) and `files`; each
 file has `path`, `outcome`, `written`, `findings` (each with `line`, which is 0 for the whole file, `code`, `reason` and
-`advice`), `trials` (each with `function`, `outcome`, which is `equal`, `differs` or `unverified`, and `reason`),
-`notes` and `diff`. Outcomes are those of `seqrecorder.migrate.project.FileReport`.
+`advice`), `trials` (each with `function`, `outcome`, which is `equal`, `partly`, `differs` or `unverified`, and
+`reason`), `notes` and `diff`. Outcomes are those of `seqrecorder.migrate.project.FileReport`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WORDS = {
 }
 _COLOURS = {"verified": "32", "converted": "36", "flagged": "33", "refused": "31", "+": "32", "-": "31", "@": "36"}
 _LEAST = 40  # columns
-_TRIED = {"equal": "verified", "differs": "DIFFERS", "unverified": "not verified"}
+_TRIED = {"equal": "verified", "partly": "verified in part", "differs": "DIFFERS", "unverified": "not verified"}
 
 
 def migration_summary(reports: list[FileReport]) -> dict[str, Any]:
@@ -146,7 +146,9 @@ def _headline(report: FileReport) -> str:
     parts = [_WORDS[report.outcome]]
     if report.trials and report.outcome == "converted":
         equal = sum(trial.outcome == "equal" for trial in report.trials)
-        parts.append(f"{equal} of {_counted(len(report.trials), 'function')} verified")
+        partly = sum(trial.outcome == "partly" for trial in report.trials)
+        also = f", {partly} in part" if partly else ""
+        parts.append(f"{equal} of {_counted(len(report.trials), 'function')} verified{also}")
     if report.findings and report.outcome != "refused":
         kinds = "reason" if report.outcome == "flagged" else "place"
         parts.append(f"{_counted(len(report.findings), kind=kinds)}{' left to do' * (report.outcome != 'flagged')}")

@@ -5,6 +5,7 @@ The functions are the user's code, and run as such, in an empty directory.
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import os
@@ -19,6 +20,8 @@ from seqrecorder.migrate.calling import MOST, Callee, CannotTryError, ForeignFil
 from seqrecorder.migrate.chance import held_still
 from seqrecorder.migrate.definitions import module_outputs, module_reads
 from seqrecorder.migrate.equality import compare
+from seqrecorder.migrate.lines_run import in_words, lines_left
+from seqrecorder.migrate.python2 import as_python3
 from seqrecorder.migrate.synthesis import write_file
 
 if TYPE_CHECKING:
@@ -34,24 +37,34 @@ def main(arguments: list[str]) -> int:
     [place] = arguments
     given = json.loads(Path(place).read_text(encoding="utf-8"))
     sys.path.append(given["directory"])
-    found = {}
+    found: dict[str, list[str]] = {}
+    ran: dict[str, set[int]] = {}
     for name in given["functions"]:
         with tempfile.TemporaryDirectory() as directory:
             os.chdir(directory)  # functions may name files of their own
             try:
-                found[name] = ["equal", compared(given["old"], given["new"], name, given["target"], Path(directory))]
+                said, ran[name] = compared(given["old"], given["new"], name, given["target"], Path(directory))
+                found[name] = ["equal", said]
             except CannotTryError as why:
                 found[name] = ["unverified", str(why)]
             except AssertionError as difference:
                 found[name] = ["differs", str(difference)]
             finally:
                 os.chdir(given["directory"])
+    old, new = (ast.parse(as_python3(given[version])) for version in ("old", "new"))
+    for name, lines in ran.items():
+        left = [line for line in lines_left(old, new, lines) if not any(line in others for others in ran.values())]
+        if left:
+            found[name] = ["partly", f"{found[name][1]}; not tried: {in_words(left)}"]
     Path(place).with_suffix(".found").write_text(json.dumps(found), encoding="utf-8")
     return 0
 
 
-def compared(old: str, new: str, name: str, target: str, directory: Path) -> str:
-    """Run a function of two scripts on the same records, and return in words how they were found to be equal.
+def compared(old: str, new: str, name: str, target: str, directory: Path) -> tuple[str, set[int]]:
+    """Run a function of two scripts on the same records.
+
+    Returns:
+        In words how they were found to be equal, and which lines of the old script ran for that.
 
     Raises:
         AssertionError: they are not; the message says how.
@@ -73,12 +86,13 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> str
             literals[error.path] = str(directory / f"foreign-{len(literals)}")
 
 
-def _compared(before: Callee, after: Callee, name: str, directory: Path) -> str:
+def _compared(before: Callee, after: Callee, name: str, directory: Path) -> tuple[str, set[int]]:
     both = module_outputs(before.tree) & module_outputs(after.tree)
     before.outputs = after.outputs = frozenset(both - module_reads(before.tree) - module_reads(after.tree) or both)
     if name == "<module>" and not before.outputs:
         raise CannotTryError("no name of the module has the records both before and after")
     said: list[str] = []
+    ran: set[int] = set()
     with held_still() as drawn:
         for files in (1, 2):
             paths = [directory / f"records-{number}{before.ending}" for number in range(files)]
@@ -97,13 +111,16 @@ def _compared(before: Callee, after: Callee, name: str, directory: Path) -> str:
             if said and (own or not any(isinstance(value, list) for value in values.values())):
                 break
             said.append(_compared_once(before, after, values, asked, own or paths))
+            ran |= before.ran
         for how, others, asked in before.others(values):
             try:
                 found = _compared_once(before, after, others, asked, _own_files(asked, paths) or paths)
+                ran |= before.ran
             except CannotTryError as why:
                 found = f"not tried, {why}"
             said.append(f"with {how}: {found}")
-    return "; ".join([*said, *(["with random numbers held still"] if drawn else [])])
+    said += ["with random numbers held still"] if drawn else []
+    return "; ".join(said), ran
 
 
 def _own_files(asked: Asked, paths: list[Path]) -> list[Path]:

@@ -15,7 +15,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from seqrecorder.migrate.pipeline import Target
+    from seqrecorder.migrate.delivery import Target
 
 SECONDS = 180.0
 """How long a script's functions may take together."""
@@ -27,12 +27,13 @@ class Trial:
 
     Attributes:
         function: its name.
-        outcome: `equal`; `differs`; or `unverified`, where it could not be tried.
+        outcome: `equal`; `partly`, where what was tried is equal, but some of its lines did not run; `differs`; or
+            `unverified`, where it could not be tried.
         reason: in words.
     """
 
     function: str
-    outcome: Literal["equal", "differs", "unverified"]
+    outcome: Literal["equal", "partly", "differs", "unverified"]
     reason: str
 
 

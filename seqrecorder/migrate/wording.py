@@ -34,6 +34,7 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text) -> list[s
     epochs, seed = given["num_epochs"], given["seed"]
     repeat = f".repeat({'' if epochs is None else text(epochs)})"
     shuffle = given.constant("shuffle", default=True)
+    shuffle = bool(shuffle) if isinstance(shuffle, int) else shuffle
     if size == "1" and isinstance(shuffle, bool):
         shuffle = False  # one element has one order
     if seed is not None and shuffle is not False:
@@ -223,6 +224,9 @@ def _bucket_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
     for option in ("shapes", "bucket_capacities"):
         if given[option] is not None:
             raise Unclear("bucket-options", f"bucket_by_sequence_length with {option}", batch.statement)
+    tensors = given["tensors"]
+    if isinstance(tensors, ast.Dict) and len(tensors.keys) == 1:  # whose batch was in a list, for no reason
+        raise Unclear("bucket-options", "buckets of a dictionary with one key gave a list for it", batch.statement)
     boundaries, size = given["bucket_boundaries"], given["batch_size"]
     if boundaries is None or size is None or isinstance(size, (ast.List, ast.ListComp)):
         raise Unclear("bucket-options", "the sizes of the buckets' batches are not one number", batch.statement)

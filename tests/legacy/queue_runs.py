@@ -83,3 +83,14 @@ def assert_lifts_in_another_order(input_fn, **options):
     assert found
     assert not lifted.exact, lifted
     return lifted, found
+
+
+def rest_after(dataset, position, directory):
+    """What a saved iterator gives after so many elements, once it is restored; and the one that was saved."""
+    iterator = iter(dataset)
+    for _ in range(position):
+        next(iterator)
+    saved = tf.train.Checkpoint(iterator=iterator).save(str(directory / f"at{position}"))
+    again = iter(dataset)
+    tf.train.Checkpoint(iterator=again).restore(saved)
+    return [plain(element) for element in again], iterator

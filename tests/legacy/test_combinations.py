@@ -65,6 +65,16 @@ def sparse_rows_through_two_queues():
     return v1.train.batch({"again": first}, 2, allow_smaller_final_batch=True)
 
 
+def sparse_that_is_kept():
+    """Sparse tensors, some of which are dropped, singly and many at a time."""
+    number = numbers(20)
+    some = tf.sparse.from_dense(tf.one_hot(number % 3, 3) * tf.cast(number, tf.float32))
+    single = v1.train.maybe_batch({"number": number, "sparse": some}, number % 3 > 0, 3)
+    other = numbers(20)
+    many = tf.sparse.from_dense(tf.stack([[other, 0], [0, other]]))
+    return single, v1.train.maybe_batch([many], other % 4 > 0, 3, enqueue_many=True)
+
+
 def parts_of_a_tuple():
     named = v1.train.batch({"b": numbers(6), "a": numbers(5) * 2}, 2)
     return named["a"] + named["b"], named["b"]
@@ -116,6 +126,7 @@ EXACT = [
     shapes_that_are_claimed,
     sparse_of_any_shape,
     sparse_rows_through_two_queues,
+    sparse_that_is_kept,
     parts_of_a_tuple,
     a_limit_in_the_middle,
     a_seeded_table,

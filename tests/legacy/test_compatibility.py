@@ -1,6 +1,7 @@
 """`compat`: what old scripts find, and that nothing else changes."""
 
 import builtins
+import subprocess
 import sys
 
 import pytest
@@ -182,6 +183,21 @@ def test_nothing_is_left_behind():
     assert tf.is_tensor(tf.constant(1) == tf.constant(1))
 
 
+def test_the_first_import_of_the_old_names_changes_nothing():
+    """TensorFlow puts another module in the place of `tf.compat.v1` when that is first imported: not in the middle."""
+    code = """
+import tensorflow as tf
+from seqrecorder import legacy
+
+with legacy.compat() as old:
+    tf.compat.v1.marked = True
+    exec("import tensorflow.compat.v1 as tf; assert tf.marked", {"__name__": "script"})
+    assert old.marked and tf.compat.v1.marked and tf.compat.v1.contrib is old.contrib
+assert not hasattr(tf.compat.v1, "contrib")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_what_is_not_there_says_what_is():
     """Another name of contrib is an AttributeError or an ImportError, with what comes closest."""
     with legacy.compat() as old:
@@ -189,8 +205,15 @@ def test_what_is_not_there_says_what_is():
             old.contrib.training.bucket_by_length  # noqa: B018
         with pytest.raises(AttributeError, match="tensorflow.contrib has no 'layers'"):
             tf.contrib.layers  # noqa: B018
-        with pytest.raises(ImportError):
-            from tensorflow.contrib.layers import fully_connected  # noqa: F401
+        for line in (
+            "from tensorflow.contrib.layers import fully_connected",
+            "import tensorflow.contrib.rnn as rnn",
+            "from tensorflow.contrib import training, rnn",
+        ):
+            with pytest.raises(ImportError, match=r"'?(layers|rnn)'?; of tf.contrib there is what .* which reads data"):
+                exec(line, {"__name__": "script"})  # noqa: S102 - as a script would run it
+        with pytest.raises(ModuleNotFoundError, match="^No module named 'tensorflow.examples'$"):
+            exec("from tensorflow.examples import tutorials", {"__name__": "script"})  # noqa: S102
 
 
 def test_tools_that_look_around(script):
@@ -207,6 +230,7 @@ def test_tools_that_look_around(script):
     [
         "from tensorflow.contrib.training.python.training.bucket_ops import bucket_by_sequence_length",
         "from tensorflow.contrib.slim.python.slim.data.tfexample_decoder import TFExampleDecoder",
+        "from tensorflow.contrib.slim.python.slim import queues; queues.QueueRunners",
         "from tensorflow.contrib.learn.python.learn.learn_io.graph_io import read_batch_features",
         "import tensorflow as tf; tf.contrib.learn.io.read_batch_features",
     ],

@@ -49,6 +49,7 @@ def test_bucket_by_sequence_length_is_that_of_datasets(smaller, sizes):
         np.testing.assert_array_equal(batch["steps"], steps)
         np.testing.assert_array_equal(tf.sparse.to_dense(batch["sparse"])[:, 0], rows[:, 0])
     assert not lifted.exact
+    assert lifted.stages[-1].place.startswith(f"{__file__}, line ")
     in_session = queue_run(bucketed(smaller, sizes))
     assert [plain(lengths).tolist() for lengths, _ in in_session] == [x.numpy().tolist() for x, _ in found]
 
@@ -164,6 +165,16 @@ def test_segments_have_the_old_order_of_rows(small):
         assert found[1][name].tolist() == values
 
 
+def test_segments_where_tensors_are_compared_as_objects():
+    """After `tf.disable_v2_behavior()`, as old scripts have it, tensors are equal only to themselves: segments stay."""
+    tf.compat.v1.disable_tensor_equality()
+    try:
+        [first, second] = [plain(batch) for batch in legacy.lift(lambda: segments(lengths=(5,), batch_size=1)()[1])]
+    finally:
+        tf.compat.v1.enable_tensor_equality()
+    assert (first["next_key"], second["next_key"]) == ([b"00001_of_00002:5"], [b"STOP:5"])
+
+
 def test_states_go_from_segment_to_segment():
     """In a session, a state starts with its initial value and comes back as it was saved for the same example."""
 
@@ -265,6 +276,22 @@ def test_slim_reads_in_order(records, texts):
     assert all(a == b for a, b in legacy.lift(aligned).as_numpy_iterator())
 
 
+def test_slim_runs_queues(records):
+    """Queue runners run inside the statement, and once at a time."""
+    with tf.Graph().as_default():
+        _, value = slim.parallel_reader.single_pass_read(records, v1.TFRecordReader)
+        found = []
+        with v1.Session() as session:
+            session.run(v1.local_variables_initializer())
+            with slim.queues.QueueRunners(session):
+                with pytest.raises(slim.queues.NestedQueueRunnerError), slim.queues.QueueRunners(session):
+                    pass
+                found += [session.run(value) for _ in range(18)]
+            with slim.queues.QueueRunners(session):
+                pass
+    assert len(found) == 18
+
+
 def test_slim_refuses(records):
     """Patterns that match nothing, names that are taken or unknown, and no readers at all are refused."""
     with tf.Graph().as_default():
@@ -332,6 +359,23 @@ def test_learn_reads_features_in_order(examples):
     with tf.Graph().as_default():
         endless = learn.read_batch_features(examples, 4, FEATURES, v1.TFRecordReader)
         assert endless["number"].shape.as_list() == [4], "without an end, all batches are full"
+
+
+def test_learn_shares_a_queue_of_files(tmp_path):
+    """The seeded order of files is the one that TensorFlow 1.15.5 gave; without shuffling it is that of their names."""
+
+    def input_fn(shuffle, names):
+        keys, _ = learn.read_keyed_batch_examples_shared_queue(names, 1, v1.TextLineReader, shuffle, 4, 2, seed=5)
+        return keys
+
+    names = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    for name in names:
+        with open(name, "w", encoding="utf-8") as file:  # noqa: PTH123 - a str
+            file.write("line\n" * 4)
+    keys = [key.decode() for [key] in legacy.lift(lambda: input_fn(True, names)).as_numpy_iterator()]
+    assert "".join(key[-7] for key in keys[2::4]) == "ababbaba"
+    keys = [key.decode() for [key] in legacy.lift(lambda: input_fn(False, names[::-1])).as_numpy_iterator()]
+    assert "".join(key[-7] for key in keys[2::4]) == "abababab"
 
 
 def test_learn_reads_examples(examples):

@@ -4,9 +4,10 @@ import pickle
 import re
 import threading
 
+import numpy as np
 import pytest
 import tensorflow as tf
-from queue_runs import v1
+from queue_runs import assert_lifts_exactly, v1
 
 import seqrecorder as sr
 from seqrecorder import legacy
@@ -131,9 +132,9 @@ def from_an_iterator():
 
 
 REFUSED = {
-    fed_queue: ("fed: no QueueRunner fills the queue; 'fed_enqueue' does", "from_generator"),
-    fed_by_thread: ("fed: the queue is filled by a Feeder, which runs Python", "from_generator"),
-    fed_by_runner: ("holder: it is a placeholder, fed from Python at each step", "feed="),
+    fed_queue: ("fed: no QueueRunner fills the queue; 'fed_enqueue' does", "lift(..., feed={'fed': dataset})"),
+    fed_by_thread: ("fed: the queue is filled by a Feeder, which runs Python", "enqueue what tf.py_func makes"),
+    fed_by_runner: ("holder: it is a placeholder, fed from Python at each step", "feed={queue: dataset}"),
     filled_in_the_same_step: (
         "handed: each step fills the queue just before it reads it, and no QueueRunner does",
         "leave the queue out",
@@ -182,6 +183,58 @@ def test_refused(input_fn):
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
     assert (str(again), again.op, again.reason) == (str(caught.value), caught.value.op, caught.value.reason)
     assert (caught.value.place is None) == (caught.value.op is None)
+
+
+@pytest.mark.parametrize("input_fn", [fed_queue, fed_by_thread, fed_by_runner])
+def test_the_way_out_of_queues_fed_from_python(input_fn):
+    """Whoever gives a dataset of what Python put into a queue has the rest lifted."""
+    name = "fifo_queue" if input_fn is fed_by_runner else "fed"
+    lifted = legacy.trace(input_fn, feed={name: tf.data.Dataset.range(3).map(lambda n: tf.cast(n, tf.int32))})
+    assert list(lifted.dataset.as_numpy_iterator()) == [0, 1, 2]
+    assert f"FIFOQueue {name!r} is filled from Python\n" in str(lifted)
+    assert lifted.exact
+
+
+def test_the_way_out_of_python_in_queue_runners():
+    """What a function of a QueueRunner of one's own computed is lifted as a `tf.py_func`."""
+
+    def input_fn():
+        queue = tf.queue.FIFOQueue(9, [tf.int32])
+        made = v1.py_func(lambda number: np.full(number, number, np.int32), [numbers()], [tf.int32])
+        v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue(made)]))
+        vector = queue.dequeue()
+        vector.set_shape([None])
+        return v1.train.batch([vector], 3, dynamic_pad=True)
+
+    _, found = assert_lifts_exactly(input_fn)
+    assert [batch.shape for batch in found] == [(3, 2), (3, 5), (3, 8)]
+
+
+def of_components():
+    queue = tf.queue.PriorityQueue(9, [tf.string, tf.int32], shapes=[[], [2]], name="fed")
+    return queue.dequeue_many(2)
+
+
+def test_datasets_for_queues():
+    """A dataset for a queue has its components, priority and all; single elements, though Python put many at a time."""
+    rows = tf.data.Dataset.from_tensor_slices(
+        (np.array([3, 1, 2, 0]), list("abcd"), np.arange(8, dtype=np.int32).reshape(4, 2))
+    )
+    found = list(legacy.lift(of_components, feed={"fed:0": rows}).as_numpy_iterator())
+    assert [(p.tolist(), t.tolist(), x.tolist()) for p, t, x in found] == [
+        ([0, 1], [b"d", b"b"], [[6, 7], [2, 3]]),
+        ([2, 3], [b"c", b"a"], [[4, 5], [0, 1]]),
+    ]
+    said = r"feed: 'fed' takes elements of \(int64 \(\), string \(\), int32 \(2,\)\) one by one, but the dataset has "
+    for wrong, has in (
+        (rows.batch(2), r"\(int64 \(None,\), string \(None,\), int32 \(None, 2\)\)"),
+        (rows.map(lambda p, t, x: (p, x)), r"\(int64 \(\), int32 \(2,\)\)"),
+        (rows.map(lambda p, t, x: (t, t, x)), r"\(string \(\), string \(\), int32 \(2,\)\)"),
+    ):
+        with pytest.raises(sr.OptionError, match=said + has):
+            legacy.lift(of_components, feed={"fed": wrong})
+    with pytest.raises(sr.OptionError, match="feed: 'fed' is a queue, so give a tf.data.Dataset of what is put into"):
+        legacy.lift(of_components, feed={"fed": [1]})
 
 
 def test_the_place_in_the_script_is_named():
@@ -247,18 +300,24 @@ def test_explanation(records, capsys):
         key, value = v1.TFRecordReader().read(queue)
         return v1.train.shuffle_batch([key, value], 4, capacity=20, min_after_dequeue=5)
 
+    first = input_fn.__code__.co_firstlineno
     legacy.lift(input_fn, explain=True)
-    assert capsys.readouterr().out == (
+    assert capsys.readouterr().out.replace(f"in {__file__}, line ", "in line ") == (
         "1. a producer of 4 elements, 2 times, shuffled each time, seeds (87654321, 7)\n"
+        f"   in line {first + 1}\n"
         "   -> range(2).map(RandomShuffle).unbatch()\n"
         "2. read of TFRecordReader 'TFRecordReaderV2'\n"
+        f"   in line {first + 2}\n"
         "   -> flat_map(TFRecordDataset(''))\n"
         "3. RandomShuffleQueue 'shuffle_batch/random_shuffle_queue' is filled\n"
+        f"   in line {first + 3}\n"
         "   -> as it comes\n"
         "4. RandomShuffleQueue 'shuffle_batch/random_shuffle_queue'\n"
+        f"   in line {first + 3}\n"
         "   -> shuffle(20)\n"
         "   order not fixed: random, by a buffer of 20\n"
         "5. dequeue_many(4) of RandomShuffleQueue 'shuffle_batch/random_shuffle_queue'\n"
+        f"   in line {first + 3}\n"
         "   -> batch(4, drop_remainder=True)\n"
         "order: not fixed in the original; the examples are the same\n"
     )

@@ -78,7 +78,7 @@ def test_errors_reach_the_session():
         return v1.WholeFileReader().read(v1.train.string_input_producer(["/no/such/file"], num_epochs=1)).value
 
     dataset = legacy.lift(missing)
-    with pytest.raises(tf.errors.OpError, match="NotFoundError.*/no/such/file"):
+    with pytest.raises(tf.errors.UnknownError, match="NotFoundError.*/no/such/file"):
         queue_run(lambda: legacy.get_next(dataset))
 
 

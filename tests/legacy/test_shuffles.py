@@ -32,6 +32,16 @@ def test_rows_move_as_a_whole():
     assert len({tuple(map(tuple, r.tolist())) for r in rows}) == 6, "all orders come"
 
 
+def test_orders_are_the_same_where_tensors_are_compared_as_objects():
+    """After `tf.disable_v2_behavior()`, as old scripts have it, tensors are equal only to themselves: orders stay."""
+    expected = runs(tf.range(9), (4, 2), 3)
+    tf.compat.v1.disable_tensor_equality()
+    try:
+        np.testing.assert_array_equal(runs(tf.range(9), (4, 2), 3), expected)
+    finally:
+        tf.compat.v1.enable_tensor_equality()
+
+
 def test_without_seeds_orders_are_drawn():
     """Zeros stand for no seed: each iteration has orders of its own."""
     dataset = numbered(tf.data.Dataset.range(2), (0, 0)).map(lambda run, drawn: shuffled(tf.range(50), run, drawn))

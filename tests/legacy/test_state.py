@@ -92,7 +92,9 @@ def test_placeholders_with_a_value():
     assert batches == [[0, 10, 20], [30, 40, 50]]
     with pytest.raises(sr.LiftError, match=r"batch_size \(.*, line \d+\): it is a placeholder, fed from Python"):
         legacy.lift(input_fn)
-    with pytest.raises(sr.OptionError, match=r"feed: there is no placeholder 'size', only \['batch_size'\]"):
+    with pytest.raises(
+        sr.OptionError, match=r"feed: there is no placeholder or queue 'size', only \['batch_size'\] and \["
+    ):
         legacy.lift(input_fn, feed={"size": 3})
 
 

@@ -151,6 +151,13 @@ def whole_files(filenames, batch_size):
     return tf.train.batch([name, contents], batch_size)
 
 
+def of_pattern(filenames, batch_size):
+    files = tf.train.match_filenames_once(filenames)
+    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    record = tf.TFRecordReader().read(queue)[1]
+    return tf.train.batch([record], batch_size)
+
+
 def many_at_a_time(filenames, batch_size):
     queue = tf.train.string_input_producer(filenames, num_epochs=2, shuffle=False)
     reader = tf.TFRecordReader()
@@ -257,7 +264,7 @@ if __name__ == "__main__":
 BATCHED = HEAD + SEQUENCES + IMAGES + FILLED_BY_HAND + CSV + OTHERS + WITHOUT_FILES
 FUNCTIONS = (
     *("input_fn", "image_batches", "padded_batches", "small_last_batch", "csv_batches", "fixed_records", "with_keys"),
-    *("whole_files", "many_at_a_time", "seeded", "branches", "slices"),
+    *("of_pattern", "whole_files", "many_at_a_time", "seeded", "branches", "slices"),
 )
 
 # Pipelines of several functions, readers and queues -------------------------------------------------------------------
@@ -316,7 +323,8 @@ def in_branches(filenames, batch_size, is_training=False):
         queue = tf.train.string_input_producer(filenames, num_epochs=2, shuffle=False)
         _, record = tf.TFRecordReader().read(queue)
         length = tf.strings.length(record)
-        return tf.train.batch([record, length], batch_size, allow_smaller_final_batch=True)
+        records, lengths = tf.train.batch([record, length], batch_size, allow_smaller_final_batch=True)
+        return records, lengths + 1
 
 
 def queue_in_branches(filenames, batch_size, is_training=False):

@@ -24,6 +24,18 @@ def run(capsys, *arguments):
     return code, captured.out, captured.err
 
 
+def test_notebooks_with_queues_are_refused(capsys, tmp_path):
+    """A notebook is no script; one with queues is named, with the way to make a script of it."""
+    (tmp_path / "old.ipynb").write_text(json.dumps({"cells": [{"source": ["x = tf.train.batch([y], 3)\n"]}]}))
+    (tmp_path / "new.ipynb").write_text(json.dumps({"cells": [{"source": ["model.fit(batch)\n"]}]}))
+    before = contents(tmp_path)
+    code, out, _ = run(capsys, tmp_path, "--write")
+    assert (code, contents(tmp_path)) == (1, before)
+    assert "old.ipynb: refused\n  [notebook] queues in a notebook" in out
+    assert "jupyter nbconvert" in out
+    assert "2 scripts: 1 refused, 1 without queues" in out
+
+
 @pytest.fixture
 def project(tmp_path):
     """A directory of scripts of each kind, and of what is not looked at."""

@@ -77,7 +77,9 @@ def test_specs_beside_the_function_and_records_one_at_a_time():
 UNCLEAR = {
     PARSE.replace("[2, 3]", "[size]"): "the shape of the feature 'x' is computed: [size]",
     PARSE.replace("tf.int64)", "tf.int64, default_value=0)"): "the feature 'n' has a default, or no shape and dtype",
-    PARSE.replace("tf.FixedLenFeature([], tf.int64)", "tf.VarLenFeature(tf.int64)"): "the feature 'n' is tf.io.VarLen",
+    PARSE.replace("tf.FixedLenFeature([], tf.int64)", "tf.VarLenFeature(tf.int64)").replace(
+        'one["n"]', 'one["n"].values'
+    ): "the feature 'n' is tf.io.VarLen",
     PARSE.replace('"n"', '"n/m"'): "the feature 'n/m' cannot be an attribute",
     PARSE.replace(
         "record, context, lists", "record, context, make()"

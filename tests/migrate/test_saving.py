@@ -64,6 +64,17 @@ def test_what_was_changed_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
     assert path.read_text() == CLEAR
 
 
+def test_read_only_scripts_stay(tmp_path):
+    """A script that nobody may write is not replaced behind the back of who made it so."""
+    path = tmp_path / "clear.py"
+    path.write_text(CLEAR)
+    path.chmod(0o444)
+    [report] = migrate(path, write=True)
+    assert (report.outcome, report.written, path.read_text()) == ("refused", False, CLEAR)
+    assert [finding.code for finding in report.findings] == ["unwritable"]
+    assert "is read-only" in report.findings[0].reason
+
+
 def test_permissions_stay(tmp_path):
     """A script has the permissions that it had, whatever the mask of new files."""
     path = tmp_path / "clear.py"

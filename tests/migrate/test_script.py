@@ -82,6 +82,19 @@ def test_rewriting_is_idempotent(target):
         assert (again.status, again.text) == ("flagged", flagged.text)
 
 
+def test_comments_of_an_earlier_run_go_when_they_are_done():
+    """A script that was flagged, and mended since, has no stale comments; what is left is told with its own lines."""
+    told = rewrite(UNCLEAR["shared-queue"])
+    assert told.text.count(MARK) == 1
+    mended = rewrite(told.text.replace(", shared_name='s'", ""))
+    assert (mended.status, mended.text) == ("converted", rewrite(script(READ + BATCH)).text)
+    worse = f"'''\n{MARK}[x] of a text\n'''\n" + told.text.replace("files, shared", "*files, shared")
+    again = rewrite(worse)
+    assert again.text.count(MARK) == 2
+    assert [(finding.line, finding.code) for finding in again.findings] == [(9, "arguments")]
+    assert rewrite(again.text).text == again.text
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_other_lines_keep_every_byte(end):
     """Ends of lines, trailing spaces, form feeds, tabs and a missing last end stay as they are."""
@@ -163,7 +176,7 @@ UNCLEAR = {
     "structure": script(READ + "    x = make(record)\n    return tf.train.batch(x, 3)\n"),
     "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch(list(pair), 3)\n"),
     "reader-options": script(READ.replace("Reader()", "Reader(options=options)") + BATCH),
-    "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(files))") + BATCH),
+    "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(files, name='files'))") + BATCH),
     "padding": script(READ + "    return tf.train.batch([record], 3, dynamic_pad=pad)\n"),
     "batch-elsewhere": script(READ + "    return tf.train.batch([record], 3)[0]\n"),
     "tensors-from-elsewhere": script("    return tf.train.batch([files], 3)\n"),
@@ -174,6 +187,23 @@ UNCLEAR = {
     "order": script(
         READ + "    scale = 1\n    y = tf.size(record) * scale\n    scale = 2\n    return tf.train.batch([y], scale)\n"
     ),
+    "sparse": script(
+        READ + "    x = parse(record)\n    return tf.train.batch([x['a']], 3, dynamic_pad=True)\n",
+        before="\n\ndef parse(x):\n    return tf.parse_single_example(x, {'a': tf.VarLenFeature(tf.int64)})\n",
+    ),
+    "tables": script(
+        READ + "    x = words.lookup(record)\n    return in_batches(x)\n",
+        before="words = tf.lookup.StaticHashTable(x, 0)\n\n\ndef in_batches(x):\n    return tf.train.batch([x], 3)\n",
+    ),
+    "queue-given": script(
+        "    queue = tf.train.string_input_producer(files)\n    return tf.train.batch(model.read(queue), 3)\n"
+    ),
+    "reader-class": script("    return slim.Dataset(files, tf.TFRecordReader)\n"),
+    "defined-twice": script("    def read(self, queue):\n        pass\n").replace("def batches(files)", "class Other")
+    + "\n\nclass Reader:\n    def read(self, queue):\n        _, x = tf.TFRecordReader().read(queue)\n"
+    "        return x\n\n"
+    "    def batches(self, files):\n        queue = tf.train.string_input_producer(files)\n"
+    "        x = self.read(queue)\n        return tf.train.batch([x], 3)\n",
     "reader-used": script(READ + "    count = reader.num_records_produced()\n" + BATCH),
     "import": script(READ + BATCH).replace(HEAD, "import tensorflow as tf, os\n"),
 }
@@ -190,6 +220,120 @@ def test_what_is_not_clear_is_left_as_it_is(code):
     assert not went
     assert all(line.lstrip().startswith(MARK) for line in came)
     assert len(came) == len(found.findings)
+
+
+@pytest.mark.parametrize(
+    ("made", "used"),
+    [
+        ("tf.placeholder(tf.string, [None])", "tf.train.string_input_producer(held)"),
+        ("tf.placeholder(tf.int32, [])", "tf.train.batch([record], held)"),
+        ("tf.train.get_or_create_global_step()", "tf.strings.join([record, tf.as_string(held)])"),
+        ("tf.get_variable('x', [])", "tf.strings.join([record, tf.as_string(twice)])"),
+    ],
+)
+def test_what_a_dataset_cannot_hold_stays(made, used):
+    """Files, sizes and work that hang on a placeholder or a variable, also by other names, are left to a person."""
+    head = f"held = {made}\ntwice = held\n"
+    producing, batching = READ, BATCH
+    if "producer" in used:
+        producing = READ.replace("tf.train.string_input_producer(files)", used)
+    elif "batch" in used:
+        batching = f"    return {used}\n"
+    else:
+        producing += f"    record = {used}\n"
+    [finding] = rewrite(script(producing + batching, before=head)).findings
+    assert finding.code == "graph-state"
+    assert "hangs on a placeholder or a variable" in finding.reason
+
+
+@pytest.mark.parametrize("keeping", ["self.x = tf.size(record)", "kept['x'] = record", "global x; x = record"])
+def test_what_is_kept_of_a_record_stays(keeping):
+    """A function that is mapped would keep what nobody can use: attributes, items and globals are left to a person."""
+    body = READ + "".join(f"    {part}\n" for part in keeping.split("; ")) + "    return tf.train.batch([record], 3)\n"
+    [finding] = rewrite(script(body, parameters="self, files, kept")).findings
+    assert finding.code == "escapes"
+    assert "something of single records is kept in it" in finding.reason
+
+
+def test_comments_that_go_are_noted():
+    """Comments above statements stay; those on lines that go are in the report."""
+    old = script(
+        READ.replace("    reader", "    # A reader.\n    reader").replace("(files)", "(files)  # twice") + BATCH
+    )
+    found = rewrite(old)
+    assert found.notes == ("gone with its line: # twice",)
+    assert "    # A reader.\n" in found.text
+
+
+def test_constants_are_taken_for_what_they_are():
+    """Numbers are as good as True and False."""
+    new = rewrite(script(READ.replace("(files)", "(files, shuffle=0, num_epochs=1)") + BATCH)).text
+    assert "    dataset = tf.data.Dataset.from_tensor_slices(files).repeat(1)\n    dataset = dataset.flat_map" in new
+
+
+def test_a_list_of_one_tensor_is_not_shuffled_as_a_list():
+    """A queue gives the tensor of a list of one, and the list of more: a function that shuffles is to be given more."""
+    shuffling = classic.BETWEEN[: classic.BETWEEN.index("def shuffled_and_padded")]
+    body = READ + "    tensors = [record{}]\n    tensors = shuffled(tensors, 9, 2)\n    return tf.train.batch({}, 3)\n"
+    assert rewrite(script(body.format(", record", "tensors"), before=shuffling)).status == "converted"
+    found = rewrite(script(body.format("", "[tensors]"), before=shuffling))
+    assert "explicit-queue" in {finding.code for finding in found.findings}
+
+
+def test_tables_are_initialised_with_the_iterator():
+    """An iterator over records that are looked up in a table is initialised where the tables of the graph are."""
+    tables = "words = tf.lookup.StaticHashTable(pairs, 0)\n\n\ndef known(record):\n    return words.lookup(record)\n"
+    body = READ + "    x = known(record)\n    return tf.train.batch([x], 3)\n"
+    new = rewrite(script(body, before=tables)).text
+    assert new.endswith(
+        """\
+    iterator = tf.data.make_initializable_iterator(dataset)
+    tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+    return iterator.get_next()
+"""
+    )
+    assert "initializable" not in rewrite(script(READ + BATCH, before=tables)).text
+
+
+FILLED = """    codes = tf.decode_raw(record, tf.uint8)
+    filled = tf.{kind}(9, [tf.uint8, tf.int32], shapes={shapes})
+    tf.train.add_queue_runner(tf.train.QueueRunner(filled, [filled.enqueue([codes, {put}])]))
+    first, second = filled.dequeue_many(3)
+    return first, {used}
+"""
+
+
+def test_queues_that_are_gone_by_stay():
+    """A queue makes tensors of numbers, and what goes by it is not shuffled with what goes through: both stay."""
+    given = {"kind": "FIFOQueue", "shapes": "[[], []]", "put": "tf.size(codes)"}
+    assert rewrite(script(READ + FILLED.format(**given, used="second"))).status == "converted"
+    for change in ({"put": "1", "used": "second"}, {"used": "codes"}):
+        [finding] = rewrite(script(READ + FILLED.format(**{**given, **change}))).findings
+        assert finding.code == "explicit-queue"
+
+
+def test_sizes_of_a_queue_are_noted():
+    """A PaddingFIFOQueue refused records of other sizes than its shapes had; a padded batch pads them."""
+    given = {"kind": "PaddingFIFOQueue", "put": "tf.size(codes)", "used": "second"}
+    [note] = rewrite(script(READ + FILLED.format(**given, shapes="[[5], []]"))).notes
+    assert note.startswith("the sizes that the queue's shapes fix are not checked")
+    assert not rewrite(script(READ + FILLED.format(**given, shapes="[[None], []]"))).notes
+
+
+def test_what_has_no_use_any_more_is_noted():
+    """Variables and parameters that only queues took stay in the script, and the report names them."""
+    body = READ + "    threads = 4\n    return tf.train.batch([record], size, threads, capacity)\n"
+    found = rewrite(script(body, parameters="files, size, capacity"))
+    assert found.notes == ("batches has no use for capacity, threads any more",)
+    assert "    threads = 4\n" in found.text
+
+
+def test_a_seed_of_the_graph_is_noted():
+    """The order that a graph's seed gave the queues is another one now, where there is chance."""
+    seeded = "tf.set_random_seed(3)\n"
+    [note] = rewrite(script(READ + BATCH, before=seeded)).notes
+    assert "the seed of the graph gives another order" in note
+    assert not rewrite(script(READ.replace("(files)", "(files, shuffle=False)") + BATCH, before=seeded)).notes
 
 
 def test_chance_is_drawn_for_each_record():
@@ -250,6 +394,15 @@ def test_aliases_are_seen_through():
     assert "    return tensors.data.make_one_shot_iterator(dataset).get_next()\n" in found.text
 
 
+@pytest.mark.parametrize("other", ["def g(make):", "def make(x):", "make = len\nif make:"])
+def test_names_that_may_be_something_else_are_no_aliases(other):
+    """Where a name is also a parameter, a function or another value, its first meaning is left to a person."""
+    [finding] = rewrite(f"{HEAD}make = tf.train.batch\n{other}\n    make(3)\n").findings
+    assert (finding.line, finding.code) == (2, "batch-elsewhere")
+    [finding] = rewrite(f"{HEAD}make = tf.train.batch\n\ndef g(x):\n    make([x], 3)\n").findings
+    assert (finding.line, finding.code) == (5, "batch-elsewhere")
+
+
 def test_leftovers_are_marked():
     """Names of contrib, and under the eager target the loops that took batches, get a comment."""
     body = (
@@ -264,6 +417,30 @@ def test_leftovers_are_marked():
         f"    {MARK}[consumer] the input function returns a tf.data.Dataset now: iterate over it\n    with tf"
         in found.text
     )
+
+
+def test_calls_of_what_returns_datasets_now_are_marked():
+    """Under the eager target functions and methods return datasets: each call of them in the script gets a comment."""
+    calls = "\n\ndef model():\n    a = batches(['x'])\n    return a + self.batches(['y'])\n"
+    old = script(READ + BATCH) + calls
+    found = rewrite(old, target="eager")
+    said = (MARK, "[consumer] batches returns a tf.data.Dataset now: iterate over it")
+    assert [(finding.code, finding.reason) for finding in found.findings] == [("consumer", said[1][11:])] * 2
+    assert found.text.count("".join(said)) == 2
+    assert found.changed == ("batches",)
+    assert rewrite(old).findings == ()
+
+
+def test_summaries_of_batches_leave_a_comment():
+    """A function that returns a dataset writes no summaries of its batches: a comment keeps them for the loop."""
+    body = (
+        READ + "    x = tf.train.batch([record], 3)\n    tf.summary.text('x',\n        x)\n    return x, tf.size(x)\n"
+    )
+    found = rewrite(script(body), target="eager")
+    told = "write it where the batches are used: tf.summary.text('x', x)"
+    assert f"    {MARK}[summary] {told}\n\n    def finish(x):\n        return x, tf.size(x)\n" in found.text
+    assert [(finding.line, finding.code, finding.reason) for finding in found.findings] == [(9, "summary", told)]
+    assert "    tf.summary.text('x',\n        x)\n" in rewrite(script(body)).text
 
 
 def test_what_is_older_than_tensorflow_1_is_marked():
@@ -292,6 +469,15 @@ def test_python_2_is_made_python_3():
     found = rewrite(PYTHON_2)
     assert found.status == "converted"
     assert "    print('reading', files)\n" in found.text
+    assert [note.partition(",")[0] for note in found.notes] == ["it was Python 2"]
+    left = PYTHON_2 + "    for i in xrange(3 / 2):\n        x = {}.has_key(i), i / 2.0, float(i) / 2\n"
+    assert [(finding.line, finding.code, finding.reason.split()[0]) for finding in rewrite(left).findings] == [
+        (13, "python2", "/"),
+        (13, "python2", "xrange"),
+        (14, "python2", "has_key"),
+    ]
+    named = left.replace("xrange(3 / 2)", "xrange(3)").replace(HEAD, HEAD + "from six.moves import xrange\n")
+    assert [finding.reason.split()[0] for finding in rewrite(named).findings] == ["has_key"]
     found = rewrite(PYTHON_2.replace("train.batch", "train.maybe_batch"))
     assert found.status == "flagged"
     assert "    print 'reading', files\n" in found.text

@@ -50,5 +50,14 @@ def test_lists_stay_lists():
     text = rewrite(script(body)).text
     assert "        return tuple(columns)\n" in text
     assert "    return list(tf.data.make_one_shot_iterator(dataset).get_next())\n" in text
+    for returned in ("columns", "split(columns)", "[*columns]"):
+        body = READ + f"    columns = tf.train.batch([record, record], 3)\n    out = {returned}\n    return out\n"
+        own = "\n\ndef split(x):\n    return [x[0], x[1]]\n"
+        text = rewrite(script(body, before=own), "eager").text
+        assert ("        return tuple(out)\n" in text) == (returned != "columns")
+    for returned in ("unknown(x)", "{'x': [x, x]}", "(x, unknown(x))"):
+        body = READ + f"    x = tf.train.batch([record], 3)\n    return {returned}\n"
+        assert [finding.code for finding in rewrite(script(body), "eager").findings] == ["structure"]
+        assert rewrite(script(body)).status == "converted"
     unknown = READ + "    columns = tf.py_func(f, [record], types)\n    return tf.train.batch(columns, 3)\n"
     assert [finding.code for finding in rewrite(script(unknown)).findings] == ["structure"]

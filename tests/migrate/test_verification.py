@@ -31,6 +31,15 @@ def draws(files):
     return tf.train.batch([noise], 2)
 
 
+def of_one_kind(files, options):
+    queue = tf.train.string_input_producer(files, shuffle=False)
+    reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+    if options.kind == "upper":
+        record = tf.strings.upper(record)
+    return tf.train.batch([record], 2)
+
+
 def fails(files):
     queue = tf.train.string_input_producer(files, shuffle=False)
     reader = tf.TFRecordReader()
@@ -70,7 +79,11 @@ def test_graph_functions_give_the_same_batches(tmp_path):
         assert "batches equal" in trials[name].reason
         assert "chance" not in trials[name].reason
     check_switched(trials)
-    assert trials["image_batches"].reason == "4 batches with the same records, in an order that was left to chance"
+    said = "4 batches with the same records, in an order that was left to chance"
+    assert trials["image_batches"].reason == f"{said}; with num_epochs=None: 104 batches of the same records"
+    line = SCRIPT[: SCRIPT.index("        record = tf.strings.upper(record)\n")].count("\n") + 1
+    assert trials["of_one_kind"].outcome == "partly"
+    assert trials["of_one_kind"].reason.endswith(f"batches equal; not tried: line {line}")
     why = {name: trial.reason for name, trial in trials.items() if trial.outcome == "unverified"}
     assert why.pop("fails").startswith("the old function fails: ")
     assert why.pop("needs_what_nobody_has").startswith("the old function cannot be called: OSError")

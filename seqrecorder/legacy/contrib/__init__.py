@@ -7,5 +7,6 @@ They are called while a graph is built, as they always were; their tensors work 
 """
 
 from seqrecorder.legacy.contrib import learn as learn
+from seqrecorder.legacy.contrib import lookup as lookup
 from seqrecorder.legacy.contrib import slim as slim
 from seqrecorder.legacy.contrib import training as training

@@ -110,7 +110,7 @@ class _Example:
 
         name = "batch_sequences_with_states"
         steps = [tf.shape(tensor, tf.int64)[0] for tensor in rest[: len(groups[0])]]
-        agree = tf.reduce_all([length > 0, *(count == length for count in steps)])
+        agree = tf.reduce_all([length > 0, *(tf.equal(count, length) for count in steps)])
         said = [
             f"{name}: example",
             key,
@@ -194,7 +194,7 @@ def _assemble(
     total = _padded(counts)
     here = tf.strings.join([_padded(index), "_of_", total, ":", keys])
     following = tf.strings.join([_padded(index + 1), "_of_", total, ":", keys])
-    last = index + 1 == counts
+    last = tf.equal(index + 1, counts)
     next_keys = tf.where(last, tf.strings.join(["STOP:", keys]), following)
     parts = []
     for position, spec in enumerate(specs):

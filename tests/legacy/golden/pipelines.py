@@ -358,3 +358,46 @@ def learned_dicts():
         parse_fn=lambda x: {"n": tf.strings.length(x), "x": x},
     )
     return tf.strings.regex_replace(keys, r"^\./", ""), found
+
+
+@pipeline("rows")
+def learned_from_a_shared_queue():
+    """Files in an order that Python's generator gives."""
+    keys, examples = tf.contrib.learn.read_keyed_batch_examples_shared_queue(
+        ["a.txt", "b.txt"], 1, tf.TextLineReader, num_epochs=4, queue_capacity=2, seed=5
+    )
+    return tf.strings.regex_replace(keys, r"^\./", ""), examples
+
+
+@pipeline()
+def learned_features_from_a_shared_queue():
+    return tf.contrib.learn.read_keyed_batch_features_shared_queue(
+        "*.tfrecord", 6, FEATURES, tf.TFRecordReader, False, 2, num_queue_runners=1
+    )[1]
+
+
+@pipeline()
+def tables_of_words():
+    """Words of lines, which end with a letter and with a number, through each kind of table."""
+    lookup = tf.contrib.lookup
+    _, line = tf.TextLineReader().read(tf.train.string_input_producer(["a.txt", "b.txt"], 1, shuffle=False))
+    name, _, number = tf.unstack(tf.string_split([line]).values[:3], 3)
+    content = lookup.KeyValueTensorInitializer(["a", "c"], tf.constant([5, 6], tf.int64))
+    known = ["0", "3", "b", "2"]
+    places = lookup.index_table_from_tensor(mapping=known, num_oov_buckets=3).lookup(number)
+    return tf.train.batch(
+        [
+            lookup.HashTable(content, -1).lookup(name),
+            places,
+            lookup.index_table_from_tensor(known, default_value=9).lookup(tf.stack([name, number])),
+            lookup.index_to_string_table_from_tensor(known, default_value="none").lookup(places),
+            lookup.index_table_from_file("a.txt", num_oov_buckets=1).lookup(line),
+            lookup.index_to_string_table_from_file("b.txt").lookup(places),
+            lookup.string_to_index_table_from_tensor(known).lookup(name),
+            lookup.string_to_index_table_from_file("b.txt").lookup(line),
+            lookup.string_to_index(number, known),
+            lookup.index_to_string(places, known),
+        ],
+        4,
+        allow_smaller_final_batch=True,
+    )

@@ -1,0 +1,102 @@
+"""Random values between queues: those of the old operations, and iterators that can be saved."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from queue_runs import assert_equal_elements, assert_lifts_exactly, rest_after, v1
+
+from seqrecorder import legacy
+
+
+def numbers(limit=20):
+    return v1.train.range_input_producer(limit, num_epochs=1, shuffle=False).dequeue()
+
+
+def test_all_kinds_of_draws(tmp_path):
+    """Every operation has the values of its own stream, whatever their number, dtype and bounds; also once restored."""
+
+    def input_fn():
+        number = numbers()
+        many = [number % 4, 3]
+        tensors = {
+            "uniform": tf.cast(number, tf.float32) + v1.random_uniform([2], seed=11),
+            "wide": v1.random_uniform([], -5, tf.cast(number, tf.int64) + 1, tf.int64, seed=0),
+            "bounds": v1.random_uniform(many, number, 2 * number + 1, tf.int32, seed=12),
+            "normal": v1.random_normal(many, stddev=2.0, seed=13, dtype=tf.float64),
+            "cut": v1.truncated_normal([5], seed=14),
+            "half": v1.random_uniform([3], seed=11, dtype=tf.float16),
+            "nothing": v1.random_uniform([0], seed=2),
+            "crop": v1.random_crop(tf.reshape(tf.range(20), [5, 4]), [2, 2], seed=3),
+            "flip": v1.image.random_flip_left_right(tf.reshape(tf.range(12.0), [2, 2, 3]), seed=4),
+        }
+        return v1.train.batch(tensors, 3, dynamic_pad=True, allow_smaller_final_batch=True)
+
+    lifted, found = assert_lifts_exactly(input_fn, graph_seed=5)
+    assert lifted.kept == ()
+    rest, _ = rest_after(lifted.dataset, 4, tmp_path)
+    assert len(rest) == len(found) - 4
+    for ours, theirs in zip(rest, found[4:], strict=True):
+        assert_equal_elements(ours, theirs)
+
+
+def test_draws_without_a_source(tmp_path):
+    """A queue of nothing but random vectors, and random operations behind it as well."""
+
+    def input_fn():
+        queue = tf.queue.FIFOQueue(20, [tf.float32], shapes=[[3]])
+        vector = v1.train.limit_epochs(v1.random_uniform([3], seed=2), 21)
+        v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue(vector)]))
+        return queue.dequeue() * v1.random_normal([], seed=8)
+
+    lifted, found = assert_lifts_exactly(input_fn)
+    assert len(found) == 21
+    rest, _ = rest_after(lifted.dataset, 9, tmp_path)
+    np.testing.assert_array_equal(rest, found[9:])
+
+
+def test_draws_without_a_seed(tmp_path):
+    """What was drawn comes with the checkpoint, beside what has a seed; a new iterator draws anew."""
+
+    def input_fn():
+        return tf.stack([v1.random_uniform([]), v1.random_uniform([], seed=1)]) + tf.cast(numbers(), tf.float32)
+
+    dataset = legacy.lift(input_fn)
+    rest, iterator = rest_after(dataset, 7, tmp_path)
+    np.testing.assert_array_equal(rest, list(iterator))
+    one, other = (np.array(list(dataset.as_numpy_iterator())) for _ in range(2))
+    np.testing.assert_array_equal(one[:, 1], other[:, 1])
+    assert (one[:, 0] != other[:, 0]).all()
+    assert len(np.unique(one[:, 0] - np.arange(20))) > 10
+
+
+def of_python():
+    return v1.py_func(lambda x: x, [numbers()], tf.int32)
+
+
+def in_a_branch():
+    return tf.cond(numbers() > 3, lambda: v1.random_uniform([], seed=1), lambda: 0.0)
+
+
+def in_a_loop():
+    return tf.map_fn(lambda _: v1.random_uniform([], seed=1), tf.zeros([numbers()]))
+
+
+def of_a_shuffle():
+    return v1.random_shuffle(tf.range(5) + numbers(), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("input_fn", "kept"),
+    [(of_python, "PyFunc"), (in_a_branch, "If"), (in_a_loop, "While"), (of_a_shuffle, "Random")],
+)
+def test_what_cannot_be_saved_is_named(input_fn, kept, tmp_path):
+    """What keeps a state elsewhere still works; it is named with its line, and TensorFlow refuses to save."""
+    lifted = legacy.trace(input_fn)
+    [named] = lifted.kept
+    assert named.startswith(kept)
+    assert named.endswith(f" in {__file__}, line {input_fn.__code__.co_firstlineno + 1}")
+    assert f"no saving: {named} has a state of its own, so an iterator cannot be saved\n" in str(lifted)
+    iterator = iter(lifted.dataset)
+    assert next(iterator) is not None
+    with pytest.raises(tf.errors.FailedPreconditionError, match="is stateful"):
+        tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "no"))
