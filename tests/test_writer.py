@@ -806,6 +806,15 @@ def test_same_bytes(tmp_path: Path, runs: dict[str, list[int]], figure: Any) -> 
     figure(6, "writes by 1, 2 and 8 workers under several hash seeds", len(digests), "other bytes")
 
 
+@pytest.mark.parametrize("split", ["../up", "/up", "a/b", "..", "a\0"])
+def test_a_split_that_is_no_plain_name_is_refused_at_once(tmp_path: Path, split: str) -> None:
+    """A name of a split that would leave the dataset is refused with the record it comes with."""
+    [record] = items(1)
+    with sr.Writer(tmp_path / "c", Item) as writer, pytest.raises(sr.OptionError, match="plain file name"):
+        writer.write(record, split=split)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c"]
+
+
 def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However records are gathered for encoding, the bytes are the same."""
     found = set()
