@@ -87,15 +87,8 @@ def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
 
     rows = sizes if drop_remainder and isinstance(sizes, int) else None
     spec = tf.nest.map_structure(lambda t: tf.TensorSpec([rows, *t.shape[1:]], t.dtype), dataset.element_spec)
-    parts = tf.nest.flatten(spec)
-    made = tf.raw_ops.RebatchDatasetV2(
-        input_dataset=tf.data.experimental.to_variant(dataset),
-        batch_sizes=tf.cast(sizes, tf.int64),
-        drop_remainder=drop_remainder,
-        output_types=[part.dtype for part in parts],
-        output_shapes=[part.shape for part in parts],
-    )
-    return tf.data.experimental.from_variant(made, spec)
+    batch_sizes = tf.cast(sizes, tf.int64)
+    return _made(tf.raw_ops.RebatchDatasetV2, dataset, spec, batch_sizes=batch_sizes, drop_remainder=drop_remainder)
 
 
 def unbatched(dataset: Any) -> Any:
@@ -111,13 +104,7 @@ def unbatched(dataset: Any) -> Any:
     import tensorflow as tf
 
     spec = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), dataset.element_spec)
-    parts = tf.nest.flatten(spec)
-    made = tf.raw_ops.UnbatchDataset(
-        input_dataset=tf.data.experimental.to_variant(dataset),
-        output_types=[part.dtype for part in parts],
-        output_shapes=[part.shape for part in parts],
-    )
-    return tf.data.experimental.from_variant(made, spec)
+    return _made(tf.raw_ops.UnbatchDataset, dataset, spec)
 
 
 def random_numbers(seed: int) -> Any:
@@ -159,17 +146,15 @@ def shuffled(dataset: Any, size: int, number: Any) -> Any:
     """
     import tensorflow as tf
 
-    parts = tf.nest.flatten(dataset.element_spec)
-    made = tf.raw_ops.ShuffleDataset(
-        input_dataset=tf.data.experimental.to_variant(dataset),
+    return _made(
+        tf.raw_ops.ShuffleDataset,
+        dataset,
+        dataset.element_spec,
         buffer_size=tf.constant(size, tf.int64),
         seed=number,
         seed2=tf.constant(1, tf.int64),  # two zeros would stand for any order
         reshuffle_each_iteration=False,
-        output_types=[part.dtype for part in parts],
-        output_shapes=[part.shape for part in parts],
     )
-    return tf.data.experimental.from_variant(made, dataset.element_spec)
 
 
 def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None = None) -> Any:
@@ -187,26 +172,19 @@ def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None =
     import tensorflow as tf
 
     traced = _traced(function, dataset.element_spec)
-    parts = tf.nest.flatten(traced.spec)
-    if not all(isinstance(part, tf.TensorSpec) for part in parts):
+    if not all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(traced.spec)):
         # How composite tensors are packed into one element is TensorFlow's secret.
         return dataset.map(function, num_parallel_calls=parallel)
-    common: dict[str, Any] = {
-        "input_dataset": tf.data.experimental.to_variant(dataset),
-        "other_arguments": traced.captured,
-        "f": traced.function,
-        "output_types": [part.dtype for part in parts],
-        "output_shapes": [part.shape for part in parts],
+    options: dict[str, Any] = {
         "preserve_cardinality": True,
         # One thread to a call: handing small operations from thread to thread cost an eighth of reading short records.
         # But a call that waits for functions of its own could keep the thread that these need.
         "use_inter_op_parallelism": traced.calls,
     }
     if parallel is None:
-        made = tf.raw_ops.MapDataset(**common)
-    else:
-        made = tf.raw_ops.ParallelMapDatasetV2(**common, num_parallel_calls=tf.constant(parallel, tf.int64))
-    return tf.data.experimental.from_variant(made, traced.spec)
+        return _made(tf.raw_ops.MapDataset, dataset, traced.spec, **traced.arguments(), **options)
+    options["num_parallel_calls"] = tf.constant(parallel, tf.int64)
+    return _made(tf.raw_ops.ParallelMapDatasetV2, dataset, traced.spec, **traced.arguments(), **options)
 
 
 def filtered(dataset: Any, predicate: Callable[..., Any]) -> Any:
@@ -223,15 +201,7 @@ def filtered(dataset: Any, predicate: Callable[..., Any]) -> Any:
     import tensorflow as tf
 
     traced = _traced(predicate, dataset.element_spec)
-    parts = tf.nest.flatten(dataset.element_spec)
-    made = tf.raw_ops.FilterDataset(
-        input_dataset=tf.data.experimental.to_variant(dataset),
-        other_arguments=traced.captured,
-        predicate=traced.function,
-        output_types=[part.dtype for part in parts],
-        output_shapes=[part.shape for part in parts],
-    )
-    return tf.data.experimental.from_variant(made, dataset.element_spec)
+    return _made(tf.raw_ops.FilterDataset, dataset, dataset.element_spec, **traced.arguments("predicate"))
 
 
 def flat_mapped(dataset: Any, function: Callable[..., Any], *, cycle: int = 1) -> Any:
@@ -260,20 +230,10 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, cycle: int = 1) -
         return tf.data.experimental.to_variant(made)
 
     traced = _traced(make, dataset.element_spec)
-    parts = tf.nest.flatten(made_spec[0])
-    common: dict[str, Any] = {
-        "input_dataset": tf.data.experimental.to_variant(dataset),
-        "other_arguments": traced.captured,
-        "f": traced.function,
-        "output_types": [part.dtype for part in parts],
-        "output_shapes": [part.shape for part in parts],
-    }
     if cycle == 1:
-        made = tf.raw_ops.FlatMapDataset(**common)
-    else:
-        turns = {"cycle_length": tf.constant(cycle, tf.int64), "block_length": tf.constant(1, tf.int64)}
-        made = tf.raw_ops.InterleaveDataset(**common, **turns)
-    return tf.data.experimental.from_variant(made, made_spec[0])
+        return _made(tf.raw_ops.FlatMapDataset, dataset, made_spec[0], **traced.arguments())
+    turns = {"cycle_length": tf.constant(cycle, tf.int64), "block_length": tf.constant(1, tf.int64)}
+    return _made(tf.raw_ops.InterleaveDataset, dataset, made_spec[0], **traced.arguments(), **turns)
 
 
 def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]]) -> Any:
@@ -294,18 +254,35 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
 
     before = tf.nest.map_structure(tf.convert_to_tensor, state)
     traced = _traced(function, (tf.nest.map_structure(_growing, before), dataset.element_spec))
-    element = traced.spec[1]
-    parts = tf.nest.flatten(element)
-    made = tf.raw_ops.ScanDataset(
-        input_dataset=tf.data.experimental.to_variant(dataset),
+    return _made(
+        tf.raw_ops.ScanDataset,
+        dataset,
+        traced.spec[1],
+        **traced.arguments(),
         initial_state=tf.nest.flatten(before),
-        other_arguments=traced.captured,
-        f=traced.function,
-        output_types=[part.dtype for part in parts],
-        output_shapes=[part.shape for part in parts],
         preserve_cardinality=True,
     )
-    return tf.data.experimental.from_variant(made, element)
+
+
+def _made(operation: Callable[..., Any], dataset: Any, spec: Any, **options: Any) -> Any:
+    """Return what an operation makes of a dataset.
+
+    Args:
+        operation: of `tf.raw_ops`.
+        dataset: its input.
+        spec: structure, shapes and dtypes of what it makes: dense tensors.
+        options: its other arguments.
+    """
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(spec)
+    variant = operation(
+        input_dataset=tf.data.experimental.to_variant(dataset),
+        output_types=[part.dtype for part in parts],
+        output_shapes=[part.shape for part in parts],
+        **options,
+    )
+    return tf.data.experimental.from_variant(variant, spec)
 
 
 @attrs.frozen(eq=False)
@@ -323,6 +300,10 @@ class _Traced:
     captured: list[Any]
     spec: Any
     calls: bool
+
+    def arguments(self, name: str = "f") -> dict[str, Any]:
+        """Return what an operation takes of it, which calls the function by a name."""
+        return {name: self.function, "other_arguments": self.captured}
 
 
 def _traced(function: Callable[..., Any], taken: Any) -> _Traced:
