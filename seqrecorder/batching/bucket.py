@@ -222,7 +222,12 @@ class Bucket(PaddedBatches):
     def _planned(self, feed: Feed, plan: BucketPlan, group: str) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
         turns = feed.stream(
-            plan.turns, window=plan.window, group=group, drop_empty=self.empty == "drop", permute=not plan.permutes
+            plan.turns,
+            window=plan.window,
+            multiple=plan.least_window,
+            group=group,
+            drop_empty=self.empty == "drop",
+            permute=not plan.permutes,
         )
         return plan.apply(turns, shuffled=bool(feed.options.shuffle), permute=feed.permutes_windows)
 

@@ -70,6 +70,14 @@ class BucketPlan:
         return self.sizes[0] * _SORTED_BATCHES if self.by_length else _WINDOW
 
     @property
+    def least_window(self) -> int:
+        """How many records are planned at a time at least, however large they are.
+
+        Those left over are copied from window to window: about as many as half of the batches hold, in the middle.
+        """
+        return max(1, sum(self.sizes) // 2)
+
+    @property
     def permutes(self) -> bool:
         """Whether `apply` permutes the rows of windows itself, which saves it a copy of them."""
         return self.budget is None and not self.by_length
