@@ -46,7 +46,7 @@ _CYCLE = 16
 _MOVED_BYTES = 1 << 16
 """From this size on records are shuffled singly. Operations of `tf.data` on single elements move their bytes, which is
 two microseconds a record; those on windows copy them, which is half a microsecond a kilobyte, as most of it is new
-memory. Measured on 160 MB of large records: 178 ms instead of 296, parsing included."""
+memory. Measured on 160 MB of records of 1.2 MB in two files: 162 ms instead of 296, parsing included."""
 
 
 @attrs.frozen

@@ -73,7 +73,7 @@ class BucketPlan:
     def least_window(self) -> int:
         """How many records are planned at a time at least, however large they are.
 
-        Those left over are copied from window to window: about as many as half of the batches hold, in the middle.
+        What incomplete batches hold, half of their rows on average, is copied from window to window.
         """
         return max(1, sum(self.sizes) // 2)
 

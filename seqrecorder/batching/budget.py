@@ -55,8 +55,8 @@ def budget_batches(
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. It can be saved with
-        `tf.train.Checkpoint(iterator=...)` before any batch. A length
-        that is too long raises `tf.errors.InvalidArgumentError` while iterating.
+        `tf.train.Checkpoint(iterator=...)` before any batch. A length that is too long raises
+        `tf.errors.InvalidArgumentError` while iterating.
 
     Raises:
         OptionError: an argument makes no sense, alone or with the others.
