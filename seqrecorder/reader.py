@@ -205,6 +205,8 @@ def read(
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
+    # They find nothing to do here, and take 22 ms to find it, each time that a new pipeline is first iterated over.
+    settings.experimental_optimization.apply_default_optimizations = False
     # By files tf.distribute can deal some of these pipelines only: it looks for the files and stops at a scan.
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The one external state is that of assertions, and there is nothing in it to save.
