@@ -204,7 +204,7 @@ def filtered(dataset: Any, predicate: Callable[..., Any]) -> Any:
     return _made(tf.raw_ops.FilterDataset, dataset, dataset.element_spec, **traced.arguments("predicate"))
 
 
-def flat_mapped(dataset: Any, function: Callable[..., Any], *, cycle: int = 1) -> Any:
+def flat_mapped(dataset: Any, function: Callable[..., Any], *, cycle: int = 1, parallel: int | None = None) -> Any:
     """Return the elements of the datasets that a function makes of each element.
 
     With a cycle of one this is `tf.data.Dataset.flat_map`, else `tf.data.Dataset.interleave`.
@@ -219,6 +219,8 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, cycle: int = 1) -
         dataset: a `tf.data.Dataset` of dense tensors.
         function: from an element (a tuple taken apart) to a `tf.data.Dataset`.
         cycle: from how many of these datasets elements come in turn.
+        parallel: how many of the cycle are read at a time, an element of each ahead; None reads them in turn, in the
+            thread of the consumer. The order of elements is the same.
     """
     import tensorflow as tf
 
@@ -233,7 +235,18 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, cycle: int = 1) -
     if cycle == 1:
         return _made(tf.raw_ops.FlatMapDataset, dataset, made_spec[0], **traced.arguments())
     turns = {"cycle_length": tf.constant(cycle, tf.int64), "block_length": tf.constant(1, tf.int64)}
-    return _made(tf.raw_ops.InterleaveDataset, dataset, made_spec[0], **traced.arguments(), **turns)
+    if parallel is None:
+        return _made(tf.raw_ops.InterleaveDataset, dataset, made_spec[0], **traced.arguments(), **turns)
+    return _made(
+        tf.raw_ops.ParallelInterleaveDatasetV4,
+        dataset,
+        made_spec[0],
+        **traced.arguments(),
+        **turns,
+        num_parallel_calls=tf.constant(parallel, tf.int64),
+        buffer_output_elements=tf.constant(1, tf.int64),
+        prefetch_input_elements=tf.constant(0, tf.int64),
+    )
 
 
 def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]]) -> Any:

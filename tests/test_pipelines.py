@@ -139,9 +139,9 @@ def test_filtered_gives_what_filter_gives():
     assert mine.element_spec == pairs().element_spec
 
 
-@pytest.mark.parametrize("cycle", [1, 2, 16])
-def test_flat_mapped_gives_what_flat_map_and_interleave_give(cycle):
-    """The same elements in the same order, datasets of functions of functions included."""
+@pytest.mark.parametrize(("cycle", "parallel"), [(1, None), (2, None), (16, None), (2, 1), (2, 2), (16, 3)])
+def test_flat_mapped_gives_what_flat_map_and_interleave_give(cycle, parallel):
+    """The same elements in the same order, datasets of functions of functions included, in one thread or several."""
 
     def nested(number, texts):
         rows = tf.data.Dataset.from_tensor_slices(texts)
@@ -151,7 +151,7 @@ def test_flat_mapped_gives_what_flat_map_and_interleave_give(cycle):
         return tf.data.Dataset.from_tensor_slices(texts).map(lambda text: (text, number))
 
     theirs = pairs().flat_map(plain) if cycle == 1 else pairs().interleave(plain, cycle, 1)
-    mine = flat_mapped(pairs(), nested, cycle=cycle)
+    mine = flat_mapped(pairs(), nested, cycle=cycle, parallel=parallel)
     assert elements(mine) == elements(theirs)
     assert mine.element_spec == theirs.element_spec
 

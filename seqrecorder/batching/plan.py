@@ -150,7 +150,8 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
         return tf.data.experimental.from_variant(tf.data.experimental.to_variant(whole), spec)
 
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    return flat_mapped(scanned(turns, (*nothing, tf.zeros([], tf.int64)), step), cut)
+    # The next window is read while batches of this one are parsed.
+    return flat_mapped(scanned(turns.prefetch(1), (*nothing, tf.zeros([], tf.int64)), step), cut)
 
 
 def _places(order: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
