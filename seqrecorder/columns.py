@@ -16,14 +16,16 @@ import numpy as np
 
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.schema import Schema
+from seqrecorder.texts import join_texts
 from seqrecorder.values import Mismatch, SparseVector, require_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from seqrecorder.fields import Field
+    from seqrecorder.texts import JoinedTexts
 
 
 @attrs.frozen(eq=False)
@@ -38,6 +40,7 @@ class Column:
         present: which of the N records have a value; None means all. `values`, `steps` and `counts` are of those only.
         stated: optional fields that were read: 1 where a record says that it has a value, 0 where it says None, and -1
             where it says nothing, because others wrote it.
+        joined: short texts, one to a feature, as they are encoded: checking them has made that.
     """
 
     values: Any
@@ -46,6 +49,7 @@ class Column:
     indices: Any = None
     present: Any = None
     stated: Any = None
+    joined: JoinedTexts | None = None
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -104,7 +108,6 @@ def _gather_field(field: Field, records: Sequence[Any], problems: dict[int, list
             present = None
         else:
             values = [value for value in values if value is not None]
-    collect = collector(field)
     column = collect(field, values)
     if column is None:
         where = np.arange(len(records)) if present is None else np.flatnonzero(present)
@@ -136,8 +139,14 @@ def _exact(field: Field, value: object) -> Any:
 # From values to columns: None where a value is not in the form that records hold ------------------------
 
 
-def collector(field: Field) -> Callable[[Field, list[Any]], Column | None]:
-    """Return the function that makes a column of values; None, of values not in the form that records hold."""
+def collect(field: Field, values: list[Any]) -> Column | None:
+    """Return the column of values of some records; None where one is not in the form that records hold."""
+    column = _collector(field)(field, values)
+    return column if column is None or not field.element.is_text else _with_texts(field, column)
+
+
+def _collector(field: Field) -> Callable[[Field, list[Any]], Column | None]:
+    """Return the function that makes a column of values, in which texts are still to be checked."""
     if field.sparse is not None:
         return _sparse_lists if field.is_list else _sparse
     if field.is_list and field.is_ragged:
@@ -149,11 +158,9 @@ def collector(field: Field) -> Callable[[Field, list[Any]], Column | None]:
 
 def _scalars(field: Field, values: list[Any]) -> Column | None:
     element = field.element
-    kinds = set(map(type, values))
     if element.is_text:
-        if kinds - {str if element.name == "str" else bytes} or (element.name == "str" and not _utf8(values)):
-            return None
         return Column(_objects(values))
+    kinds = set(map(type, values))
     if element.is_time or kinds - {bool if element.name == "bool" else element.numpy.type}:
         if not element.is_time or {getattr(value, "dtype", None) for value in values} - {element.numpy}:
             return None
@@ -216,34 +223,31 @@ def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading:
         flat = (np.concatenate if leading else np.stack)(values, dtype=field.element.numpy, casting="no")
     except (TypeError, ValueError):
         return None
-    if flat.shape[1:] != rest:
-        return None
-    return flat if not field.element.is_text or _is_text(field, flat) else None
+    return flat if flat.shape[1:] == rest else None
 
 
-def _is_text(field: Field, values: NDArray[Any]) -> bool:
-    """Whether all elements are exactly of the type that the field declares; tokens repeat: each counts once."""
+def _with_texts(field: Field, column: Column) -> Column | None:
+    """Return the column with its texts joined, if it can have that; None where a value is not a text of its field."""
+    kind = str if field.element.name == "str" else bytes
+    values = column.values.ravel().tolist()
     try:
-        distinct = set(values.ravel().tolist())
-    except TypeError:  # something that has no hash, which no text is
-        return False
-    if field.element.name == "bytes":
-        return not set(map(type, distinct)) - {bytes}
-    return not set(map(type, distinct)) - {str} and _utf8(distinct)
+        joined = join_texts(values, kind, wrapped=field.is_list) if field.is_single else None
+        # What is no str cannot be joined; but other buffers than bytes can.
+        if joined is None or kind is bytes or not field.is_list:
+            distinct = set(values)  # tokens repeat: each counts once
+            if set(map(type, distinct)) - {kind}:
+                return None
+            if joined is None and kind is str:
+                "".join(distinct).encode()
+    except (TypeError, UnicodeEncodeError):  # no text, or something that has not even a hash; or no UTF-8
+        return None
+    return attrs.evolve(column, joined=joined)
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:
     array = np.empty(len(values), object)
     array[:] = values
     return array
-
-
-def _utf8(texts: Iterable[str]) -> bool:
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def check_alignment(

@@ -107,6 +107,11 @@ class Field:
         return self.storage == "packed"
 
     @property
+    def is_single(self) -> bool:
+        """Whether a feature holds one element: of scalars, and of lists of scalars that are not packed."""
+        return not self.shape and self.sparse is None and not self.packed
+
+    @property
     def group(self) -> str:
         """Name of the alignment group; a freed field is a group of its own."""
         return self.name if self.align is None else self.align

@@ -20,6 +20,7 @@ from seqrecorder.memory import keep_freed_memory
 from seqrecorder.parsing import Parser
 from seqrecorder.schema import Schema
 from seqrecorder.tensors import encode_images, encode_tensors
+from seqrecorder.texts import join_texts
 from seqrecorder.values import Mismatch
 from seqrecorder.wire import Leaf, check_limit, serialize
 
@@ -219,6 +220,8 @@ def _leaf(field: Field, column: Column) -> Leaf:
     counts: Any = field.count if column.counts is None else column.counts * field.count
     if place == "packed":
         counts = steps * field.count
+    if field.element.is_text:
+        return Leaf(name, "bytes", place, _texts_of(field, column), counts, steps, present)
     return Leaf(name, field.element.wire, place, _wire_values(field, column.values), counts, steps, present)
 
 
@@ -232,6 +235,16 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
     if field.element.is_text:
         return values.ravel().tolist()
     return field.element.to_wire(values).reshape(-1)
+
+
+def _texts_of(field: Field, column: Column) -> Any:
+    """Return texts, joined where they can be."""
+    if column.joined is not None:
+        return column.joined
+    values = column.values.ravel().tolist()
+    if not field.is_single:
+        return values
+    return join_texts(values, str if field.element.name == "str" else bytes, wrapped=field.is_list) or values
 
 
 def _buffers(field: Field, column: Column) -> Any:

@@ -7,6 +7,7 @@ float32 or complex64; a numpy array has a dtype of its own and must fit exactly.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.dtypes import ElementType
 
+_PLAIN = {bool, int, float, complex, str, bytes}
 _TIME_TYPES = (dt.date, dt.timedelta, np.datetime64, np.timedelta64)  # datetime is a date
 
 
@@ -160,6 +162,8 @@ def exact_array(value: object, element: ElementType) -> NDArray[Any]:
 def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementType) -> NDArray[Any]:
     if not value:
         return np.empty((0,), element.numpy)
+    if not set(map(type, value)) - _PLAIN:
+        return _from_scalars(value, element)
     nested = [isinstance(item, (list, tuple, range, np.ndarray)) or _is_tensor(item) for item in value]
     if not any(nested):
         return _from_scalars(value, element)
@@ -386,7 +390,11 @@ def require_utf8(value: object) -> None:
                 raise mismatch.inside(step) from None
     else:
         array = np.asarray(value, object)
-        for position, text in enumerate(array.ravel().tolist()):
+        texts = array.ravel().tolist()
+        with contextlib.suppress(UnicodeEncodeError):
+            "".join(texts).encode()  # all of them at once, which is faster by far
+            return
+        for position, text in enumerate(texts):
             try:
                 text.encode()
             except UnicodeEncodeError:

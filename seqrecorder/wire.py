@@ -36,9 +36,9 @@ from seqrecorder.rows import (
     of_list,
     of_matrix,
     of_prefixes,
-    scattered,
     total_lengths,
 )
+from seqrecorder.texts import JoinedTexts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,8 +63,8 @@ class Leaf:
         name: name of the feature.
         kind: the list that holds the values.
         place: `context`; `steps`, one feature per step; or `packed`, one feature for all steps of a record.
-        values: flat: int64, float32, a list of bytes or of str (written as UTF-8), or a uint8 matrix with one bytes
-            value per row.
+        values: flat: int64, float32, a list of bytes or of str (written as UTF-8), the same joined already (one to a
+            feature, not `packed`), or a uint8 matrix with one bytes value per row.
         counts: values per feature, an int where all features have as many.
         steps: features per record (for `steps`), int64 of shape (N,).
         present: which records have the feature at all; None means all. Values are those of present records only.
@@ -240,41 +240,15 @@ def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob:
     return interleave([_header(parts), rows])
 
 
-def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
+def _single_bytes(values: Sequence[bytes | str] | JoinedTexts, *, wrapped: bool) -> Blob:
     """Return Features of one bytes value each."""
-    if values and len(values[0]) <= _LARGEST_IN_A_BYTE:  # else the others are long too, as a rule
-        short = _single_short(values, wrapped=wrapped)
-        if short is not None:
-            return short
+    if isinstance(values, JoinedTexts):
+        return values.features()
     # Tokens repeat, so each distinct one is encoded once.
     encoded = {value: _as_bytes(value) for value in set(values)}
     prefixes = {size: _single_prefix(size, wrapped=wrapped) for size in set(map(len, encoded.values()))}
     features = {value: prefixes[len(data)] + data for value, data in encoded.items()}
     return of_list(list(map(features.__getitem__, values)), max(map(len, features.values()), default=0))
-
-
-def _single_short(values: Sequence[bytes | str], *, wrapped: bool) -> Blob | None:
-    """Return the same where all lengths are single bytes and no value holds a NUL; else None.
-
-    The values are joined with room for their headers, which NULs mark: 30 ns a token, through a dictionary 110.
-    """
-    tags = [0x0A] * wrapped + [_FEATURE_TAG["bytes"], 0x0A]
-    width = 2 * len(tags)
-    is_text = isinstance(values[0], str)
-    room: Any = "\0" + " " * (width - 1)
-    room = room if is_text else room.encode()
-    data = room + room.join(values)
-    octets = np.frombuffer(data.encode() if is_text else data, np.uint8)
-    starts = np.flatnonzero(octets == 0)
-    if starts.size != len(values):
-        return None
-    lengths = np.diff(starts, append=octets.size)
-    if int(lengths.max()) - 2 > _LARGEST_IN_A_BYTE:
-        return None
-    headers = np.empty((starts.size, len(tags), 2), np.uint8)
-    headers[:, :, 0] = tags
-    headers[:, :, 1] = lengths[:, None] - np.arange(2, width + 1, 2)
-    return Blob(scattered(octets, headers.reshape(-1, width), starts), lengths)
 
 
 def _as_bytes(value: bytes | str) -> bytes:

@@ -16,7 +16,7 @@ LAYERS = (
     ("errors", "startup"),
     ("dtypes", "values", "naming", "splits"),
     ("fields", "declarations", "field_json", "evolution", "schema", "draft"),
-    ("files", "digests", "memory", "staging", "crc", "framing", "damage", "rows", "frames", "wire", "spill"),
+    ("files", "digests", "memory", "staging", "crc", "framing", "damage", "rows", "texts", "frames", "wire", "spill"),
     (
         "pipelines",
         "columns",
