@@ -95,11 +95,11 @@ class Placement:
         if not given:
             return kept
         names = self._router.assign(sources, given)
-        for name in dict.fromkeys(names):
+        for name in [names] if isinstance(names, str) else dict.fromkeys(names):
             self.open(name)
         index = {name: i for i, name in enumerate(self._writers)}
-        if len(index) == 1:
-            splits = np.zeros(len(names), np.int64)
+        if isinstance(names, str):
+            splits = np.full(len(given), index[names], np.int64)
         else:
             splits = np.fromiter(map(index.__getitem__, names), np.int64, len(names))
         self._routes.append((sources.positions, splits))

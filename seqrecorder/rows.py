@@ -62,14 +62,16 @@ class Blob(Sequence[bytes]):
     def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
-            if step != 1:
-                return split_rows(self)[index]
-            first = int(self.lengths[:start].sum())
-            lengths = self.lengths[start:stop]
-            return Blob(self.data[first : first + int(lengths.sum())], lengths, self.width if lengths.size else 0)
+            return self.part(start, stop) if step == 1 else split_rows(self)[index]
         position = range(len(self))[index]
         first = int(self.lengths[:position].sum())
         return self.data[first : first + int(self.lengths[position])].tobytes()
+
+    def part(self, start: int, stop: int) -> Blob:
+        """Return some of the rows, without a copy."""
+        first = int(self.lengths[:start].sum())
+        lengths = self.lengths[start:stop]
+        return Blob(self.data[first : first + int(lengths.sum())], lengths, self.width if lengths.size else 0)
 
 
 def of_matrix(matrix: NDArray[np.uint8]) -> Blob:
@@ -161,7 +163,7 @@ def interleave(parts: Sequence[Blob]) -> Blob:
         data = _copied_one_by_one(parts, lengths, size)
     else:
         data = _copied_in_blocks(parts, lengths, size)
-    return Blob(data, lengths.sum(1))
+    return Blob(data, total_lengths(parts))  # `lengths.sum(1)` takes 15 ns a row
 
 
 def joined(parts: Sequence[Blob]) -> Sequence[bytes]:
@@ -196,6 +198,21 @@ def _joined_where_fixed(parts: Sequence[Blob]) -> list[Blob]:
 
 
 def _copied_in_blocks(parts: Sequence[Blob], lengths: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+    targets = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
+    ragged = [column for column, part in enumerate(parts) if not part.width]
+    out = _ragged_in_blocks([parts[i] for i in ragged], lengths[:, ragged], targets[:, ragged].reshape(-1), size)
+    # Rows of one width come last: they end where they end, and so overwrite nothing but what blocks wrote too much.
+    for column, part in enumerate(parts):
+        if part.width and size:
+            rows = np.ascontiguousarray(part.data).view(f"V{part.width}")
+            _overlapping(out, part.width)[targets[:, column]] = rows
+    return out[:size]
+
+
+def _ragged_in_blocks(
+    parts: Sequence[Blob], lengths: NDArray[np.int64], targets: NDArray[np.int64], size: int
+) -> NDArray[np.uint8]:
+    """Return so many bytes and more, with the rows of all parts, side by side, at their targets."""
     longest = int(lengths.max(initial=1))
     block = min(_BLOCK, longest)
     source = np.concatenate([*[part.data for part in parts], np.zeros(block, np.uint8)])
@@ -203,16 +220,14 @@ def _copied_in_blocks(parts: Sequence[Blob], lengths: NDArray[np.int64], size: i
     begins = np.stack(
         [np.cumsum(part.lengths) - part.lengths + base for part, base in zip(parts, bases, strict=True)], 1
     ).reshape(-1)
-    flat = lengths.reshape(-1)
-    targets = np.cumsum(flat) - flat
     if longest > block:
-        blocks = (flat + (block - 1)) // block
+        blocks = (lengths.reshape(-1) + (block - 1)) // block
         within = (np.arange(int(blocks.sum())) - np.repeat(np.cumsum(blocks) - blocks, blocks)) * block
         begins, targets = np.repeat(begins, blocks) + within, np.repeat(targets, blocks) + within
     out = np.empty(size + block, np.uint8)
     # In ascending order of targets: the end of a block is overwritten by the next row.
     _overlapping(out, block)[targets] = _overlapping(source, block)[begins]
-    return out[:size]
+    return out
 
 
 def _overlapping(data: NDArray[np.uint8], width: int) -> NDArray[np.void]:

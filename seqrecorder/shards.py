@@ -203,7 +203,12 @@ def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
     >>> histogram(np.array([3, 5, 3]))
     [(3, 2), (5, 1)]
     """
-    values, counts = np.unique(lengths, return_counts=True)
+    if int(lengths.max(initial=0)) <= lengths.size:  # then counting is faster than sorting, and takes no more memory
+        every = np.bincount(lengths)
+        values = np.flatnonzero(every)
+        counts = every[values]
+    else:
+        values, counts = np.unique(lengths, return_counts=True)
     if values.size > _EXACT_BINS:
         # Bins that grow with the length: the upper five bits of each length, rounded up.
         shift = np.maximum(0, np.floor(np.log2(np.maximum(values, 1))).astype(np.int64) + 1 - _BITS_KEPT)
