@@ -108,8 +108,8 @@ class Field:
 
     @property
     def is_single(self) -> bool:
-        """Whether a feature holds one element: of scalars, and of lists of scalars that are not packed."""
-        return not self.shape and self.sparse is None and not self.packed
+        """Whether a feature holds one element, as it is: of scalars, and of lists of scalars."""
+        return not self.shape and self.sparse is None and not self.packed and not self.in_items
 
     @property
     def group(self) -> str:

@@ -15,12 +15,12 @@ import numpy as np
 from seqrecorder.columns import Column, gather, group_lengths, scatter
 from seqrecorder.declarations import METADATA_KEY
 from seqrecorder.errors import FieldProblem, RecordError, SchemaError, first_line
+from seqrecorder.features import text_features
 from seqrecorder.layouts import describe_message, has_feature, message_of
 from seqrecorder.memory import keep_freed_memory
 from seqrecorder.parsing import Parser
 from seqrecorder.schema import Schema
 from seqrecorder.tensors import encode_images, encode_tensors
-from seqrecorder.texts import join_texts
 from seqrecorder.values import Mismatch
 from seqrecorder.wire import Leaf, check_limit, serialize
 
@@ -211,6 +211,8 @@ def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:
 def _leaf(field: Field, column: Column) -> Leaf:
     name, place = field.feature, _place(field)
     steps, present = column.steps, column.present
+    if column.features is not None:
+        return Leaf(name, field.element.wire, place, column.features, 1, steps, present)
     if field.storage in ("png", "jpeg"):
         return Leaf(name, "bytes", place, encode_images(column.values, field.storage), 1, steps, present)
     if field.storage == "tensor":
@@ -221,7 +223,7 @@ def _leaf(field: Field, column: Column) -> Leaf:
     if place == "packed":
         counts = steps * field.count
     if field.element.is_text:
-        return Leaf(name, "bytes", place, _texts_of(field, column), counts, steps, present)
+        return Leaf(name, "bytes", place, _text_values(field, column.values), counts, steps, present)
     return Leaf(name, field.element.wire, place, _wire_values(field, column.values), counts, steps, present)
 
 
@@ -237,14 +239,12 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
     return field.element.to_wire(values).reshape(-1)
 
 
-def _texts_of(field: Field, column: Column) -> Any:
-    """Return texts, joined where they can be."""
-    if column.joined is not None:
-        return column.joined
-    values = column.values.ravel().tolist()
-    if not field.is_single:
-        return values
-    return join_texts(values, str if field.element.name == "str" else bytes, wrapped=field.is_list) or values
+def _text_values(field: Field, values: NDArray[Any]) -> Any:
+    """Return texts, as features where they are short."""
+    texts = values.ravel().tolist()
+    kind = str if field.element.name == "str" else bytes
+    features = text_features(texts, kind, wrapped=field.is_list) if field.is_single else None
+    return texts if features is None else features
 
 
 def _buffers(field: Field, column: Column) -> Any:

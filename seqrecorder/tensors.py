@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.wire import varint
+from seqrecorder.features import varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

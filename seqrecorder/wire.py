@@ -28,6 +28,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import LimitExceededError
+from seqrecorder.features import FEATURE_TAG, VARINT_BITS, feature_header, varint, with_room
 from seqrecorder.rows import (
     Blob,
     in_groups,
@@ -38,7 +39,6 @@ from seqrecorder.rows import (
     of_prefixes,
     total_lengths,
 )
-from seqrecorder.texts import JoinedTexts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,9 +49,6 @@ MESSAGE_LIMIT = 2**31 - 1
 """protobuf refuses larger messages (its lengths are 31 bits), so no reader could take them in."""
 
 _LENGTH_DELIMITED = 2
-_FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
-_VARINT_BITS = 7
-_LARGEST_IN_A_BYTE = 0x7F
 _WORD = 8  # bytes
 
 
@@ -63,8 +60,8 @@ class Leaf:
         name: name of the feature.
         kind: the list that holds the values.
         place: `context`; `steps`, one feature per step; or `packed`, one feature for all steps of a record.
-        values: flat: int64, float32, a list of bytes or of str (written as UTF-8), the same joined already (one to a
-            feature, not `packed`), or a uint8 matrix with one bytes value per row.
+        values: flat: int64, float32, a list of bytes or of str (written as UTF-8), or a uint8 matrix with one bytes
+            value per row; or the features themselves (`seqrecorder.features`).
         counts: values per feature, an int where all features have as many.
         steps: features per record (for `steps`), int64 of shape (N,).
         present: which records have the feature at all; None means all. Values are those of present records only.
@@ -149,6 +146,8 @@ def _spread(blob: Blob, present: NDArray[np.bool_]) -> Blob:
 def _features(leaf: Leaf, present: int) -> Blob:
     """Return one Feature per record or per step, each step with the tag and length that FeatureList wants."""
     wrapped = leaf.place != "context"
+    if isinstance(leaf.values, Blob):
+        return leaf.values
     if leaf.kind == "bytes":
         return _bytes_features(leaf, present, wrapped=wrapped)
     if leaf.kind == "float":
@@ -181,7 +180,7 @@ def _how_many(leaf: Leaf, present: int) -> int:
 def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> Blob:
     """Return what stands before the payload of a float or int64 Feature."""
     packed = np.where(payload > 0, 1 + varint_lengths(payload) + payload, 0)
-    parts: list[Any] = [bytes([_FEATURE_TAG[kind]]), packed]
+    parts: list[Any] = [bytes([FEATURE_TAG[kind]]), packed]
     if wrapped:
         parts = [b"\x0a", 1 + varint_lengths(packed) + packed, *parts]
     header = _header(parts)
@@ -192,12 +191,8 @@ def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> 
 
 def _fixed(payload: NDArray[np.uint8], features: int, width: int, kind: str, *, wrapped: bool) -> Blob:
     """Return Features whose payloads are equally wide: a constant header before each row of a matrix."""
-    item = b"\x0a" + varint(width)
-    packed = bytes([_FEATURE_TAG[kind]]) + varint(len(item) + width) + item
-    header = b"\x0a" + varint(len(packed) + width) + packed if wrapped else packed
-    matrix = np.empty((features, len(header) + width), np.uint8)
-    matrix[:, : len(header)] = np.frombuffer(header, np.uint8)
-    matrix[:, len(header) :] = payload.reshape(features, width)
+    matrix, start = with_room(features, width, kind, wrapped=wrapped)
+    matrix[:, start:] = payload.reshape(features, width)
     return of_matrix(matrix)
 
 
@@ -233,21 +228,19 @@ def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob:
         counts = np.full(_how_many(leaf, present), counts, np.int64)
     items = [b"\x0a" + varint(len(value)) + value for value in map(_as_bytes, leaf.values)]
     rows = in_groups(of_list(items), counts)
-    tag = bytes([_FEATURE_TAG["bytes"]])
+    tag = bytes([FEATURE_TAG["bytes"]])
     parts: list[Any] = [tag, rows.lengths]
     if wrapped:
         parts = [b"\x0a", 1 + varint_lengths(rows.lengths) + rows.lengths, *parts]
     return interleave([_header(parts), rows])
 
 
-def _single_bytes(values: Sequence[bytes | str] | JoinedTexts, *, wrapped: bool) -> Blob:
+def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
     """Return Features of one bytes value each."""
-    if isinstance(values, JoinedTexts):
-        return values.features()
     # Tokens repeat, so each distinct one is encoded once.
     encoded = {value: _as_bytes(value) for value in set(values)}
-    prefixes = {size: _single_prefix(size, wrapped=wrapped) for size in set(map(len, encoded.values()))}
-    features = {value: prefixes[len(data)] + data for value, data in encoded.items()}
+    headers = {size: feature_header(size, "bytes", wrapped=wrapped) for size in set(map(len, encoded.values()))}
+    features = {value: headers[len(data)] + data for value, data in encoded.items()}
     return of_list(list(map(features.__getitem__, values)), max(map(len, features.values()), default=0))
 
 
@@ -255,27 +248,7 @@ def _as_bytes(value: bytes | str) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def _single_prefix(size: int, *, wrapped: bool) -> bytes:
-    item = b"\x0a" + varint(size)
-    feature = bytes([_FEATURE_TAG["bytes"]]) + varint(len(item) + size) + item
-    return b"\x0a" + varint(len(feature) + size) + feature if wrapped else feature
-
-
 # Varints and headers -------------------------------------------------------------------------------------------------
-
-
-def varint(value: int) -> bytes:
-    r"""Return a non-negative int as a base-128 varint.
-
-    >>> varint(300)
-    b'\xac\x02'
-    """
-    out = bytearray()
-    while value > _LARGEST_IN_A_BYTE:
-        out.append(value & 0x7F | 0x80)
-        value >>= _VARINT_BITS
-    out.append(value)
-    return bytes(out)
 
 
 def varint_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -288,11 +261,11 @@ def _varint_widths(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     lengths = np.ones(values.shape, np.int64)
     if not values.size:
         return lengths, 1
-    largest, widest, bound = int(unsigned.max()), 1, 1 << _VARINT_BITS
+    largest, widest, bound = int(unsigned.max()), 1, 1 << VARINT_BITS
     while largest >= bound:
         lengths += unsigned >= np.uint64(bound)
         widest += 1
-        bound <<= _VARINT_BITS
+        bound <<= VARINT_BITS
     return lengths, widest
 
 
@@ -313,7 +286,7 @@ def _varint_words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest:
     unsigned = values.view(np.uint64)
     words = unsigned & np.uint64(0x7F)
     for column in range(1, widest):
-        words |= (unsigned & np.uint64(0x7F << (_VARINT_BITS * column))) << np.uint64(column)
+        words |= (unsigned & np.uint64(0x7F << (VARINT_BITS * column))) << np.uint64(column)
     # All bytes but the last say that more follow.
     if widest > 1:
         words |= (np.uint64(1) << (np.uint64(8) * (lengths.view(np.uint64) - np.uint64(1)))) - np.uint64(1) & np.uint64(
@@ -331,7 +304,7 @@ def _fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths:
         if column < last:
             low &= 0x7F
             low |= (lengths > column + 1).view(np.uint8) << 7
-            rest = rest >> np.uint64(_VARINT_BITS)
+            rest = rest >> np.uint64(VARINT_BITS)
         matrix[:, column] = low
 
 

@@ -1,0 +1,113 @@
+"""`tf.train.Feature`s of one value each, or of one width, made while their values are gathered.
+
+Gathering looks at every value and joins them; joined with room for what stands before each, they need no other copy.
+Short texts are joined behind a NUL and as much more as a header takes: joining finds what is no text, encoding to UTF-8
+what has none, and the NULs where each header goes. Measured on 508,000 tokens of 8 bytes: 37 ns a token, and 110
+through a dictionary of the distinct ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.rows import Blob, scattered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
+"""By kind of list, what stands before it in a Feature."""
+
+VARINT_BITS = 7
+LARGEST_IN_A_BYTE = 0x7F
+
+
+def varint(value: int) -> bytes:
+    r"""Return a non-negative int as a base-128 varint.
+
+    >>> varint(300)
+    b'\xac\x02'
+    """
+    out = bytearray()
+    while value > LARGEST_IN_A_BYTE:
+        out.append(value & 0x7F | 0x80)
+        value >>= VARINT_BITS
+    out.append(value)
+    return bytes(out)
+
+
+def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:
+    r"""Return what stands before the one value of a bytes Feature, or all values of a float Feature.
+
+    >>> feature_header(4, "float", wrapped=False)
+    b'\x12\x06\n\x04'
+
+    Args:
+        width: bytes of what follows.
+        kind: `bytes` or `float`.
+        wrapped: whether the feature has a header of its own, as in a FeatureList.
+    """
+    item = b"\x0a" + varint(width)
+    feature = bytes([FEATURE_TAG[kind]]) + varint(len(item) + width) + item
+    return b"\x0a" + varint(len(feature) + width) + feature if wrapped else feature
+
+
+def with_room(features: int, width: int, kind: str, *, wrapped: bool) -> tuple[NDArray[np.uint8], int]:
+    """Return a matrix of features of so many bytes each, to be filled in, and the column in which their bytes begin.
+
+    Args:
+        features: how many.
+        width: as for `feature_header`.
+        kind: as for `feature_header`.
+        wrapped: as for `feature_header`.
+    """
+    header = feature_header(width, kind, wrapped=wrapped)
+    matrix = np.empty((features, len(header) + width), np.uint8)
+    matrix[:, : len(header)] = np.frombuffer(header, np.uint8)
+    return matrix, len(header)
+
+
+def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: bool) -> Blob | None:
+    r"""Return the features of texts of which every one is short and holds no NUL; else None.
+
+    >>> bytes(text_features(["a", "bc"], str, wrapped=False).data)
+    b'\n\x03\n\x01a\n\x04\n\x02bc'
+
+    Args:
+        texts: what should be texts.
+        kind: whether that is str or bytes.
+        wrapped: as for `feature_header`.
+
+    Raises:
+        TypeError: one of them is not of that kind.
+        UnicodeEncodeError: one holds a lone surrogate.
+    """
+    if not texts or len(texts[0]) > LARGEST_IN_A_BYTE:  # then the others are long too, as a rule
+        return None
+    room = 6 if wrapped else 4
+    if kind is str:
+        mark = "\0" + " " * (room - 1)
+        data = (mark + mark.join(texts)).encode()
+    else:
+        marks = b"\0" + b" " * (room - 1)
+        data = marks + marks.join(texts)
+    octets = np.frombuffer(data, np.uint8)
+    starts = np.flatnonzero(octets == 0)
+    if starts.size != len(texts):
+        return None
+    lengths = np.diff(starts, append=octets.size)
+    if int(lengths.max()) - 2 > LARGEST_IN_A_BYTE:
+        return None
+    return Blob(scattered(octets, _short_headers(room).take(lengths, axis=0), starts), lengths)
+
+
+@functools.cache
+def _short_headers(room: int) -> NDArray[np.uint8]:
+    """Return the headers of text features of so many bytes, headers included, all of whose lengths are single bytes."""
+    sizes = np.maximum(np.arange(LARGEST_IN_A_BYTE + 3)[:, None] - np.arange(2, room + 1, 2), 0)
+    return np.stack([np.full_like(sizes, FEATURE_TAG["bytes"]), sizes], 2).astype(np.uint8).reshape(-1, room)

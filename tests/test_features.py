@@ -1,0 +1,137 @@
+"""Features that are made while values are gathered, against those that protobuf writes and the slower way makes."""
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder import columns
+from seqrecorder.features import text_features
+from seqrecorder.rows import split_rows
+
+TEXTS = ["", "a", "ü", "x" * 127, "naïve", " ", "\x01", "é" * 30]
+
+
+def feature(text: str | bytes) -> Any:
+    data = text.encode() if isinstance(text, str) else text
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[data]))
+
+
+@pytest.mark.parametrize("kind", [str, bytes])
+@pytest.mark.parametrize("longest", [0, 1, 100, 123, 124, 125, 126])
+def test_texts_are_those_that_protobuf_writes(kind: type, longest: int) -> None:
+    """Of any length whose headers are of one width, in a context and in lists; longer ones are left to others."""
+    texts = [text for text in ["x" * longest, *TEXTS] if len(text.encode()) <= longest]
+    given = texts if kind is str else [text.encode() for text in texts]
+    made = text_features(given, kind, wrapped=False)
+    wrapped = text_features(given, kind, wrapped=True)
+    fits, fits_wrapped = longest <= 125, longest <= 123
+    assert (made is not None, wrapped is not None) == (fits, fits_wrapped)
+    if made is not None:
+        assert split_rows(made) == [feature(text).SerializeToString() for text in given]
+    if wrapped is not None:
+        lists = [tf.train.FeatureList(feature=[feature(text)]) for text in given]
+        assert split_rows(wrapped) == [part.SerializeToString() for part in lists]
+
+
+@pytest.mark.parametrize("texts", [[], ["a", "b\0"], ["\0"], ["x" * 128], ["a", "x" * 128], ["a", "é" * 100]])
+def test_texts_that_are_left_to_others(texts: list[str]) -> None:
+    """None, NULs, and long ones, wherever they stand."""
+    assert text_features(texts, str, wrapped=True) is None
+    assert text_features([text.encode() for text in texts], bytes, wrapped=False) is None
+
+
+@pytest.mark.parametrize("texts", [[b"a"], ["a", b"b"], ["a", None], [None, "a"], ["a", 1], [1], ["a", ["b"]]])
+def test_what_is_no_text_cannot_be_joined(texts: list[Any]) -> None:
+    """Bytes among texts, None, numbers and lists: a TypeError, which makes gathering look at each value."""
+    with pytest.raises(TypeError):
+        text_features(texts, str, wrapped=True)
+
+
+def test_lone_surrogates_cannot_be_encoded() -> None:
+    """A text that UTF-8 cannot hold is found by joining too."""
+    with pytest.raises(UnicodeEncodeError):
+        text_features(["a", "\ud800"], str, wrapped=True)
+
+
+@sr.record
+class Clip:
+    """Large arrays in each form that is copied once, and beside them some that are not."""
+
+    pixels: np.ndarray = sr.feature_list("float32", shape=(16,))
+    sound: np.ndarray = sr.feature_list("uint8", shape=(64,), storage="raw")
+    maybe: np.ndarray | None = sr.feature_list("float32", shape=(4, 4), optional=True)
+    halves: np.ndarray = sr.feature_list("float16", shape=(32,))
+    flags: np.ndarray = sr.feature_list("bool", shape=(8, 8), storage="raw")
+    whole: np.ndarray = sr.feature_list("float32", shape=(16,), storage="packed")
+
+
+def clip(steps: int, *, maybe: bool = True) -> Clip:
+    rng = np.random.default_rng(steps)
+    return Clip(
+        rng.standard_normal((steps, 16), np.float32),
+        rng.integers(0, 256, (steps, 64), np.uint8),
+        rng.standard_normal((steps, 4, 4), np.float32) if maybe else None,
+        rng.standard_normal((steps, 32)).astype(np.float16),
+        rng.integers(0, 2, (steps, 8, 8)).astype(bool),
+        rng.standard_normal((steps, 16), np.float32),
+    )
+
+
+def test_large_arrays_become_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large arrays must be to be copied once, and whatever lies in memory how: bytes and lengths are equal."""
+    odd = clip(6)
+    odd.pixels = np.asfortranarray(odd.pixels)
+    odd.sound = odd.sound[::-1]
+    odd.maybe = np.repeat(odd.maybe, 2, axis=2)[:, :, ::2]
+    clips = [clip(3), clip(5, maybe=False), odd, clip(0), clip(1)]
+    schema, seen = sr.Schema.of(Clip), []
+    whole = columns._large_arrays
+
+    def spy(field: Any, values: list[Any]) -> Any:
+        column = whole(field, values)
+        seen.extend([] if column is None else [field.name])
+        return column
+
+    monkeypatch.setattr(columns, "_large_arrays", spy)
+    made = {}
+    for least in (1, 1 << 40):
+        monkeypatch.setattr(columns, "_LARGE_ARRAY", least)
+        made[least] = schema.encode_batch(clips)
+        assert seen == (["pixels", "sound", "maybe", "flags"] if least == 1 else [])
+        seen.clear()
+    assert made[1] == made[1 << 40]
+    assert schema.decode_batch(made[1]) == [attrs.evolve(odd) if item is odd else item for item in clips]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.zeros((2, 16)), None),
+        (np.zeros((2, 16), ">f4"), None),
+        ([[0.0] * 16] * 2, None),
+        (np.zeros((2, 15), np.float32), "shape"),
+        (np.zeros(16, np.float32), "shape"),
+        (np.full((2, 16), 0.1), "float32"),
+        (np.zeros((2, 16), object), None),
+    ],
+    ids=["float64", "big-endian", "list", "narrow", "flat", "inexact", "objects"],
+)
+def test_large_arrays_of_another_kind_are_looked_at(
+    value: Any, message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not exactly as declared goes the way of all values: converted where that is exact, else an error."""
+    rows = attrs.make_class("Rows", {"x": sr.feature_list("float32", shape=(16,))})
+    monkeypatch.setattr(columns, "_LARGE_ARRAY", 1)
+    schema, good = sr.Schema.of(rows), rows(np.ones((2, 16), np.float32))
+    bad = rows(np.zeros((2, 16), np.float32))
+    bad.x = value
+    if message is None:
+        assert (schema.decode_batch(schema.encode_batch([good, bad]))[1].x == 0).all()
+        return
+    with pytest.raises(sr.RecordError, match=message) as caught:
+        schema.encode_batch([good, bad])
+    assert caught.value.position == 1
