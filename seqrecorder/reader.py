@@ -317,20 +317,21 @@ def read_records(
 def _records(origin: Origin, codec: RecordCodec, deal: tuple[int, int] | None) -> Iterator[Any]:
     position = 0
     for files in _in_written_order(origin.files):
-        for data in _windows(origin, files):
-            mine = slice(None) if deal is None else slice((deal[0] - position) % deal[1], None, deal[1])
-            chosen = data[mine]
+        for window in _windows(origin, files):
+            size = int(window.shape[0])
+            first, step = (0, 1) if deal is None else ((deal[0] - position) % deal[1], deal[1])
+            chosen = window if deal is None else window[first::step]
             try:
-                yield from codec.decode_batch(chosen)
+                yield from codec.decode_tensor(chosen)
             except RecordError as error:
                 bad = error.position or 0
                 raise RecordError(
-                    _with_place(origin, files, chosen[bad], error.message),
-                    position=position + range(len(data))[mine][bad],
+                    _with_place(origin, files, chosen[bad].numpy(), error.message),
+                    position=position + range(size)[first::step][bad],
                     key=error.key,
                     problems=error.problems,
                 ) from error
-            position += len(data)
+            position += size
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
@@ -358,16 +359,27 @@ def _in_written_order(files: Sequence[ShardFile]) -> list[list[ShardFile]]:
     return groups
 
 
-def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[list[bytes]]:
+def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[Any]:
+    """Yield the serialized records of files in their written order, as eager string vectors."""
+    import tensorflow as tf
+
     # Each window costs some milliseconds of eager operations: 1,024 short records at a time take twice as long.
     window = origin.window(_OBJECTS_WINDOW)
     if len(files) == 1:
         yield from _counted(files[0], origin, window)
         return
-    readers = [_counted(file, origin, max(1, window // len(files))) for file in files]
+    each = max(1, window // len(files))
+    readers = [(part.numpy().tolist() for part in _counted(file, origin, each)) for file in files]
     if any(file.kept is not None for file in files) and all(file.is_numbered for file in files):
-        yield from _merged(files, readers, window)
-        return
+        mixed = _merged(files, readers, window)
+    else:
+        mixed = _in_turn(readers)
+    for data in mixed:
+        yield tf.constant(data, tf.string)
+
+
+def _in_turn(readers: Sequence[Iterator[list[bytes]]]) -> Iterator[list[bytes]]:
+    """Yield the records of files, one of each in turn."""
     while True:
         parts = [next(reader, []) for reader in readers]
         if not any(parts):
@@ -389,11 +401,11 @@ def _merged(files: Sequence[ShardFile], readers: Sequence[Iterator[list[bytes]]]
         yield data
 
 
-def _counted(file: ShardFile, origin: Origin, window: int) -> Iterator[list[bytes]]:
+def _counted(file: ShardFile, origin: Origin, window: int) -> Iterator[Any]:
     origin.check_frames(file)
     done = 0
-    for data in RecordReader(file.path, origin.compression, window):
-        done += len(data)
+    for data in RecordReader(file.path, origin.compression, window).windows():
+        done += int(data.shape[0])
         yield data
     if file.records not in (-1, done):
         byte = int(cached_walk(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(

@@ -101,7 +101,18 @@ class RecordCodec:
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Return one record per serialized SequenceExample."""
-        return self._built(self._decode_values(list(data))) if len(data) else []
+        import tensorflow as tf
+
+        others = set(map(type, data)) - {bytes}
+        if others:
+            position = next(i for i, item in enumerate(data) if type(item) is not bytes)
+            raise RecordError(f"cannot be decoded: expected bytes, got {others.pop().__name__}", position=position)
+        with tf.device("CPU:0"):
+            return self.decode_tensor(tf.constant(list(data), tf.string))
+
+    def decode_tensor(self, serialized: Any) -> list[Any]:
+        """Return one record per element of an eager string vector."""
+        return self._built(self._decode_values(serialized)) if serialized.shape[0] else []
 
     def to_records(self, columns: dict[str, Column], size: int) -> list[Any]:
         """Return the records whose columns these are."""
@@ -133,32 +144,31 @@ class RecordCodec:
         aliases = {attribute.name: attribute.alias for attribute in attributes}
         return [aliases[field.name] or field.name for field in self.schema.fields]
 
-    def _decode_values(self, data: list[bytes]) -> list[list[Any]]:
+    def _decode_values(self, serialized: Any) -> list[list[Any]]:
         """Return the values of each field; an error names the first record that cannot be decoded."""
         import tensorflow as tf
 
+        size = int(serialized.shape[0])
         try:
-            others = set(map(type, data)) - {bytes}
-            if others:
-                raise RecordError(f"cannot be decoded: expected bytes, got {others.pop().__name__}")
             with tf.device("CPU:0"):
-                tensors = self.parser.parse_columns(tf.constant(data, tf.string))
-            columns = self._resolve(tensors, data)
-            return [scatter(field, columns[field.name], len(data)) for field in self.schema.fields]
+                tensors = self.parser.parse_columns(serialized)
+            columns = self._resolve(tensors, serialized)
+            return [scatter(field, columns[field.name], size) for field in self.schema.fields]
         except (tf.errors.OpError, RecordError, Mismatch) as error:
-            for position, item in enumerate(data if len(data) > 1 else ()):
+            for position in range(size if size > 1 else 0):
                 try:
-                    self._decode_values([item])
+                    self._decode_values(serialized[position : position + 1])
                 except RecordError as found:
                     raise RecordError(found.message, position=position, problems=found.problems) from None
             if isinstance(error, RecordError):
                 raise
             said = "TensorFlow says: " + first_line(error) if isinstance(error, tf.errors.OpError) else str(error)
-            raise RecordError(f"cannot be decoded as {self.schema.name}: {describe_message(data[0])}; {said}") from None
+            first = describe_message(serialized[0].numpy())
+            raise RecordError(f"cannot be decoded as {self.schema.name}: {first}; {said}") from None
 
-    def _resolve(self, tensors: dict[str, Column], data: list[bytes]) -> dict[str, Column]:
+    def _resolve(self, tensors: dict[str, Column], serialized: Any) -> dict[str, Column]:
         """Return the columns in numpy, with absent told from empty; every field that is missing is reported."""
-        message = functools.cache(lambda position: message_of(data[position]))
+        message = functools.cache(lambda position: message_of(serialized[position].numpy()))
         columns, missing = {}, []
         for field in self.schema.fields:
             column, absent = self._resolve_absent(field, _to_numpy(field, tensors[field.name]), message)
@@ -167,7 +177,8 @@ class RecordCodec:
                 expected = f"the {field.kind} {field.feature!r}, or a default in the class"
                 missing.append(FieldProblem(field.name, (), expected, "nothing"))
         if missing:
-            raise RecordError(f"cannot be decoded as {self.schema.name}: {describe_message(data[0])}", problems=missing)
+            first = describe_message(serialized[0].numpy())
+            raise RecordError(f"cannot be decoded as {self.schema.name}: {first}", problems=missing)
         return columns
 
     def _resolve_absent(self, field: Field, column: Column, message: Callable[[int], Any]) -> tuple[Column, bool]:

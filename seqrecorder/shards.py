@@ -243,7 +243,7 @@ def read_lengths(path: Path, groups: int, records: int) -> NDArray[np.int64]:
 
 @attrs.frozen
 class RecordReader:
-    """Iterates over the serialized records of one shard, in lists.
+    """Iterates over the serialized records of one shard, in lists; the next window is read meanwhile.
 
     Args:
         path: the shard's file.
@@ -256,17 +256,23 @@ class RecordReader:
     window: int = 1024
 
     def __iter__(self) -> Iterator[list[bytes]]:
+        for window in self.windows():
+            data: list[bytes] = window.numpy().tolist()
+            yield data
+
+    def windows(self) -> Iterator[Any]:
+        """Yield the same as string tensors: to make bytes objects and tensors of them again copies records twice."""
         import tensorflow as tf
 
         done = 0
-        dataset = tf_records(str(self.path), self.compression).batch(self.window)
+        dataset = tf_records(str(self.path), self.compression).batch(self.window).prefetch(1)
         options = tf.data.Options()
         options.autotune.enabled = False  # its teardown blocks for up to seconds
+        options.experimental_optimization.apply_default_optimizations = False  # there is nothing to find
         try:
-            for batch in dataset.with_options(options):
-                data: Any = batch.numpy().tolist()
-                yield data
-                done += len(data)
+            for window in dataset.with_options(options):
+                yield window
+                done += int(window.shape[0])
         except tf.errors.OpError as error:
             raise ShardReadError(
                 f"{self.path}: damaged after {done} or more records: {self._first_loss() or first_line(error)}; "
