@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import tell_cardinality
+from seqrecorder.pipelines import mapped, random_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 
 def mix(
@@ -38,8 +43,7 @@ def mix(
     Args:
         datasets: `tf.data.Dataset`s of like elements, such as `read` returns.
         weights: how often each is drawn, in any unit; equally often by default.
-        seed: of the order; each iteration is another, reproducibly. A seed of the whole program
-            (`tf.random.set_seed`), where one is set, counts too.
+        seed: of the order; each iteration is another, reproducibly.
         stop_on_empty_dataset: whether the mixture ends when one dataset does; else the others go on.
 
     Returns:
@@ -66,11 +70,9 @@ def mix(
             )
     if weights is not None:
         _check_weights(weights, len(parts))
-    shares = [1 / len(parts)] * len(parts) if weights is None else [weight / sum(weights) for weight in weights]
+    shares = np.ones(len(parts)) if weights is None else np.asarray(weights, np.float64)
     marked = [_marked(position, part) for position, part in enumerate(parts)]
-    drawn = tf.data.Dataset.sample_from_datasets(
-        marked, shares, seed=seed, rerandomize_each_iteration=None if seed is None else True
-    )
+    drawn = tf.data.Dataset.choose_from_datasets(marked, _draws(shares, seed))
 
     def note(ended: Any, draw: Any) -> Any:
         position, element = draw
@@ -81,7 +83,7 @@ def mix(
         return tf.logical_not(tf.reduce_any(ended) if stop_on_empty_dataset else tf.reduce_all(ended))
 
     # One that is never drawn never shows its end.
-    going = drawn.scan(tf.constant([share == 0 for share in shares]), note).take_while(goes_on)
+    going = drawn.scan(tf.constant(shares == 0), note).take_while(goes_on)
     present = going.filter(lambda _, element: element.has_value())
     mixed = present.map(lambda _, element: element.get_value())
     counts = [int(part.cardinality()) for part, share in zip(parts, shares, strict=True) if share]
@@ -92,10 +94,28 @@ def mix(
     return tell_cardinality(mixed, sum(counts))
 
 
+def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
+    """Return a `tf.data.Dataset` of the positions that are drawn, without end: int64, as often as their shares say.
+
+    `sample_from_datasets` would draw others where a program has a seed of its own (`tf.random.set_seed`).
+    """
+    import tensorflow as tf
+
+    sums = np.cumsum(shares)
+    ends = tf.constant(sums / sums[-1])  # the last is 1 exactly, which no figure reaches
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+
+    def draw(number: Any) -> Any:
+        figure = tf.random.stateless_uniform([1], tf.stack([number, 0]), dtype=tf.float64, alg="philox")
+        return tf.searchsorted(ends, figure, side="right", out_type=tf.int64)[0]
+
+    return mapped(random_numbers(seed), draw)
+
+
 def _marked(position: int, part: Any) -> Any:
     """Return a dataset's elements, and nothing for ever after its end.
 
-    `sample_from_datasets` skips a dataset that has ended; but restored from a checkpoint, it waits for the end of those
+    `choose_from_datasets` skips a dataset that has ended; but restored from a checkpoint, it waits for the end of those
     that had ended before for ever (TensorFlow 2.21). So none of what it draws from ends.
     """
     import tensorflow as tf
