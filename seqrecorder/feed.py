@@ -124,7 +124,9 @@ class Feed:
         """
         options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
         lengths, keep = self._stored_lengths(group, parse=parse), self._masks(options, parse=parse)
-        return None if lengths is None or keep is None else options.cropped(lengths[keep], np)
+        if lengths is None or keep is None:
+            return None
+        return options.cropped(lengths if keep.all() else lengths[keep], np)
 
     def crop(self, group: str, steps: slice) -> Feed:
         """Return a feed of which the sequences of a group are cropped further."""
