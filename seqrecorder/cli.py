@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder import __version__
+from seqrecorder import __version__, arguments
 from seqrecorder.errors import OptionError, SeqrecorderError
 from seqrecorder.startup import quieten_tensorflow
 
@@ -62,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:
-    from seqrecorder.report import printable, to_json
+    from seqrecorder.report import to_json
+    from seqrecorder.terminal import printable
 
     message = printable(" ".join(str(error).split()))
     print(f"seqrecorder: {message}", file=sys.stderr)
@@ -76,11 +77,12 @@ def _fail(error: Exception, *, as_json: bool) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     from seqrecorder import demo, report
+    from seqrecorder.terminal import printable
 
     quieten_tensorflow()
 
     def say(line: str) -> None:
-        print(report.printable(line), file=sys.stderr if options.json else sys.stdout, flush=True)
+        print(printable(line), file=sys.stderr if options.json else sys.stdout, flush=True)
 
     done = demo.run(
         options.directory,
@@ -279,7 +281,9 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="keep the dataset here (default: do not keep it)",
     )
-    demo.add_argument("--functions", metavar="N", type=_positive, help="take at most so many functions (default: all)")
+    demo.add_argument(
+        "--functions", metavar="N", type=arguments.positive, help="take at most so many functions (default: all)"
+    )
     demo.add_argument("--overwrite", action="store_true", help="replace a dataset at DIR")
 
     info = _command(commands, "info", _info, "what a dataset, or an unknown TFRecord file, contains")
@@ -288,7 +292,9 @@ def _parser() -> argparse.ArgumentParser:
     head = _command(commands, "head", _head, "the first records")
     head.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
     head.add_argument("--split", metavar="S", help="name of the split (default: the first one)")
-    head.add_argument("-n", dest="count", metavar="N", type=_positive, default=5, help="how many records (default: 5)")
+    head.add_argument(
+        "-n", dest="count", metavar="N", type=arguments.positive, default=5, help="how many records (default: 5)"
+    )
     _add_schema(head, "read as this class (default for a shard: what its messages hold)")
 
     verify = _command(commands, "verify", _verify, "check files and records; list everything that is wrong")
@@ -304,9 +310,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_schema(salvage, "the class of the records, where no manifest says it")
 
     bench = _command(commands, "bench", _bench, "measure writing and reading, beside other ways")
-    bench.add_argument("--workload", metavar="W1,...", type=_workloads, help="some of W1 to W5 (default: all)")
+    bench.add_argument("--workload", metavar="W1,...", type=arguments.workloads, help="some of W1 to W5 (default: all)")
     bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds")
-    bench.add_argument("--rounds", metavar="N", type=_positive, help="how often everything runs (default: 5)")
+    bench.add_argument("--rounds", metavar="N", type=arguments.positive, help="how often everything runs (default: 5)")
     bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
 
     summary = "work with scripts of TensorFlow 1"
@@ -332,7 +338,7 @@ def _add_old_data(commands: Any) -> None:
     schema.add_argument(
         "--records",
         metavar="N",
-        type=_records,
+        type=arguments.records,
         default=1000,
         help="how many records to look at, or `all` (default: 1000)",
     )
@@ -345,7 +351,7 @@ def _add_old_data(commands: Any) -> None:
         "--split",
         dest="splits",
         metavar="NAME=FILES",
-        type=_pair,
+        type=arguments.pair,
         action="append",
         default=[],
         help="the files of one split, instead of FILES; may be repeated",
@@ -354,13 +360,15 @@ def _add_old_data(commands: Any) -> None:
         "--share",
         dest="shares",
         metavar="NAME=SHARE",
-        type=_share,
+        type=arguments.share,
         action="append",
         default=[],
         help="a split and its share of the records, such as eval=0.1; repeat it for each",
     )
     convert.add_argument("--seed", metavar="N", type=int, default=0, help="of the shares and the order (default: 0)")
-    convert.add_argument("--shards", metavar="N", type=_positive, help="files to a split (default: by their size)")
+    convert.add_argument(
+        "--shards", metavar="N", type=arguments.positive, help="files to a split (default: by their size)"
+    )
     convert.add_argument("--compression", metavar="GZIP", help="of the new files (default: none)")
     convert.add_argument("--shuffle", action="store_true", help="write the records in a random order")
     convert.add_argument("--overwrite", action="store_true", help="replace a dataset at DIR")
@@ -403,7 +411,7 @@ def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.Argum
 
 
 def _add_schema(parser: argparse.ArgumentParser, summary: str) -> None:
-    parser.add_argument("--schema", metavar="MODULE:CLASS", type=_class_name, help=summary)
+    parser.add_argument("--schema", metavar="MODULE:CLASS", type=arguments.class_name, help=summary)
 
 
 def _add_inference(parser: argparse.ArgumentParser) -> None:
@@ -412,7 +420,7 @@ def _add_inference(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--raw",
         metavar="FEATURE=DTYPE",
-        type=_pair,
+        type=arguments.pair,
         action="append",
         default=[],
         help="bytes that decode_raw makes numbers of; may be repeated",
@@ -420,58 +428,9 @@ def _add_inference(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shape",
         metavar="FEATURE=SHAPE",
-        type=_shape,
+        type=arguments.shape,
         action="append",
         default=[],
         help="the shape of such bytes: sizes (28,28 or ?,28), the feature that holds it, or the features of its "
         "dimensions (height,width,depth)",
     )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
-    return name, value
-
-
-def _share(text: str) -> tuple[str, float]:
-    name, value = _pair(text)
-    try:
-        return name, float(value)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected NAME=SHARE, such as eval=0.1, got {text!r}") from None
-
-
-def _shape(text: str) -> tuple[str, Any]:
-    name, value = _pair(text)
-    parts = [part.strip() for part in value.split(",")]
-    if all(part == "?" or part.isdecimal() for part in parts):
-        return name, tuple(None if part == "?" else int(part) for part in parts)
-    return name, parts
-
-
-def _records(text: str) -> int | None:
-    return None if text == "all" else _positive(text)
-
-
-def _class_name(text: str) -> str:
-    module, colon, name = text.partition(":")
-    if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise argparse.ArgumentTypeError(f"expected MODULE:CLASS, got {text!r}")
-    return text
-
-
-def _workloads(text: str) -> list[str]:
-    from seqrecorder.bench.workloads import WORKLOADS
-
-    names = text.split(",")
-    if set(names) - set(WORKLOADS):
-        raise argparse.ArgumentTypeError(f"expected some of {','.join(WORKLOADS)}, got {text!r}")
-    return names
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text!r}")
-    return int(text)

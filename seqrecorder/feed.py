@@ -126,7 +126,8 @@ class Feed:
         lengths, keep = self._stored_lengths(group, parse=parse), self._masks(options, parse=parse)
         if lengths is None or keep is None:
             return None
-        return options.cropped(lengths if keep.all() else lengths[keep], np)
+        cropped: NDArray[np.int64] = options.cropped(lengths if keep.all() else lengths[keep], np)
+        return cropped
 
     def crop(self, group: str, steps: slice) -> Feed:
         """Return a feed of which the sequences of a group are cropped further."""

@@ -9,7 +9,6 @@ import base64
 import itertools
 import json
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.manifest import FORMAT_VERSION
+from seqrecorder.terminal import bytes_text, columns_of, cut, indented, number_of, padded, printable, table
 from seqrecorder.values import SparseVector
 
 if TYPE_CHECKING:
@@ -40,15 +40,6 @@ _METADATA_LINES = 24
 _PROBLEMS = 50
 _DEFAULT_WIDTH = 24
 _LEAST_WIDTH = 8
-
-
-def printable(text: object) -> str:
-    r"""Return text in which characters that a terminal would act upon are escaped.
-
-    >>> print(printable("a\x1b[2J"))
-    a\x1b[2J
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
 
 
 # JSON -----------------------------------------------------------------------------------------------------
@@ -152,7 +143,7 @@ def manifest_text(manifest: Manifest) -> str:
     parts = [
         f"{printable(manifest.path)}\n{', '.join(facts)}",
         f"{printable(schema.name)} (schema {manifest.fingerprint[:12]})\n"
-        + _table(
+        + table(
             ("field", "kind", "dtype", "shape", "storage", "options"),
             [(f.name, f.kind, f.element.name, _shape(f), _storage(f), _options(f)) for f in schema.fields],
         ),
@@ -160,13 +151,13 @@ def manifest_text(manifest: Manifest) -> str:
     ]
     if manifest.metadata is not None:
         lines = json.dumps(manifest.metadata, indent=2, ensure_ascii=False).split("\n")
-        shown = [_cut(printable(line), WIDTH - 2) for line in lines[:_METADATA_LINES]]
+        shown = [cut(printable(line), WIDTH - 2) for line in lines[:_METADATA_LINES]]
         if len(lines) > _METADATA_LINES:
             shown.append(f"... {len(lines) - _METADATA_LINES:,} more lines; --json gives all")
-        parts.append("metadata\n" + _indented(shown))
+        parts.append("metadata\n" + indented(shown))
     if manifest.assets:
         rows = [(name, _size(path)) for name, path in manifest.assets.items()]
-        parts.append(_table(("asset", "size"), rows, right="size"))
+        parts.append(table(("asset", "size"), rows, right="size"))
     return "\n\n".join(parts)
 
 
@@ -180,7 +171,7 @@ def _splits(manifest: Manifest) -> str:
                 name,
                 f"{split.records:,}",
                 f"{split.steps:,}",
-                _bytes(split.bytes),
+                bytes_text(split.bytes),
                 f"{len(split.shards):,}",
                 *cells,
             )
@@ -194,13 +185,13 @@ def _splits(manifest: Manifest) -> str:
                 "all",
                 f"{manifest.records:,}",
                 f"{manifest.steps:,}",
-                _bytes(manifest.bytes),
+                bytes_text(manifest.bytes),
                 f"{shards:,}",
                 *cells,
             )
         )
     header = ("split", "records", "steps", "size", "shards", "shortest", "median", "longest")
-    return _table(header, rows, right=header[1:])
+    return table(header, rows, right=header[1:])
 
 
 def _shape(field: Field) -> str:
@@ -222,17 +213,17 @@ def _options(field: Field) -> str:
     if field.default is not attrs.NOTHING:
         value = field.default
         text = str(value.item()) if isinstance(value, np.generic) and value.dtype.kind != "V" else repr(value)
-        options.append(f"default={_cut(printable(' '.join(text.split())), _DEFAULT_WIDTH)}")
+        options.append(f"default={cut(printable(' '.join(text.split())), _DEFAULT_WIDTH)}")
     if field.is_list and field.align != "default":
         options.append(f"align={field.align}")
     if field.feature != field.name:
-        options.append(f"name={_cut(repr(field.feature), _DEFAULT_WIDTH)}")
+        options.append(f"name={cut(repr(field.feature), _DEFAULT_WIDTH)}")
     return ", ".join(options)
 
 
 def shard_text(shard: ShardDescription) -> str:
     """Return what `info` prints of a bare shard."""
-    facts = [shard.compression or "no compression", _number(shard.records, "record"), _bytes(shard.bytes)]
+    facts = [shard.compression or "no compression", number_of(shard.records, "record"), bytes_text(shard.bytes)]
     about = f"TFRecord file without a manifest, {', '.join(facts)}"
     parts = [f"{printable(shard.path)}\n{about}\nmessage type: {printable(shard.message)}"]
     if shard.problem:
@@ -251,9 +242,8 @@ def shard_text(shard: ShardDescription) -> str:
         ]
         looked = "all" if shard.peeked == shard.records else f"the first {shard.peeked:,}"
         parts += [
-            f"features of {looked} records\n"
-            + _table(("feature", "kind", "dtype", "steps", "values", "present"), rows),
-            "a class to begin with, for `sr.read(path, schema=Record)`:\n" + _indented(shard.draft.split("\n")),
+            f"features of {looked} records\n" + table(("feature", "kind", "dtype", "steps", "values", "present"), rows),
+            "a class to begin with, for `sr.read(path, schema=Record)`:\n" + indented(shard.draft.split("\n")),
         ]
     return "\n\n".join(parts)
 
@@ -277,7 +267,7 @@ def inference_summary(found: Inference) -> dict[str, Any]:
 def inference_text(found: Inference) -> str:
     """Return what `schema` prints: a module that can be imported."""
     lines = [printable(line) for line in found.draft.split("\n")]
-    about = f"# Inferred from {_number(found.records, 'record')} of {found.message}; layout={found.layout!r}."
+    about = f"# Inferred from {number_of(found.records, 'record')} of {found.message}; layout={found.layout!r}."
     return "\n".join([about, "import numpy as np", "", "import seqrecorder as sr", "", "", *lines])
 
 
@@ -290,7 +280,7 @@ def conversion_summary(done: Conversion) -> dict[str, Any]:
 def conversion_text(done: Conversion) -> str:
     """Return what `convert` prints."""
     records = ", ".join(f"{split.records:,} {name}" for name, split in done.manifest.splits.items())
-    text = f"{printable(done.manifest.path)}: {_number(done.manifest.records, 'record')} ({records})"
+    text = f"{printable(done.manifest.path)}: {number_of(done.manifest.records, 'record')} ({records})"
     return text if done.inference is None else f"{text}\n\n{inference_text(done.inference)}"
 
 
@@ -302,9 +292,9 @@ def head_text(head: Head) -> str:
     blocks = [f"{printable(head.where)}, the first {len(head.records):,}{of} records"]
     for position, record in enumerate(head.records):
         rows = [(printable(name), value) for name, value in record.items()]
-        width = max((_columns(name) for name, _ in rows), default=0)
-        lines = [f"{_padded(name, width)}  {_value(value, WIDTH - width - 4)}" for name, value in rows]
-        blocks.append(f"record {position}\n{_indented(lines)}")
+        width = max((columns_of(name) for name, _ in rows), default=0)
+        lines = [f"{padded(name, width)}  {_value(value, WIDTH - width - 4)}" for name, value in rows]
+        blocks.append(f"record {position}\n{indented(lines)}")
     return "\n\n".join(blocks)
 
 
@@ -315,13 +305,13 @@ def _value(value: Any, width: int) -> str:
         pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))
         return about + _listed("{", pairs, "}", width - len(about))
     if isinstance(value, list):
-        about = f"{_number(len(value), 'step')} of {_dtype(value[0])}  " if value else ""
+        about = f"{number_of(len(value), 'step')} of {_dtype(value[0])}  " if value else ""
         steps = (_listed("[", map(_item, np.ravel(_dense(step))), "]", width - len(about)) for step in value)
         return about + _listed("[", steps, "]", width - len(about))
     if isinstance(value, np.ndarray) and value.ndim:
         about = f"{_dtype(value)} {value.shape}  "
         return about + _listed("[", map(_item, value.flat), "]", width - len(about))
-    return _cut(_item(value), width)
+    return cut(_item(value), width)
 
 
 def _dense(value: Any) -> Any:
@@ -350,39 +340,39 @@ def _listed(opening: str, items: Iterable[str], closing: str, width: int) -> str
     shown: list[str] = []
     for item in items:
         shown.append(item)
-        if _columns(", ".join(shown)) <= room:
+        if columns_of(", ".join(shown)) <= room:
             continue
-        while len(shown) > 1 and _columns(", ".join([*shown, "..."])) > room:
+        while len(shown) > 1 and columns_of(", ".join([*shown, "..."])) > room:
             shown.pop()
         # The first item is shown at least in part.
-        shown = [*shown, "..."] if _columns(shown[0]) <= room else [_cut(shown[0], max(room, _LEAST_WIDTH))]
+        shown = [*shown, "..."] if columns_of(shown[0]) <= room else [cut(shown[0], max(room, _LEAST_WIDTH))]
         break
     return opening + ", ".join(shown) + closing
 
 
 def verification_text(report: Report) -> str:
     """Return what `verify` prints."""
-    about = f"{_number(report.shards, 'shard')}, {_number(report.records, 'record')}, {_bytes(report.bytes)}"
+    about = f"{number_of(report.shards, 'shard')}, {number_of(report.records, 'record')}, {bytes_text(report.bytes)}"
     if report.ok:
         what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
         return f"{printable(report.path)}: ok ({about}; checked {what})"
     lines = [printable(problem) for problem in report.problems[:_PROBLEMS]]
     if len(report.problems) > _PROBLEMS:
         lines.append(f"... and {len(report.problems) - _PROBLEMS:,} more; --json gives all")
-    found = _number(len(report.problems), "problem")
-    return f"{printable(report.path)}: {found} ({about})\n{_indented(lines)}"
+    found = number_of(len(report.problems), "problem")
+    return f"{printable(report.path)}: {found} ({about})\n{indented(lines)}"
 
 
 def salvage_text(salvage: Salvage) -> str:
     """Return what `salvage` prints."""
-    lost = "an unknown number of records" if salvage.lost < 0 else _number(salvage.lost, "record")
-    about = f"{_number(salvage.records, 'record')} recovered, {lost} lost"
+    lost = "an unknown number of records" if salvage.lost < 0 else number_of(salvage.lost, "record")
+    about = f"{number_of(salvage.records, 'record')} recovered, {lost} lost"
     lines = [printable(f"{shard.path}: {loss}") for shard in salvage.shards for loss in shard.losses]
     lines += map(printable, salvage.problems)
     if len(lines) > _PROBLEMS:
         lines[_PROBLEMS:] = [f"... and {len(lines) - _PROBLEMS:,} more; --json gives all"]
     opening = f"{printable(salvage.destination)}: {about}"
-    return f"{opening}\n{_indented(lines)}" if lines else opening
+    return f"{opening}\n{indented(lines)}" if lines else opening
 
 
 def demo_text(report: DemoReport) -> str:
@@ -394,7 +384,7 @@ def demo_text(report: DemoReport) -> str:
     majority, unknown = f"{report.majority_accuracy:.1%}", f"{report.unknown_majority_accuracy:.1%}"
     rows = [
         ("dataset", f"{report.records:,} functions of {report.modules:,} modules, {report.steps:,} tokens"),
-        ("", f"{_bytes(report.bytes)}; {splits}"),
+        ("", f"{bytes_text(report.bytes)}; {splits}"),
         ("scan", f"{report.scan_seconds:.1f} s to find and tokenize them"),
         ("write", _speed(*write)),
         ("read", f"{_speed(*read)}, in batches"),
@@ -414,58 +404,8 @@ def _speed(seconds: float, records: float, megabytes: float) -> str:
     return f"{seconds:.1f} s, {records:,.0f} records/s, {megabytes:.1f} MB/s"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> str:
-    """Return aligned columns; those named in `right` end together, the others begin together."""
-    right = (right,) if isinstance(right, str) else right
-    cells = [[printable(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(map(_columns, column)) for column in zip(*cells, strict=True)]
-    ends = [name in right for name in header]
-    lines = [
-        "  ".join(_padded(cell, width, end=end) for cell, width, end in zip(row, widths, ends, strict=True)).rstrip()
-        for row in cells
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return _indented(lines)
-
-
-def _columns(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def _padded(text: str, width: int, *, end: bool = False) -> str:
-    space = " " * (width - _columns(text))
-    return space + text if end else text + space
-
-
-def _cut(text: str, width: int) -> str:
-    if _columns(text) <= width:
-        return text
-    while text and _columns(text) > width - len("..."):
-        # Wide characters take two columns, so half of what is too much can go at once.
-        text = text[: -max(1, (_columns(text) - width) // 2)]
-    return text + "..."
-
-
-def _indented(lines: Sequence[str]) -> str:
-    return "\n".join(f"  {line}".rstrip() for line in lines)
-
-
 def _size(path: Path) -> str:
     try:
-        return _bytes(path.stat().st_size)
+        return bytes_text(path.stat().st_size)
     except OSError:
         return "missing"
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _bytes(size: int) -> str:
-    units = ["B", "kB", "MB", "GB", "TB", "PB"]
-    value = float(size)
-    while round(value) >= 1000 and len(units) > 1:  # noqa: PLR2004 - SI units
-        value /= 1000
-        units.pop(0)
-    return f"{value:.0f} {units[0]}" if units[0] == "B" or value >= 99.95 else f"{value:.1f} {units[0]}"  # noqa: PLR2004 - three digits

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 import seqrecorder as sr
 from seqrecorder import cli, demo
-from seqrecorder.report import printable, to_json
+from seqrecorder.report import to_json
+from seqrecorder.terminal import printable
 
 ESCAPES = "\x1b[2J\x07\x9b\u202e\x7f"
 

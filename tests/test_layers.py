@@ -13,7 +13,7 @@ PACKAGE = Path(seqrecorder.__file__).parent
 
 # From the lowest to the highest; a module may import only what stands before it.
 LAYERS = (
-    ("errors", "startup"),
+    ("errors", "startup", "terminal"),
     ("dtypes", "values", "naming", "splits"),
     ("fields", "declarations", "field_json", "evolution", "schema", "draft"),
     (
@@ -144,7 +144,7 @@ LAYERS = (
         "migrate.project",
         "migrate.summary",
     ),
-    ("cli",),
+    ("arguments", "cli"),
     ("__main__",),
 )
 ORDER = [module for layer in LAYERS for module in layer]
@@ -159,6 +159,8 @@ LIGHT = (
     "field_json",
     "schema",
     "draft",
+    "terminal",
+    "arguments",
     "cli",
 )
 

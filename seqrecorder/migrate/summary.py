@@ -18,7 +18,7 @@ import attrs
 from seqrecorder.migrate.advice import advice
 from seqrecorder.migrate.project import counted
 from seqrecorder.migrate.source import lines_of
-from seqrecorder.report import printable
+from seqrecorder.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
