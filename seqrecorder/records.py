@@ -6,6 +6,7 @@ graph reads cannot differ, and hostile bytes meet one parser only.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -301,8 +302,12 @@ def _to_numpy(field: Field, column: Column) -> Column:
 
 def _texts(field: Field, values: NDArray[Any]) -> NDArray[Any]:
     decoded = np.empty(values.shape, object)
+    items = values.ravel().tolist()
+    texts: list[str] = []
+    with contextlib.suppress(UnicodeDecodeError):  # the one that is no UTF-8 is named below
+        texts = b"\0".join(items).decode().split("\0")  # all at once, in half the time
     try:
-        decoded.reshape(-1)[:] = list(map(bytes.decode, values.ravel().tolist()))
+        decoded.reshape(-1)[:] = texts if len(texts) == len(items) else list(map(bytes.decode, items))
     except UnicodeDecodeError as error:
         raise RecordError(
             "cannot be decoded",
