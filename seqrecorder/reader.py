@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from seqrecorder.origin import Check, OnCorrupt, Origin, ShardFile
     from seqrecorder.outputs import Output
 
-_OBJECTS_WINDOW = 4096
+_OBJECTS_WINDOW = 8192
 
 
 def info(path: str | os.PathLike[str]) -> Manifest:
@@ -363,7 +363,8 @@ def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[Any]:
     """Yield the serialized records of files in their written order, as eager string vectors."""
     import tensorflow as tf
 
-    # Each window costs some milliseconds of eager operations: 1,024 short records at a time take twice as long.
+    # Each window costs some milliseconds of eager operations: 8,192 short records at a time take a seventh less than
+    # 4,096, and these half of 1,024.
     window = origin.window(_OBJECTS_WINDOW)
     if len(files) == 1:
         yield from _counted(files[0], origin, window)
