@@ -5,6 +5,10 @@ handled one by one: a plan looks at the lengths of a window (and of the rows tha
 over), and says which rows form which batch. The strings stay where they are until a batch is parsed: then they
 are copied, by as many threads as parse. Measured on two cores, with 160 MB of large records: putting a whole window
 in order first takes 45 ms (`dynamic_stitch`) or 21 (`gather`), in which nothing is parsed.
+
+Tried as well: parsing sixteen batches in one go, flat, and cutting and padding each afterwards. The parse op's own cost
+is saved (200,000 tiny records: 0.7 seconds of the processor instead of 0.9), and what cuts and pads each batch takes as
+long: the epochs take the same time.
 """
 
 from __future__ import annotations
@@ -94,8 +98,9 @@ class PlannedBatch:
 def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permute: bool = False) -> Any:
     """Return the batches into which `plan` divides the rows of each window and of the leftovers before it.
 
-    Nothing but the leftovers and the number of windows seen is carried on, so memory is bounded by one window
-    and its leftovers, and an iterator can be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
+    Nothing but the leftovers and the number of windows seen is carried on, so memory is bounded by two windows (the
+    next is read ahead) and the leftovers, and an iterator can be saved with `tf.train.Checkpoint(iterator=...)`
+    before any batch.
 
     All epochs are one stream. Made inside the function of a `flat_map` over epochs, the functions of this stage would
     be instantiated again for each epoch.
