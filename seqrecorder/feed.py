@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from seqrecorder.outputs import Carried
     from seqrecorder.schema import Schema
 
-PARALLEL = 4
-"""Batches that are parsed at a time or wait for the consumer. One thread reads, as fast as two or three parse; and on
-two cores, four took a tenth less time than two, which wait for the consumer now and then; six gained nothing more."""
+_LARGE_BATCH = 16 << 20  # bytes
 
 WINDOW = 1024
 """Records that travel together where a strategy does not care."""
@@ -92,6 +90,17 @@ class Feed:
                 return None
             lengths[group] = stored
         return np.broadcast_to(options.kept(lengths, np), next(iter(lengths.values())).shape)
+
+    def parallel(self, batch_size: int) -> int:
+        """Return how many batches are parsed at a time, or wait for the consumer: 2 of over 16 MiB, else 4.
+
+        One thread reads, as fast as two or three parse. On two cores, four batches took a tenth less time than two,
+        which wait for the consumer now and then, and six gained nothing more.
+
+        Args:
+            batch_size: records of a batch.
+        """
+        return 2 if batch_size * self.origin.mean_bytes > _LARGE_BATCH else 4
 
     @property
     def permutes_windows(self) -> bool:

@@ -15,7 +15,7 @@ from seqrecorder.batching.options import check_batch_size, check_choice, check_c
 from seqrecorder.batching.padded import PaddedBatches
 from seqrecorder.batching.warm_up import largest_batch
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import PARALLEL, Batches, shape_of
+from seqrecorder.feed import Batches, shape_of
 from seqrecorder.finishing import checked
 from seqrecorder.padding import to_longest
 from seqrecorder.parsing import length_name
@@ -203,7 +203,9 @@ class Bucket(PaddedBatches):
             return values
 
         planned = self._planned(feed, plan, group)
-        batches = mapped(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), parallel=PARALLEL)
+        batches = mapped(
+            planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), parallel=feed.parallel(max(plan.sizes))
+        )
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.size:
             return Batches(batches, count)

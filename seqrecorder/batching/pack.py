@@ -12,7 +12,7 @@ from seqrecorder.batching.options import check_batch_size, check_count
 from seqrecorder.batching.plan import at_end
 from seqrecorder.batching.stretches import check_names, group_of_steps, parse_records
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import PARALLEL, Batches
+from seqrecorder.feed import Batches
 from seqrecorder.outputs import Carried
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
 from seqrecorder.pipelines import flat_mapped, mapped, rebatched, scanned
@@ -133,7 +133,7 @@ class Pack:
             return feed.shape(values)
 
         packed = feed.stream(self._plan, window=self.buffer, group=group)
-        return Batches(mapped(packed, assemble, parallel=PARALLEL), -1)
+        return Batches(mapped(packed, assemble, parallel=feed.parallel(self.batch_size)), -1)
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""

@@ -10,7 +10,7 @@ import attrs
 from seqrecorder.batching.options import check_batch_size, check_choice, check_count
 from seqrecorder.batching.padded import PaddedBatches, by_group
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import PARALLEL, Batches, batch_count, shape_of
+from seqrecorder.feed import Batches, batch_count, shape_of
 from seqrecorder.finishing import checked
 from seqrecorder.padding import to_longest
 from seqrecorder.pipelines import mapped, rebatched
@@ -88,7 +88,7 @@ class Pad(PaddedBatches):
         batches = mapped(
             self._batches(feed),
             lambda serialized, *_: feed.shape(feed.parser.parse_batch(serialized, padding)),
-            parallel=PARALLEL,
+            parallel=feed.parallel(self.batch_size),
         )
         return Batches(batches, self._count(feed))
 

@@ -8,7 +8,7 @@ import attrs
 
 from seqrecorder.batching.options import check_batch_size
 from seqrecorder.batching.stretches import check_names
-from seqrecorder.feed import PARALLEL, Batches, batch_count
+from seqrecorder.feed import Batches, batch_count
 from seqrecorder.fields import DEFAULT_GROUP
 from seqrecorder.outputs import Carried
 from seqrecorder.padding import of_all_rows
@@ -91,7 +91,7 @@ class Ragged:
         parsed = mapped(
             self._batches(feed),
             lambda serialized: feed.shape(parse_ragged(feed.parser, serialized, flat=self.flat)),
-            parallel=PARALLEL,
+            parallel=feed.parallel(self.batch_size),
         )
         return Batches(parsed, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 

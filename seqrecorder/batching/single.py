@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.feed import PARALLEL, Batches
+from seqrecorder.feed import Batches
 from seqrecorder.parsing import SEQUENCE_LENGTH
 from seqrecorder.pipelines import mapped, unbatched
 
@@ -35,7 +35,9 @@ class Single:
     def read(self, feed: Feed) -> Batches:
         """Return single records."""
         singles = feed.stream(lambda windows, _: unbatched(windows))
-        parsed = mapped(singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), parallel=PARALLEL)
+        parsed = mapped(
+            singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), parallel=feed.parallel(1)
+        )
         return Batches(parsed, feed.records)
 
     def shapes(self, feed: Feed) -> Any:

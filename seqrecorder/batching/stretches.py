@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import PARALLEL
 from seqrecorder.padding import of_all_rows
 from seqrecorder.pipelines import filtered, flat_mapped, mapped, rebatched
 
@@ -230,4 +229,4 @@ def cut_batches(
         return rebatched(gathered, batch_size, drop_remainder=whole)
 
     batches = flat_mapped(filtered(plans, lambda *plan: tf.size(plan[2]) > 0), cut)
-    return mapped(batches, feed.shape, parallel=PARALLEL)
+    return mapped(batches, feed.shape, parallel=feed.parallel(batch_size))
