@@ -203,15 +203,20 @@ class Bucket(PaddedBatches):
             return values
 
         planned = self._planned(feed, plan, group)
-        batches = mapped(
-            planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), parallel=feed.parallel(max(plan.sizes))
-        )
+        parallel = feed.parallel(self._rows(plan, lengths))
+        batches = mapped(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), parallel=parallel)
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.size:
             return Batches(batches, count)
         rows, width = plan.largest(lengths)
         widths = {g: int(padding.width(g, tf.constant([width], tf.int64))) for g in feed.parser.schema.groups}
         return Batches(largest_batch(feed, parse, rows, widths).concatenate(batches), count, before=1)
+
+    def _rows(self, plan: BucketPlan, lengths: NDArray[np.int64] | None) -> int:
+        """Return how many records a batch has, or about how many fit `max_steps`."""
+        if self.max_steps is None or lengths is None or not lengths.size:
+            return max(plan.sizes)
+        return int(self.max_steps / max(1, lengths.mean()))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
