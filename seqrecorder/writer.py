@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from seqrecorder.columns import Column
     from seqrecorder.workers import Encoder
 
-# A chunk is what is encoded at once. Short records want many (16,384 encode six times faster than 64); large ones must
+# A chunk is what is encoded at once. Short records want many (16,384 encode nine times faster than 64); large ones must
 # not fill the memory, and with hooks records are made larger later: there, chunks for workers begin with one source and
 # grow as far as the bytes of what came back allow.
 _CHUNK_RECORDS = 16384
