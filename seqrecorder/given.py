@@ -12,11 +12,10 @@ import numpy as np
 from seqrecorder.arrow import column_of_array, columns_of_table, flat_array, is_arrow
 from seqrecorder.columns import Column, check_alignment, collect
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
+from seqrecorder.rows import bounds
 from seqrecorder.values import Mismatch, exact_array, require_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from seqrecorder.fields import Field
@@ -65,47 +64,6 @@ def given_columns(schema: Schema, given: Any) -> tuple[dict[str, Column], int]:
         position = min(problems)
         raise RecordError(f"{schema.name} cannot be encoded", position=position, problems=problems[position])
     return columns, size
-
-
-def parts(columns: Mapping[str, Column], size: int, rows: int) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Yield the first record and the columns of each part of at most `rows` records; arrays are views."""
-    cuts = {name: _cut(column, np.minimum(np.arange(0, size + rows, rows), size)) for name, column in columns.items()}
-    for number, start in enumerate(range(0, size, rows)):
-        yield start, {name: part[number] for name, part in cuts.items()}
-
-
-def _cut(column: Column, bounds: NDArray[np.int64]) -> list[Column]:
-    """Return the column cut at the records of these numbers."""
-    at: dict[str, NDArray[np.int64]] = {"present": bounds}
-    inner = bounds if column.present is None else _starts(column.present)[bounds]
-    for name in ("steps", "counts"):
-        lengths = getattr(column, name)
-        if lengths is not None:
-            at[name] = inner
-            inner = _starts(lengths)[inner]
-    at["indices"] = at["values"] = inner
-    arrays = {name: getattr(column, name) for name in at}
-    return [
-        Column(**{name: array[at[name][i] : at[name][i + 1]] for name, array in arrays.items() if array is not None})
-        for i in range(bounds.size - 1)
-    ]
-
-
-def _starts(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    starts = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
-
-
-def bytes_of(columns: Mapping[str, Column]) -> int:
-    """Return about how many bytes columns take."""
-    total = 0
-    for column in columns.values():
-        total += column.values.nbytes
-        if column.values.dtype == object and column.values.size:
-            texts = column.values.reshape(-1).tolist()
-            total += len(type(texts[0])().join(texts))  # three times as fast as to ask each
-    return total
 
 
 # One column ----------------------------------------------------------------------------------------------------------
@@ -212,7 +170,7 @@ def _report(
     first, *rest = mismatch.index
     index = [*rest]
     for part in lengths:
-        starts = _starts(part)
+        starts = bounds(part)
         row = int(np.searchsorted(starts, first, side="right")) - 1
         index.insert(0, first - int(starts[row]))
         first = row

@@ -171,8 +171,10 @@ class LifeCycle:
             RecordError: a record cannot be encoded, or a hook failed; the position is that of the source.
         """
         if not self.has_hooks:
-            if sources.records:
-                yield self._block(sources.positions, sources.records, [], len(sources.records))
+            done = 0
+            for block in self._blocks(sources.positions, sources.records):
+                done += len(block.data)
+                yield attrs.evolve(block, done=done)
             return
         positions, records, skipped, size = [], list[Any](), list[int](), 0
         pairs = zip(sources.positions.tolist(), sources.records, strict=True)
@@ -185,10 +187,10 @@ class LifeCycle:
                 records.append(chunks.popleft())
                 size += self._size(records[-1:])
                 if size > _BLOCK_BYTES or len(records) == _BLOCK_RECORDS:
-                    yield self._block(positions, records, skipped, 0 if chunks else done)
+                    yield from self._blocks(positions, records, skipped, 0 if chunks else done)
                     positions, records, skipped, size = [], [], [], 0
         if records or skipped:
-            yield self._block(positions, records, skipped, len(sources.records))
+            yield from self._blocks(positions, records, skipped, len(sources.records))
 
     def encode_columns(self, sources: Sources, columns: dict[str, Column]) -> Block:
         """Return the block of records that are given as columns; no hook runs.
@@ -197,7 +199,12 @@ class LifeCycle:
             sources: positions; and the records themselves where their lines of the CSV are wanted.
             columns: of as many records, which fit the schema.
         """
-        return self._block(sources.positions, sources.records, [], len(sources.records), columns)
+        try:
+            encoded = self._codec.encode_columns(columns, len(sources.records))
+        except RecordError as error:
+            _name_source(error, sources.positions)
+            raise
+        return self._block(encoded, sources, done=len(sources.records))
 
     def finished(self, sources: Iterable[Any]) -> list[Any]:
         """Return the records that sources become: what would be encoded."""
@@ -256,26 +263,42 @@ class LifeCycle:
             position=position,
         )
 
-    def _block(
+    def _blocks(
         self,
         given: Sequence[int] | NDArray[np.int64],
         records: Sequence[Any],
-        skipped: list[int],
-        done: int,
-        gathered: dict[str, Column] | None = None,
-    ) -> Block:
-        positions = np.asarray(given, np.int64)
+        skipped: Sequence[int] = (),
+        done: int = 0,
+    ) -> Iterator[Block]:
+        """Yield the blocks of records, of which the last tells what was skipped and done."""
+        sources, start = Sources(np.asarray(given, np.int64), records), 0
+        if skipped and not records:
+            yield self._block(([], np.zeros((0, 1), np.int64)), sources, skipped, done)
+        for encoded in self._encoded(sources):
+            stop = start + len(encoded[0])
+            part = Sources(sources.positions[start:stop], records[start:stop])
+            yield self._block(encoded, part, skipped, done) if stop == len(records) else self._block(encoded, part)
+            start = stop
+
+    def _encoded(self, sources: Sources) -> Iterator[tuple[Sequence[bytes], NDArray[np.int64]]]:
         try:
-            if gathered is None:
-                data, lengths = self._codec.encode_with_lengths(records)
-            else:
-                data, lengths = self._codec.encode_columns(gathered, len(records))
+            yield from self._codec.encode_pieces(sources.records)
         except RecordError as error:
-            if error.position is not None:
-                error.position = int(positions[error.position])
+            _name_source(error, sources.positions)
             raise
-        columns, rows = self._lines(records, positions.tolist()) if self._rows and records else (None, None)
-        return Block(data, lengths, positions, columns, rows, skipped, done)
+
+    def _block(
+        self,
+        encoded: tuple[Sequence[bytes], NDArray[np.int64]],
+        sources: Sources,
+        skipped: Sequence[int] = (),
+        done: int = 0,
+    ) -> Block:
+        (data, lengths), positions = encoded, sources.positions
+        columns = rows = None
+        if self._rows and sources.records:
+            columns, rows = self._lines(sources.records, positions.tolist())
+        return Block(data, lengths, positions, columns, rows, list(skipped), done)
 
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
@@ -312,6 +335,12 @@ class LifeCycle:
                 position=position,
             )
         return row
+
+
+def _name_source(error: RecordError, positions: NDArray[np.int64]) -> None:
+    """Let an error name the source of its record, instead of the place of that among others."""
+    if error.position is not None:
+        error.position = int(positions[error.position])
 
 
 def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 import numpy as np
@@ -129,15 +129,22 @@ def split_rows(blob: Blob) -> list[bytes]:
     return list(map(io.BytesIO(blob.data.tobytes()).read, blob.lengths.tolist()))
 
 
+def bounds(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where rows of these lengths begin, and behind that where the last one ends.
+
+    >>> bounds(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    edges = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths, out=edges[1:])
+    return edges
+
+
 def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
     """Return rows that are each made of the next `counts[i]` rows."""
     if rows.width:
         return Blob(rows.data, counts * rows.width)
-    ends = np.zeros(rows.lengths.size + 1, np.int64)
-    np.cumsum(rows.lengths, out=ends[1:])
-    bounds = np.zeros(counts.size + 1, np.int64)
-    np.cumsum(counts, out=bounds[1:])
-    return Blob(rows.data, np.diff(ends[bounds]))
+    return Blob(rows.data, np.diff(bounds(rows.lengths)[bounds(counts)]))
 
 
 def total_lengths(parts: Sequence[Blob]) -> NDArray[np.int64]:

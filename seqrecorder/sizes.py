@@ -1,4 +1,4 @@
-"""About how many bytes records take in memory: what bounds the chunks in which they are encoded."""
+"""About how many bytes records take in memory: what bounds how many wait, and are encoded at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SCALAR = 8
 def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
     """Return the function that says about how many bytes records take together; 0 for what is no such record.
 
-    It is asked for all records, and must not cost more than encoding them: fields are asked by `map`, which takes
+    It is asked for all records of an iterator, and must not cost more than encoding them: fields are asked by `map`, which takes
     60 ns a record and field (a Python expression for each record 150 ns, looking at each value in turn 1.5
     microseconds).
 

@@ -193,7 +193,7 @@ class RecordStream:
     @property
     def held(self) -> bool:
         """Whether the records that come next are in memory already, so that it costs nothing to take many."""
-        return isinstance(self._part, (list, tuple))
+        return self._records is not None and isinstance(self._part, (list, tuple))
 
     def take(self, most: int) -> tuple[str | None, list[Any]]:
         """Return the name of a split and its next records, at most so many; no record at the end.

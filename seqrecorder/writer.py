@@ -21,10 +21,11 @@ from seqrecorder.columns import scatter
 from seqrecorder.errors import DatasetError, OptionError, RecordError, SchemaMismatchError
 from seqrecorder.files import write_file
 from seqrecorder.framing import check_compression
-from seqrecorder.given import bytes_of, given_columns, parts
+from seqrecorder.given import given_columns
 from seqrecorder.lifecycle import Block, LifeCycle, Sources, check_params
 from seqrecorder.manifest import Manifest, combined, read_manifest
 from seqrecorder.naming import MANIFEST
+from seqrecorder.pieces import cut
 from seqrecorder.placement import Placement
 from seqrecorder.progress import Progress
 from seqrecorder.publish import merge_into, next_generation
@@ -49,16 +50,15 @@ if TYPE_CHECKING:
     from seqrecorder.columns import Column
     from seqrecorder.workers import Encoder
 
-# A chunk is what is encoded at once. Short records want many (16,384 encode nine times faster than 64); large ones must
-# not fill the memory, and with hooks records are made larger later: there, chunks for workers begin with one source and
-# grow as far as the bytes of what came back allow.
+# A chunk is what waits for its encoding. Its bytes are bounded where it is what keeps its records in memory, or where
+# all of it goes to a worker. With hooks records are made larger later: there, chunks for workers begin with one source
+# and grow as far as the bytes of what came back allow.
 _CHUNK_RECORDS = 16384
 _HOOK_RECORDS = 256
 _CHUNK_BYTES = 4 << 20
 
 # A block is what is taken from a source at once: 0.15 microseconds a record are saved.
 _BLOCK = 32
-_HELD_BLOCK = 1024  # of records that are in memory already
 _BLOCKS_OF_CHUNK = 16
 
 
@@ -278,9 +278,7 @@ class Writer:
         except RecordError as error:
             error.position = None if error.position is None else error.position + self._position
             raise
-        rows = max(1, min(_CHUNK_RECORDS, _CHUNK_BYTES * size // max(1, bytes_of(columns))))
-        for start, part in parts(columns, size, rows):
-            count = min(rows, size - start)
+        for count, part in cut(columns, size):
             sources = Sources(np.arange(self._position, self._position + count), self._views(part, count))
             self._position += count
             kept = self._opened.route(sources, [split] * count)
@@ -318,19 +316,23 @@ class Writer:
         if stream.size is not None:
             self._progress.expect(stream.size)
         # What `write` does, for blocks of records. What is taken at once is small beside a chunk, as far as the
-        # records before tell, since records of an iterator come into being as they are taken.
+        # records before tell, since records of an iterator come into being as they are taken. Those of a list are
+        # there, and are cut into pieces when they are encoded.
         most = 1
         try:
             while True:
-                split, block = stream.take(min(most, self._chunk - len(self._records)))
+                room = self._chunk - len(self._records)
+                is_sized = not stream.held or self.options.workers > 1
+                split, block = stream.take(min(most, room) if is_sized else room)
                 if not block:
                     break
                 self._records += block
                 self._given += [split] * len(block)
-                size = self._size(block)
-                self._buffered += size
-                fits = _CHUNK_BYTES * len(block) // (_BLOCKS_OF_CHUNK * max(1, size))
-                most = max(1, min(2 * most, fits, _HELD_BLOCK if stream.held else _BLOCK))
+                if is_sized:
+                    size = self._size(block)
+                    self._buffered += size
+                    fits = _CHUNK_BYTES * len(block) // (_BLOCKS_OF_CHUNK * max(1, size))
+                    most = max(1, min(2 * most, fits, _BLOCK))
                 if len(self._records) >= self._chunk or self._buffered >= _CHUNK_BYTES:
                     self._flush()
         finally:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, records_of
 
 import seqrecorder as sr
-from seqrecorder import records as codec_module
+from seqrecorder import pieces
 from seqrecorder.records import RecordCodec
 from seqrecorder.values import same_bits
 
@@ -329,7 +329,8 @@ def test_lengths_are_given_with_the_bytes() -> None:
         c: Any = sr.feature_list("int64", align=None)
 
     codec = RecordCodec(sr.Schema.of(Groups))
-    data, lengths = codec.encode_with_lengths([Groups([1], [1, 2], []), Groups(None, [], [1, 2, 3])])
+    records = [Groups([1], [1, 2], []), Groups(None, [], [1, 2, 3])]
+    [(data, lengths)] = codec.encode_pieces(records)
     assert codec.schema.groups == ("default", "other", "c")
     assert lengths.tolist() == [[1, 2, 0], [0, 0, 3]]
     for position, group in enumerate(codec.schema.groups):
@@ -371,10 +372,9 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     data = [record_class(np.arange(n % 7)) for n in range(100)]
     schema = sr.Schema.of(record_class)
     want = [schema.encode(item) for item in data]
-    for first, most, size in ((1, 4096, 1 << 20), (16, 3, 1 << 20), (16, 4096, 1)):
-        monkeypatch.setattr(codec_module, "_FIRST_PIECE", first)
-        monkeypatch.setattr(codec_module, "_PIECE_RECORDS", most)
-        monkeypatch.setattr(codec_module, "_PIECE_BYTES", size)
+    for records, size in ((4096, 1 << 20), (3, 1 << 20), (4096, 1)):
+        monkeypatch.setattr(pieces, "PIECE_RECORDS", records)
+        monkeypatch.setattr(pieces, "PIECE_BYTES", size)
         assert schema.encode_batch(data) == want
         with pytest.raises(sr.RecordError) as caught:
             schema.encode_batch([*data, object(), *data])

@@ -17,7 +17,7 @@ from faults import FailAt, names
 from written_records import Clip, Item, items
 
 import seqrecorder as sr
-from seqrecorder import staging
+from seqrecorder import pieces, staging
 from seqrecorder import writer as module
 from seqrecorder.files import on_fault_point
 from seqrecorder.framing import walk_frames
@@ -818,10 +818,13 @@ def test_a_split_that_is_no_plain_name_is_refused_at_once(tmp_path: Path, split:
 def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However records are gathered for encoding, the bytes are the same."""
     found = set()
-    for chunk in (1, 3, 8192):
+    for chunk, piece in ((1, 16384), (3, 2), (8192, 16384), (8192, 7)):
         monkeypatch.setattr(module, "_CHUNK_RECORDS", chunk)
-        sr.write(items(50), tmp_path / str(chunk), splits={"a": 0.5, "b": 0.5}, shard_bytes=500, csv=True)
-        found.add(digest(tmp_path / str(chunk)))
+        monkeypatch.setattr(pieces, "PIECE_RECORDS", piece)
+        for source in (list, iter):
+            destination = tmp_path / f"{chunk}-{piece}-{source.__name__}"
+            sr.write(source(items(50)), destination, splits={"a": 0.5, "b": 0.5}, shard_bytes=500, csv=True)
+            found.add(digest(destination))
     assert len(found) == 1
 
 

@@ -1,0 +1,107 @@
+"""Pieces of records and of columns: bounded in number and bytes, complete and in order."""
+
+import attrs
+import numpy as np
+import pytest
+
+import seqrecorder as sr
+from seqrecorder import pieces
+from seqrecorder.columns import Column, gather
+from seqrecorder.pieces import bytes_of, cut, parts
+from seqrecorder.schema import Schema
+from seqrecorder.values import same_bits
+
+
+@sr.record
+class Steps:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+def steps(count: int, length: int = 2) -> list[Steps]:
+    return [Steps(f"k{number}", np.arange(length) + number) for number in range(count)]
+
+
+def parts_of(sizes: list[int]) -> list[list[int]]:
+    """Return the parts of records that are their own sizes."""
+    given = list(map(list, parts(sizes, sum)))
+    assert [size for part in given for size in part] == sizes
+    return given
+
+
+def test_parts_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small records come in parts of as many as may be."""
+    monkeypatch.setattr(pieces, "PIECE_RECORDS", 100)
+    assert [len(part) for part in parts_of([1] * 250)] == [100, 100, 50]
+    assert parts_of([]) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001, 10**9])
+def test_parts_are_bounded_in_bytes(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of equal size come in parts of about as many bytes as a piece has, and one at least."""
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(pieces, "PIECE_RECORDS", 3000)
+    found = [len(part) for part in parts_of([size] * 5000)]
+    assert max(found) * size <= 2 * max(1000, size)
+    assert min(3000, 2 * found[0]) * max(size, 1) >= 1000
+
+
+@pytest.mark.parametrize("place", [0, 1, 63, 500, 1023, 5000, 15000, 16383])
+def test_a_run_of_large_records_is_not_overlooked(place: int) -> None:
+    """Where 256 records one behind the other are large, the part that begins before them is cut."""
+    sizes = [1] * 20_000
+    sizes[place : place + 256] = [1 << 20] * 256
+    assert max(map(sum, parts_of(sizes))) <= 3 * pieces.PIECE_BYTES
+
+
+def test_records_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records sorted by their size come in parts of which none has more than twice the bytes of a piece."""
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 10_000)
+    for sizes in (list(range(5000)), list(range(5000, 0, -1))):
+        found = parts_of(sizes)
+        assert all(sum(part) <= 22_000 for part in found)
+        assert len(found) < 3 * sum(sizes) / 10_000
+
+
+def test_errors_name_the_position_in_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that does not fit is named by its place in what was given, whatever piece it is in."""
+    monkeypatch.setattr(pieces, "PIECE_RECORDS", 3)
+    bad = steps(1)[0]
+    bad.ids = "x"  # type: ignore[assignment]  # what no converter has seen
+    with pytest.raises(sr.RecordError) as caught:
+        Schema.of(Steps).encode_batch([*steps(10), bad, *steps(10)])
+    assert (caught.value.position, caught.value.key) == (10, "k0")
+
+
+def test_cut_columns_are_views_of_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns are cut at records, into pieces of so many bytes, without a copy."""
+    schema, records = Schema.of(Steps), steps(100)
+    columns = gather(schema, records)
+    assert [size for size, _ in cut(columns, 100)] == [100]
+    assert list(cut(gather(schema, []), 0)) == []
+    monkeypatch.setattr(pieces, "PIECE_BYTES", bytes_of(columns) // 9)
+    start = 0
+    for size, piece in cut(columns, 100):
+        assert size <= 12
+        assert piece["ids"].values.base is not None
+        assert_equal_columns(piece, gather(schema, records[start : start + size]))
+        start += size
+    assert start == 100
+
+
+def assert_equal_columns(got: dict[str, Column], want: dict[str, Column]) -> None:
+    """All parts of all columns are equal, but for features, which are not cut."""
+    names = [attribute.name for attribute in attrs.fields(Column) if attribute.name != "features"]
+    for field, column in want.items():
+        for name in names:
+            mine, other = getattr(got[field], name), getattr(column, name)
+            assert (mine is None) == (other is None)
+            assert mine is None or same_bits(mine, other)
+
+
+def test_bytes_of_columns() -> None:
+    """Texts count their characters and a pointer each, numbers their width."""
+    schema = Schema.of(Steps)
+    records = [Steps("k" * 200, np.array([1])), Steps("é", np.arange(3))]
+    assert bytes_of(gather(schema, records)) == 201 + 2 * 8 + 4 * 8 + 2 * 8 - 2 * 8
+    assert bytes_of(gather(schema, [])) == 0
