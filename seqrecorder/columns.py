@@ -148,7 +148,7 @@ def _exact(field: Field, value: object) -> Any:
 def collect(field: Field, values: list[Any]) -> Column | None:
     """Return the column of values of some records; None where one is not in the form that records hold."""
     column = _collector(field)(field, values)
-    return column if column is None or not field.element.is_text else _with_texts(field, column)
+    return column if column is None or not field.element.is_text else with_texts(field, column)
 
 
 def _collector(field: Field) -> Callable[[Field, list[Any]], Column | None]:
@@ -256,7 +256,7 @@ def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading:
     return flat if flat.shape[1:] == rest else None
 
 
-def _with_texts(field: Field, column: Column) -> Column | None:
+def with_texts(field: Field, column: Column) -> Column | None:
     """Return the column with the features of its texts, if they are short; None where one is no text of its field."""
     kind = str if field.element.name == "str" else bytes
     values = column.values.ravel().tolist()

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.arrow import column_of_array, columns_of_table, flat_array, is_arrow
-from seqrecorder.columns import Column, check_alignment, collect
+from seqrecorder.columns import Column, check_alignment, collect, with_texts
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
 from seqrecorder.rows import bounds
 from seqrecorder.values import Mismatch, exact_array, require_utf8
@@ -87,25 +87,44 @@ def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]]) -
         )
     checked = [_lengths(field, part) for part in lengths]
     try:
-        exact = exact_array(values, field.element)
-        if field.element.name == "str":
-            require_utf8(exact)
+        exact = _exact(field, values)
     except Mismatch as mismatch:
         _report(field, mismatch, checked, column.present, problems)
         return None
     except (TypeError, ValueError, OverflowError) as error:  # what numpy cannot take at all
         raise OptionError(f"columns: field {field.name!r}: expected {field.element.name}, got {error}") from error
-    if exact.shape[1:] != field.rest or not exact.ndim:
+    found = exact.values.shape
+    if found[1:] != field.rest or not found:
         shape = ", ".join(["n", *map(str, field.rest)])
-        raise OptionError(f"columns: field {field.name!r}: expected values of shape ({shape}), got {exact.shape}")
-    _check_sizes(field, exact.shape[0], checked, column.present, problems)
+        raise OptionError(f"columns: field {field.name!r}: expected values of shape ({shape}), got {found}")
+    _check_sizes(field, found[0], checked, column.present, problems)
     has_counts = field.is_ragged or field.sparse is not None
     return attrs.evolve(
         column,
-        values=exact,
+        values=exact.values,
+        features=exact.features,
         counts=checked[0] if has_counts else None,
         steps=checked[-1] if field.is_list else None,
     )
+
+
+def _exact(field: Field, values: Any) -> Column:
+    """Return a column of the values alone, as the field declares them.
+
+    Raises:
+        Mismatch: one does not fit.
+    """
+    if not field.element.is_text:
+        return Column(exact_array(values, field.element))
+    # What makes features of texts checks them as well.
+    objects = isinstance(values, np.ndarray) and values.dtype == object
+    column = with_texts(field, Column(values if objects else exact_array(values, field.element)))
+    if column is not None:
+        return column
+    exact = exact_array(values, field.element)
+    if field.element.name == "str":
+        require_utf8(exact)
+    return Column(exact)
 
 
 def _check_sizes(

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 
 from seqrecorder.columns import Column
 from seqrecorder.rows import bounds
+from seqrecorder.rows import cut as cut_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +75,9 @@ def bytes_of(columns: Mapping[str, Column]) -> int:
     total = 0
     for column in columns.values():
         total += column.values.nbytes
-        if column.values.dtype == object and column.values.size:
+        if column.features is not None and column.values.dtype == object:
+            total += column.features.data.size
+        elif column.values.dtype == object and column.values.size:
             texts = column.values.reshape(-1).tolist()
             total += len(type(texts[0])().join(texts))  # three times as fast as to ask each
     return total
@@ -90,7 +94,11 @@ def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
             inner = bounds(lengths)[inner]
     at["indices"] = at["values"] = inner
     arrays = {name: getattr(column, name) for name in at}
-    return [
+    pieces = [
         Column(**{name: array[at[name][i] : at[name][i + 1]] for name, array in arrays.items() if array is not None})
         for i in range(rows.size - 1)
     ]
+    if column.features is None:
+        return pieces
+    features = cut_rows(column.features, inner)  # one of each value
+    return [attrs.evolve(piece, features=part) for piece, part in zip(pieces, features, strict=True)]

@@ -74,6 +74,17 @@ class Blob(Sequence[bytes]):
         return Blob(self.data[first : first + int(lengths.sum())], lengths, self.width if lengths.size else 0)
 
 
+def cut(blob: Blob, rows: NDArray[np.int64]) -> list[Blob]:
+    """Return the rows from each of these numbers up to the next, without a copy.
+
+    >>> [list(part) for part in cut(of_list([b"a", b"bc", b""]), np.array([0, 1, 3]))]
+    [[b'a'], [b'bc', b'']]
+    """
+    edges = bounds(blob.lengths)[rows].tolist()
+    spans = zip(edges, edges[1:], rows.tolist(), rows[1:].tolist(), strict=False)
+    return [Blob(blob.data[start:end], blob.lengths[i:j], blob.width if j > i else 0) for start, end, i, j in spans]
+
+
 def of_matrix(matrix: NDArray[np.uint8]) -> Blob:
     """Return the rows of a matrix."""
     rows, width = matrix.shape

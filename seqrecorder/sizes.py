@@ -21,8 +21,8 @@ _SCALAR = 8
 def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
     """Return the function that says about how many bytes records take together; 0 for what is no such record.
 
-    It is asked for all records of an iterator, and must not cost more than encoding them: fields are asked by `map`, which takes
-    60 ns a record and field (a Python expression for each record 150 ns, looking at each value in turn 1.5
+    It is asked for all records of an iterator, and must not cost more than encoding them: fields are asked by `map`,
+    which takes 60 ns a record and field (a Python expression for each record 150 ns, looking at each value in turn 1.5
     microseconds).
 
     >>> import seqrecorder as sr
