@@ -11,6 +11,7 @@ from seqrecorder.pipelines import (
     filtered,
     flat_mapped,
     mapped,
+    mapped_in_groups,
     opened,
     random_numbers,
     rebatched,
@@ -129,6 +130,60 @@ def test_mapped_gives_what_map_gives(function, parallel):
         for a, b in zip(tf.nest.flatten(one, True), tf.nest.flatten(other, True), strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 100])
+@pytest.mark.parametrize("function", MAPS.values(), ids=MAPS)
+def test_mapped_in_groups_gives_what_map_gives(function, size):
+    """The same elements of the same structure and static shapes, whatever the groups."""
+    mine, theirs = mapped_in_groups(pairs(), function, size, parallel=2), pairs().map(function)
+    assert mine.element_spec == theirs.element_spec
+    for one, other in zip(mine, theirs, strict=True):
+        tf.nest.assert_same_structure(one, other)
+        for a, b in zip(tf.nest.flatten(one, True), tf.nest.flatten(other, True), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def grouped_numbers(count, bad=None):
+    """Return numbers of different shapes in groups of 3, of which one fails."""
+
+    def make(number):
+        ok = tf.raw_ops.Assert(condition=number != (-1 if bad is None else bad), data=["number", number, "is bad"])
+        with tf.control_dependencies([ok]):
+            return tf.fill([number % 3], number)
+
+    return mapped_in_groups(tf.data.Dataset.range(count), make, 3, parallel=2)
+
+
+def test_groups_resume_from_a_checkpoint_at_every_element(tmp_path):
+    """What waits for the consumer in groups is saved with the iterator."""
+    whole = [element.tolist() for element in grouped_numbers(20).as_numpy_iterator()]
+    assert len(whole) == 20
+    iterator = iter(grouped_numbers(20))
+    for position in range(21):
+        path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / str(position)))
+        another = iter(grouped_numbers(20))
+        tf.train.Checkpoint(iterator=another).read(path)
+        assert [element.numpy().tolist() for element in another] == whole[position:]
+        next(iterator, None)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2, 3, 19])
+def test_an_error_takes_the_place_of_its_group(bad):
+    """An error reaches the consumer where its group would; what comes before and behind the group still comes."""
+    iterator, first = iter(grouped_numbers(20, bad)), bad // 3 * 3
+    assert [len(next(iterator)) for _ in range(first)] == [number % 3 for number in range(first)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is bad"):
+        next(iterator)
+    assert [len(element) for element in iterator] == [number % 3 for number in range(first + 3, 20)]
+
+
+def test_an_error_behind_the_end_of_a_part_is_not_taken_for_the_end(tmp_path):
+    """A file that is not there, after a part that has ended, is an error; `window` would take it for the end."""
+    parts = opened(__file__).concatenate(tf_records(str(tmp_path / "absent"), None))
+    with pytest.raises(tf.errors.NotFoundError, match="absent"):
+        elements(mapped_in_groups(parts, lambda text: text, 4, parallel=2))
 
 
 def test_filtered_gives_what_filter_gives():

@@ -203,8 +203,8 @@ class Bucket(PaddedBatches):
             return values
 
         planned = self._planned(feed, plan, group)
-        parallel = feed.parallel(self._rows(plan, lengths))
-        batches = mapped(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), parallel=parallel)
+        rows = self._rows(plan, lengths)
+        batches = feed.made(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows)
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.size:
             return Batches(batches, count)

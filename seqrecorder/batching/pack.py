@@ -133,7 +133,7 @@ class Pack:
             return feed.shape(values)
 
         packed = feed.stream(self._plan, window=self.buffer, group=group)
-        return Batches(mapped(packed, assemble, parallel=feed.parallel(self.batch_size)), -1)
+        return Batches(feed.made(packed, assemble, self.batch_size), -1)
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""

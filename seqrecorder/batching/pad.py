@@ -85,10 +85,10 @@ class Pad(PaddedBatches):
         """
         targets, feed = self._prepare(feed)
         padding = self._padding(feed, targets)
-        batches = mapped(
+        batches = feed.made(
             self._batches(feed),
             lambda serialized, *_: feed.shape(feed.parser.parse_batch(serialized, padding)),
-            parallel=feed.parallel(self.batch_size),
+            self.batch_size,
         )
         return Batches(batches, self._count(feed))
 

@@ -88,10 +88,10 @@ class Ragged:
         """
         if self.flat:
             check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
-        parsed = mapped(
+        parsed = feed.made(
             self._batches(feed),
             lambda serialized: feed.shape(parse_ragged(feed.parser, serialized, flat=self.flat)),
-            parallel=feed.parallel(self.batch_size),
+            self.batch_size,
         )
         return Batches(parsed, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 

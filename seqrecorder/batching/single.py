@@ -35,9 +35,7 @@ class Single:
     def read(self, feed: Feed) -> Batches:
         """Return single records."""
         singles = feed.stream(lambda windows, _: unbatched(windows))
-        parsed = mapped(
-            singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), parallel=feed.parallel(1)
-        )
+        parsed = feed.made(singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), 1)
         return Batches(parsed, feed.records)
 
     def shapes(self, feed: Feed) -> Any:

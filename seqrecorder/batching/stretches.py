@@ -229,4 +229,4 @@ def cut_batches(
         return rebatched(gathered, batch_size, drop_remainder=whole)
 
     batches = flat_mapped(filtered(plans, lambda *plan: tf.size(plan[2]) > 0), cut)
-    return mapped(batches, feed.shape, parallel=feed.parallel(batch_size))
+    return feed.made(batches, feed.shape, batch_size)

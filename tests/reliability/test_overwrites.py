@@ -16,8 +16,8 @@ class Word:
     ids: np.ndarray = sr.feature_list("int64")
 
 
-def words(generation):
-    return [Word(generation, np.full(n % 5, generation)) for n in range(40)]
+def words(generation, count=40):
+    return [Word(generation, np.full(n % 5, generation)) for n in range(count)]
 
 
 def generations(element):
@@ -31,7 +31,7 @@ def test_open_readers_do_not_mix(tmp_path, monkeypatch, exchange, shards):
     if not exchange:
         monkeypatch.setattr(staging, "_exchange_now", lambda *_: 22)
     path = tmp_path / "c"
-    sr.write(words(0), path, shards=4)
+    sr.write(words(0, 400), path, shards=4)  # more than is read ahead
     dataset = sr.read(path, batch=sr.Pad(2))
     early, iterators = sr.read_records(path), [iter(dataset), iter(dataset)]
     next(iterators[0])
