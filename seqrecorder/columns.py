@@ -46,7 +46,7 @@ class Column:
         present: which of the N records have a value; None means all. `values`, `steps` and `counts` are of those only.
         stated: optional fields that were read: 1 where a record says that it has a value, 0 where it says None, and -1
             where it says nothing, because others wrote it.
-        features: short texts and large arrays of most fields, as they are encoded: gathering them has made that.
+        features: short texts and large arrays of most fields, as they are encoded: checking them has made that.
     """
 
     values: Any

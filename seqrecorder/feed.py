@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from seqrecorder.outputs import Carried
     from seqrecorder.schema import Schema
 
-_SMALL_BATCH, _LARGE_BATCH = 1 << 14, 16 << 20  # bytes
+# Bytes of the records of a batch as they are stored, and of its tensors.
+_SMALL_BATCH, _LARGE_BATCH = 1 << 14, 16 << 20
+_SMALL_TENSORS = 1 << 18
 _TOGETHER = 16
+_SLOW = ("png", "jpeg", "tensor")
 
 WINDOW = 1024
 """Records that travel together where a strategy does not care."""
@@ -93,7 +97,7 @@ class Feed:
             lengths[group] = stored
         return np.broadcast_to(options.kept(lengths, np), next(iter(lengths.values())).shape)
 
-    def made(self, batches: Any, make: Callable[..., Any], batch_size: int) -> Any:
+    def made(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:
         """Return what a function makes of batches, in their order, ahead of the consumer.
 
         Small batches are made by one thread and handed over several at a time: on two cores, 3,129 batches of 2 kB took
@@ -101,16 +105,27 @@ class Feed:
         time, or wait for the consumer, since one thread reads as fast as two or three parse: a tenth less time than
         two, and six gained nothing more. Of over 16 MiB there are two, which fill the memory less.
 
+        Batches are small where both the records, as they are stored, and the padded tensors are. They are taken for
+        larger where that cannot be told, as of compressed and of bare shards, where something is decoded that takes
+        long, and where tensors are ragged or sparse.
+
         Args:
             batches: a `tf.data.Dataset`.
             make: from a batch (a tuple taken apart) to an element.
-            batch_size: records of a batch.
+            batch_size: records of a batch, or rows.
+            width: the most steps to which records are padded that are all shorter.
         """
-        size = batch_size * self.origin.mean_bytes
-        parallel = 2 if size > _LARGE_BATCH else 4
-        if size <= _SMALL_BATCH:
-            return mapped_in_groups(batches, make, _TOGETHER, parallel=parallel)
-        return mapped(batches, make, parallel=parallel)
+        origin, stored = self.origin, batch_size * self.origin.mean_bytes
+        parallel = 2 if stored > _LARGE_BATCH else 4
+        slow = any(field.storage in _SLOW for field in self.parser.schema.fields)
+        if stored > _SMALL_BATCH or origin.compression is not None or origin.longest is None or slow:
+            return mapped(batches, make, parallel=parallel)
+
+        def fits(spec: Any) -> bool:
+            longest = max(origin.longest or 1, width)
+            return _bytes_of(spec, batch_size if batch_size > 1 else longest, longest) <= _SMALL_TENSORS
+
+        return mapped_in_groups(batches, make, _TOGETHER, fits=fits, parallel=parallel)
 
     @property
     def permutes_windows(self) -> bool:
@@ -177,6 +192,21 @@ class Feed:
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
         return stream(self.origin, options, transform, permute=permute)
+
+
+def _bytes_of(spec: Any, rows: int, longest: int) -> int:
+    """Return how many bytes the tensors of an element take at most; of text only its places.
+
+    Args:
+        spec: their structure, shapes and dtypes.
+        rows: what a first dimension is that is not static.
+        longest: what any other is.
+    """
+    import tensorflow as tf
+
+    shapes = ((part.dtype.size, part.shape.as_list()) for part in tf.nest.flatten(spec))
+    known = ((size, [*(rows if n is None else n for n in shape[:1]), *shape[1:]]) for size, shape in shapes)
+    return sum(size * math.prod(longest if n is None else n for n in shape) for size, shape in known)
 
 
 @attrs.frozen

@@ -69,7 +69,7 @@ class Block:
         columns: columns of the CSV, or None.
         rows: a line for the CSV of each record, or None.
         skipped: positions of sources that a hook left out.
-        done: how many of the sources that were given are through; 0 where the block ends inside of one.
+        done: how many of the sources that were given are through; 0 where that is not known, as inside of one.
     """
 
     data: Sequence[bytes]

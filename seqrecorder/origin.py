@@ -110,6 +110,14 @@ class Origin:
         records = self.records
         return sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
 
+    @property
+    def longest(self) -> int | None:
+        """About the most steps of a record in the first alignment group; None where that takes parsing to know."""
+        if self.manifest is None:
+            return None
+        shards = (shard for split in self.manifest.splits.values() for shard in split.shards)
+        return max((length for shard in shards for length, _ in shard.histogram), default=0)
+
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
         """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))

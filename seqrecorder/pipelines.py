@@ -170,20 +170,30 @@ def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None =
         function: from an element (a tuple taken apart) to another.
         parallel: how many calls run at a time; None calls it in turn, in the thread of the consumer.
     """
+    return _mapped(dataset, function, _traced(function, dataset.element_spec), parallel)
+
+
+def _mapped(dataset: Any, function: Callable[..., Any], traced: _Traced, parallel: int | None) -> Any:
     import tensorflow as tf
 
-    traced = _traced(function, dataset.element_spec)
     if not _is_dense(traced.spec):
         # How composite tensors are packed into one element is TensorFlow's secret.
         return dataset.map(function, num_parallel_calls=parallel)
-    options = _map_options(traced)
+    options: dict[str, Any] = {
+        "preserve_cardinality": True,
+        # One thread to a call: handing small operations from thread to thread cost an eighth of reading short records.
+        # But a call that waits for functions of its own could keep the thread that these need.
+        "use_inter_op_parallelism": traced.calls,
+    }
     if parallel is None:
         return _made(tf.raw_ops.MapDataset, dataset, traced.spec, **traced.arguments(), **options)
     options["num_parallel_calls"] = tf.constant(parallel, tf.int64)
     return _made(tf.raw_ops.ParallelMapDatasetV2, dataset, traced.spec, **traced.arguments(), **options)
 
 
-def mapped_in_groups(dataset: Any, function: Callable[..., Any], size: int, *, parallel: int) -> Any:
+def mapped_in_groups(
+    dataset: Any, function: Callable[..., Any], size: int, *, fits: Callable[[Any], bool], parallel: int
+) -> Any:
     """Return what `mapped` does, made in turn by a thread of its own and handed over so many elements at a time.
 
     To hand over an element wakes a thread, which takes longer than to make a small one. An error takes the place of its
@@ -191,14 +201,17 @@ def mapped_in_groups(dataset: Any, function: Callable[..., Any], size: int, *, p
     error that comes where a part of its input has ended, it takes for the end of all.)
 
     >>> import tensorflow as tf
-    >>> [int(i) for i in mapped_in_groups(tf.data.Dataset.range(5), lambda i: i * i, 2, parallel=2)]
+    >>> numbers = mapped_in_groups(tf.data.Dataset.range(5), lambda i: i * i, 2, fits=lambda _: True, parallel=2)
+    >>> [int(i) for i in numbers]
     [0, 1, 4, 9, 16]
 
     Args:
         dataset: as for `mapped`.
         function: as for `mapped`.
-        size: elements to a group; two groups wait for the consumer.
-        parallel: as for `mapped`, which makes elements with ragged or sparse tensors: those are not put into groups.
+        size: elements to a group; two groups wait for the consumer, beside the one that is made and that it has.
+        fits: from the structure, shapes and dtypes of elements to whether groups of them fit the memory. Those with
+            ragged or sparse tensors are not put into groups either.
+        parallel: as for `mapped`, for elements that are not put into groups.
     """
     import tensorflow as tf
 
@@ -207,14 +220,16 @@ def mapped_in_groups(dataset: Any, function: Callable[..., Any], size: int, *, p
     def packed(*element: Any) -> Any:
         made = tf.nest.map_structure(_tensor, function(*element))
         made_spec[:] = [tf.nest.map_structure(tf.type_spec_from_value, made)]
-        return tf.raw_ops.OptionalFromValue(components=tf.nest.flatten(made)) if _is_dense(made_spec[0]) else made
+        return tf.raw_ops.OptionalFromValue(components=tf.nest.flatten(made)) if grouped(made_spec[0]) else made
+
+    def grouped(spec: Any) -> bool:
+        return _is_dense(spec) and fits(spec)
 
     traced = _traced(packed, dataset.element_spec)
     [spec] = made_spec
-    if not _is_dense(spec):
-        return dataset.map(function, num_parallel_calls=parallel)
-    one_by_one = _made(tf.raw_ops.MapDataset, dataset, traced.spec, **traced.arguments(), **_map_options(traced))
-    waiting = unbatched(one_by_one.batch(size).prefetch(_GROUPS_WAITING))
+    if not grouped(spec):
+        return _mapped(dataset, function, traced, parallel)
+    waiting = unbatched(_mapped(dataset, packed, traced, None).batch(size).prefetch(_GROUPS_WAITING))
     return mapped(waiting, lambda whole: _unpacked(whole, spec))
 
 
@@ -229,12 +244,6 @@ def _is_dense(spec: Any) -> bool:
     import tensorflow as tf
 
     return all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(spec))
-
-
-def _map_options(traced: _Traced) -> dict[str, Any]:
-    # One thread to a call: handing small operations from thread to thread cost an eighth of reading short records.
-    # But a call that waits for functions of its own could keep the thread that these need.
-    return {"preserve_cardinality": True, "use_inter_op_parallelism": traced.calls}
 
 
 def filtered(dataset: Any, predicate: Callable[..., Any]) -> Any:

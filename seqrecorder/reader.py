@@ -148,8 +148,8 @@ def read(
         where records are shuffled; each reads its own share alone with
         `strategy.distribute_datasets_from_function(lambda context: sr.read(...,
         shard=(context.input_pipeline_id, context.num_input_pipelines)))`.
-        Some batches are made ahead. Small ones, up to 16 KiB of records, come 16 at a time, and an error takes the
-        place of those 16.
+        Some elements are made ahead. Small dense ones, of up to 16 KiB of records, come 16 at a time, so that the first
+        one waits for 16, and an error takes the place of its 16.
         Autotuning and the default rewritings of `tf.data` are off, for what is chained behind it too: give your own
         stages numbers (`num_parallel_calls=2`), or set the options again (`with_options`).
 

@@ -48,7 +48,7 @@ class RecordCodec:
         keep_freed_memory()
         self.schema = schema
         self.parser = Parser(schema, layout)
-        self._size = sizer(schema)
+        self._size = sizer(schema, sample_texts=True)
 
     def context_features(self) -> dict[str, Any]:
         """Return the wire spec of the context."""

@@ -192,7 +192,7 @@ class RecordStream:
 
     @property
     def held(self) -> bool:
-        """Whether the records that come next are in memory already, so that it costs nothing to take many."""
+        """Whether what comes next is of a part, taken from before, that is in memory: it costs nothing to take many."""
         return self._records is not None and isinstance(self._part, (list, tuple))
 
     def take(self, most: int) -> tuple[str | None, list[Any]]:

@@ -169,6 +169,24 @@ def test_columns_of_another_form_are_refused(change, message):
         given_columns(Schema.of(Mixed), {**columns_of(RECORDS[:3]), **change})
 
 
+def test_names_that_are_no_names_of_arguments(tmp_path):
+    """Fields that differ from others by underscores only, or are keywords without them, route records."""
+
+    @sr.record
+    class Odd:
+        a: int = sr.context("int64")
+        _a: str = sr.context(str, key=True, alias="b")
+        _class: str = sr.context(str, alias="cls")
+
+    columns = {"a": np.arange(9), "_a": np.array(list("abcdefghi"), object), "_class": np.array(["x"] * 9, object)}
+    for by in ("a", "_a", "_class"):
+        with sr.Writer(tmp_path / by, Odd, splits={"x": 0.5, "y": 0.5}, split_by=by) as writer:
+            writer.write_batch(columns)
+        records = [Odd(a=n, b="abcdefghi"[n], cls="x") for n in range(9)]
+        sr.write(records, tmp_path / f"{by}-records", splits={"x": 0.5, "y": 0.5}, split_by=by)
+        assert files_of(tmp_path / by) == files_of(tmp_path / f"{by}-records")
+
+
 def test_what_is_no_mapping_is_refused():
     """Columns come as a mapping."""
     with pytest.raises(sr.OptionError, match="expected a mapping of field to column, got list"):

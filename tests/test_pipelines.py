@@ -136,7 +136,7 @@ def test_mapped_gives_what_map_gives(function, parallel):
 @pytest.mark.parametrize("function", MAPS.values(), ids=MAPS)
 def test_mapped_in_groups_gives_what_map_gives(function, size):
     """The same elements of the same structure and static shapes, whatever the groups."""
-    mine, theirs = mapped_in_groups(pairs(), function, size, parallel=2), pairs().map(function)
+    mine, theirs = mapped_in_groups(pairs(), function, size, fits=lambda _: True, parallel=2), pairs().map(function)
     assert mine.element_spec == theirs.element_spec
     for one, other in zip(mine, theirs, strict=True):
         tf.nest.assert_same_structure(one, other)
@@ -153,7 +153,7 @@ def grouped_numbers(count, bad=None):
         with tf.control_dependencies([ok]):
             return tf.fill([number % 3], number)
 
-    return mapped_in_groups(tf.data.Dataset.range(count), make, 3, parallel=2)
+    return mapped_in_groups(tf.data.Dataset.range(count), make, 3, fits=lambda _: True, parallel=2)
 
 
 def test_groups_resume_from_a_checkpoint_at_every_element(tmp_path):
@@ -183,7 +183,7 @@ def test_an_error_behind_the_end_of_a_part_is_not_taken_for_the_end(tmp_path):
     """A file that is not there, after a part that has ended, is an error; `window` would take it for the end."""
     parts = opened(__file__).concatenate(tf_records(str(tmp_path / "absent"), None))
     with pytest.raises(tf.errors.NotFoundError, match="absent"):
-        elements(mapped_in_groups(parts, lambda text: text, 4, parallel=2))
+        elements(mapped_in_groups(parts, lambda text: text, 4, fits=lambda _: True, parallel=2))
 
 
 def test_filtered_gives_what_filter_gives():

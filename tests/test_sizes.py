@@ -43,3 +43,14 @@ def test_sizes_of_what_is_not_as_declared():
     object.__setattr__(plain, "words", ["ab", "ab"])  # what no converter has seen
     assert size([plain, record(some=None)]) == 2 * EXPECTED - 16
     assert size([record(), object(), 3]) == EXPECTED
+
+
+def test_sizes_of_texts_from_a_sample():
+    """The texts of lists may be counted, and their size told from those of some records; all else is exact."""
+    estimate, exact = sizer(sr.Schema.of(Everything), sample_texts=True), sizer(sr.Schema.of(Everything))
+    records = [record(number % 5) for number in range(1000)]
+    assert estimate(records) == exact(records)
+    records[500].words = np.array(["x" * 100_000, "ab"] + [""] * 98, object)
+    assert exact(records[500:501]) - estimate(records[500:501]) == 0
+    assert 98 * 8 < estimate(records) - estimate(records[:500] + records[501:]) < 100_000
+    assert estimate([]) == 0

@@ -828,6 +828,21 @@ def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(found) == 1
 
 
+def test_lists_that_are_given_one_by_one_do_not_wait(tmp_path: Path) -> None:
+    """Of lists that the caller drops no more than a chunk of bytes is kept, wherever their large records are."""
+    ids = [np.zeros(0 if i % 20 == 0 else 1 << 15, np.int64) for i in range(40)]
+    with sr.Writer(tmp_path / "d", Item) as writer:
+        for n in range(10):
+            writer.write_all([Item(f"k{n}-{i}", "", value) for i, value in enumerate(ids)])
+            waiting = sum(record.ids.nbytes for record in writer._records)
+            assert waiting == writer._buffered - sum(len(record.key) for record in writer._records) < 4 << 20
+    assert sr.info(tmp_path / "d").records == 400
+    with sr.Writer(tmp_path / "small", Item) as writer:
+        for n in range(10):
+            writer.write_all(items(40, 40 * n))
+        assert len(writer._records) == 400
+
+
 def test_subclass_has_its_own_fields(tmp_path: Path) -> None:
     """A subclass adds to the fields of its parent, and changes nothing in it."""
 

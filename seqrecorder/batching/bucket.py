@@ -204,7 +204,8 @@ class Bucket(PaddedBatches):
 
         planned = self._planned(feed, plan, group)
         rows = self._rows(plan, lengths)
-        batches = feed.made(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows)
+        width = max([*plan.boundaries, self.pad_to_multiple_of])
+        batches = feed.made(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows, width=width)
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.size:
             return Batches(batches, count)

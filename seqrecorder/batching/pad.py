@@ -89,6 +89,7 @@ class Pad(PaddedBatches):
             self._batches(feed),
             lambda serialized, *_: feed.shape(feed.parser.parse_batch(serialized, padding)),
             self.batch_size,
+            width=max([*targets.values(), self.pad_to_multiple_of]),
         )
         return Batches(batches, self._count(feed))
 

@@ -23,10 +23,16 @@ FLOORS = {
         ("encode", OURS): 3.8,
         ("write", OURS): 3.3,
         ("write", COLUMNS): 5.5,
-        ("read", OURS): 6,
+        ("read", OURS): 8,
         ("read_records", OURS): 1.9,
     },
-    "W5": {("encode", OURS): 4.5, ("write", OURS): 2.5, ("read", OURS): 2.7, ("read_records", OURS): 1.5},
+    "W5": {
+        ("encode", OURS): 4.5,
+        ("write", OURS): 3,
+        ("write", COLUMNS): 2.8,
+        ("read", OURS): 2.7,
+        ("read_records", OURS): 1.7,
+    },
 }
 PACKED_BYTES = {"W1": 0.45, "W2": 0.92}
 
