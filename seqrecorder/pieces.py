@@ -1,7 +1,7 @@
 """Pieces: as many records as are encoded best at once, of a list of records or of columns.
 
 A piece should stay in the processor's cache: 20,000 records of 900 bytes took 61 ms in pieces and 77 ms as a whole, 128
-of 1.2 MB 137 and 170 ms, later 38 in pieces of 8 MiB and 42 of 4. Short records want many in one: 16,384 encode nine
+of 1.2 MB 137 and 170 ms, later 33 in pieces of 6 MiB and 36 of 4. Short records want many in one: 16,384 encode nine
 times faster than 64.
 
 Records are sized in blocks before they are encoded (`seqrecorder.sizes`). To gather them in blocks, whose bytes are
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PIECE_RECORDS = 16384
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 6 << 20
 _BLOCK_RECORDS = 1024  # sized at once, as far as the bytes of those before allow
 _BLOCKS = 4
 _GROWTH = 16
