@@ -40,7 +40,7 @@ def clips(tmp_path: Path) -> Path:
     return tmp_path / "clips"
 
 
-def made_ahead(feed: Feed, size: int, shape: list[int] | None = None) -> int:
+def made_ahead(feed: Feed, size: int, shape: list[int] | None = None, width: int | None = None) -> int:
     """Return how many of 200 batches are made before the second is asked for; check that all come in order."""
     made: list[int] = []
 
@@ -50,9 +50,11 @@ def made_ahead(feed: Feed, size: int, shape: list[int] | None = None) -> int:
             return value
 
         noted = tf.ensure_shape(tf.numpy_function(note, [number], tf.int64), [])
+        if width is not None:
+            return noted, tf.zeros([noted % 2])  # as long as cannot be told
         return noted if shape is None else (noted, tf.zeros(shape))
 
-    batches = iter(feed.made(tf.data.Dataset.range(200), make, size))
+    batches = iter(feed.made(tf.data.Dataset.range(200), make, size, width=width or 0))
     first = next(batches)
     time.sleep(0.2)  # let those that are made ahead be made
     count = len(made)
@@ -74,6 +76,8 @@ def test_what_grows_when_it_is_parsed_is_not_made_in_groups(clips: Path, tmp_pat
     """Small records whose tensors are large, may be, or take long are made four at a time."""
     assert made_ahead(feed_of(clips), 1, [100, 100]) > 5
     assert made_ahead(feed_of(clips), 1, [300, 300]) <= 5
+    assert made_ahead(feed_of(clips), 1, width=10) > 5
+    assert made_ahead(feed_of(clips), 1, width=1 << 17) <= 5
     sr.write([Clip(np.ones((5, 500), np.float32))], tmp_path / "gzip", compression="GZIP")
     assert made_ahead(feed_of(tmp_path / "gzip"), 1) <= 5
     assert made_ahead(feed_of(clips / "train" / "*.tfrecord", Clip), 1) <= 5
