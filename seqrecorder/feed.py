@@ -12,7 +12,7 @@ import numpy as np
 from seqrecorder.errors import OptionError
 from seqrecorder.parsing import Parser
 from seqrecorder.pipelines import mapped, mapped_in_groups
-from seqrecorder.streams import StreamOptions, permutes_windows, stream
+from seqrecorder.streams import StreamOptions, permutes_windows, stream, travel_singly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,6 +128,11 @@ class Feed:
         return mapped_in_groups(batches, make, _TOGETHER, fits=fits, parallel=parallel)
 
     @property
+    def travel_singly(self) -> bool:
+        """Whether the records are so large that a strategy better handles them one by one."""
+        return travel_singly(self.origin)
+
+    @property
     def permutes_windows(self) -> bool:
         """Whether the rows of windows are still to be permuted where `stream` is told not to."""
         return permutes_windows(self.origin, self.options)
@@ -178,6 +183,7 @@ class Feed:
         group: str | None = None,
         drop_empty: bool = False,
         permute: bool = True,
+        singly: bool = False,
     ) -> Any:
         """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows (see `seqrecorder.streams`).
 
@@ -188,10 +194,11 @@ class Feed:
             group: the alignment group whose lengths come with the records; None for none.
             drop_empty: whether records without steps in the group are left out.
             permute: as for `seqrecorder.streams.stream`.
+            singly: as for `seqrecorder.streams.stream`.
         """
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
-        return stream(self.origin, options, transform, permute=permute)
+        return stream(self.origin, options, transform, permute=permute, singly=singly)
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> int:

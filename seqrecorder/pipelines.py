@@ -2,20 +2,21 @@
 
 What TensorFlow's methods of the same purpose wrap around an operation is a traced function each, and every function of
 a pipeline is optimised anew whenever an iterator is made: about 5 ms, which is a thousand short records. So there are
-fewer functions here; and those that remain are marked `experimental_ints_on_device`, which for a function that runs on
-one CPU only says that it is not to be divided among devices: then it is run as it was traced, and neither placed,
-rewritten nor partitioned first. Measured on two cores, for a shuffled `Bucket` of 20,000 records: making the iterator
-took 64 ms with TensorFlow's methods and 8 with these, the first batch 49 and 23; the rest of an epoch takes as long.
+fewer functions here, and those that remain are traced in a way that spares them that (see `seqrecorder.tracing`).
+Measured on two cores, for a shuffled `Bucket` of 20,000 records: making the iterator took 64 ms with TensorFlow's
+methods and 8 with these, the first batch 49 and 23; the rest of an epoch takes as long.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
+from seqrecorder.tracing import dataset_of, growing, in_graph, output_of, tensor_of, trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from seqrecorder.tracing import Traced
 
 _BUFFER_BYTES = 1 << 18
 _GROUPS_WAITING = 2
@@ -89,7 +90,9 @@ def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
     rows = sizes if drop_remainder and isinstance(sizes, int) else None
     spec = tf.nest.map_structure(lambda t: tf.TensorSpec([rows, *t.shape[1:]], t.dtype), dataset.element_spec)
     batch_sizes = tf.cast(sizes, tf.int64)
-    return _made(tf.raw_ops.RebatchDatasetV2, dataset, spec, batch_sizes=batch_sizes, drop_remainder=drop_remainder)
+    return dataset_of(
+        tf.raw_ops.RebatchDatasetV2, dataset, spec, batch_sizes=batch_sizes, drop_remainder=drop_remainder
+    )
 
 
 def unbatched(dataset: Any) -> Any:
@@ -105,7 +108,7 @@ def unbatched(dataset: Any) -> Any:
     import tensorflow as tf
 
     spec = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), dataset.element_spec)
-    return _made(tf.raw_ops.UnbatchDataset, dataset, spec)
+    return dataset_of(tf.raw_ops.UnbatchDataset, dataset, spec)
 
 
 def random_numbers(seed: int) -> Any:
@@ -147,7 +150,7 @@ def shuffled(dataset: Any, size: int, number: Any) -> Any:
     """
     import tensorflow as tf
 
-    return _made(
+    return dataset_of(
         tf.raw_ops.ShuffleDataset,
         dataset,
         dataset.element_spec,
@@ -170,10 +173,10 @@ def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None =
         function: from an element (a tuple taken apart) to another.
         parallel: how many calls run at a time; None calls it in turn, in the thread of the consumer.
     """
-    return _mapped(dataset, function, _traced(function, dataset.element_spec), parallel)
+    return _mapped(dataset, function, trace(function, dataset.element_spec), parallel)
 
 
-def _mapped(dataset: Any, function: Callable[..., Any], traced: _Traced, parallel: int | None) -> Any:
+def _mapped(dataset: Any, function: Callable[..., Any], traced: Traced, parallel: int | None) -> Any:
     import tensorflow as tf
 
     if not _is_dense(traced.spec):
@@ -186,9 +189,9 @@ def _mapped(dataset: Any, function: Callable[..., Any], traced: _Traced, paralle
         "use_inter_op_parallelism": traced.calls,
     }
     if parallel is None:
-        return _made(tf.raw_ops.MapDataset, dataset, traced.spec, **traced.arguments(), **options)
+        return dataset_of(tf.raw_ops.MapDataset, dataset, traced.spec, **traced.arguments(), **options)
     options["num_parallel_calls"] = tf.constant(parallel, tf.int64)
-    return _made(tf.raw_ops.ParallelMapDatasetV2, dataset, traced.spec, **traced.arguments(), **options)
+    return dataset_of(tf.raw_ops.ParallelMapDatasetV2, dataset, traced.spec, **traced.arguments(), **options)
 
 
 def mapped_in_groups(
@@ -218,14 +221,14 @@ def mapped_in_groups(
     made_spec: list[Any] = []
 
     def packed(*element: Any) -> Any:
-        made = tf.nest.map_structure(_tensor, function(*element))
+        made = tf.nest.map_structure(tensor_of, function(*element))
         made_spec[:] = [tf.nest.map_structure(tf.type_spec_from_value, made)]
         return tf.raw_ops.OptionalFromValue(components=tf.nest.flatten(made)) if grouped(made_spec[0]) else made
 
     def grouped(spec: Any) -> bool:
         return _is_dense(spec) and fits(spec)
 
-    traced = _traced(packed, dataset.element_spec)
+    traced = trace(packed, dataset.element_spec)
     [spec] = made_spec
     if not grouped(spec):
         return _mapped(dataset, function, traced, parallel)
@@ -236,7 +239,7 @@ def mapped_in_groups(
 def _unpacked(whole: Any, spec: Any) -> Any:
     import tensorflow as tf
 
-    parts = tf.raw_ops.OptionalGetValue(optional=whole, **_output(spec))
+    parts = tf.raw_ops.OptionalGetValue(optional=whole, **output_of(spec))
     return tf.nest.pack_sequence_as(spec, parts)
 
 
@@ -259,8 +262,52 @@ def filtered(dataset: Any, predicate: Callable[..., Any]) -> Any:
     """
     import tensorflow as tf
 
-    traced = _traced(predicate, dataset.element_spec)
-    return _made(tf.raw_ops.FilterDataset, dataset, dataset.element_spec, **traced.arguments("predicate"))
+    traced = trace(predicate, dataset.element_spec)
+    return dataset_of(tf.raw_ops.FilterDataset, dataset, dataset.element_spec, **traced.arguments("predicate"))
+
+
+def bucketed(dataset: Any, bucket: Callable[..., Any], sizes: Sequence[int], *, drop_remainder: bool = False) -> Any:
+    """Return batches of elements of one bucket each, as `tf.data.Dataset.bucket_by_sequence_length` orders them.
+
+    An element is moved into its bucket, and copied into its batch. Through `tf.data.Dataset.group_by_window`, its
+    bucket would be worked out by another thread, whose waking took 50 microseconds an element on two cores; here 3.
+
+    >>> import tensorflow as tf
+    >>> batches = bucketed(tf.data.Dataset.range(6), lambda i: i % 2, [2, 3])
+    >>> [batch.tolist() for batch in batches.as_numpy_iterator()]
+    [[0, 2], [1, 3, 5], [4]]
+
+    Args:
+        dataset: a `tf.data.Dataset` of dense tensors.
+        bucket: from an element (a tuple taken apart) to an int64 scalar, below the number of sizes.
+        sizes: elements to a batch, for each bucket.
+        drop_remainder: whether incomplete batches are left out at the end; else the lowest bucket comes first.
+    """
+    import tensorflow as tf
+
+    spec, scalar = dataset.element_spec, tf.TensorSpec([], tf.int64)
+    static = sizes[0] if drop_remainder and len(set(sizes)) == 1 else None
+    batch_spec = tf.nest.map_structure(lambda t: tf.TensorSpec([static, *t.shape], t.dtype), spec)
+
+    def size_of(number: Any) -> Any:
+        return tf.gather(tf.constant(sizes, tf.int64), number)
+
+    def batch(number: Any, elements: Any) -> Any:
+        collected = tf.data.experimental.from_variant(elements, spec)
+        return tf.data.experimental.to_variant(collected.batch(size_of(number), drop_remainder=drop_remainder))
+
+    def made() -> Any:
+        key, size = trace(bucket, spec), trace(size_of, scalar)
+        reduce = trace(batch, (scalar, tf.TensorSpec([], tf.variant)))
+        functions = {
+            **key.arguments("key_func", "key_func_other_arguments", inline=True),
+            **size.arguments("window_size_func", "window_size_func_other_arguments", inline=True),
+            **reduce.arguments("reduce_func", "reduce_func_other_arguments"),
+        }
+        variant = tf.data.experimental.to_variant(dataset)
+        return tf.raw_ops.GroupByWindowDataset(input_dataset=variant, **output_of(batch_spec), **functions)
+
+    return tf.data.experimental.from_variant(in_graph(made), batch_spec)
 
 
 def flat_mapped(dataset: Any, function: Callable[..., Any], *, cycle: int = 1, parallel: int | None = None) -> Any:
@@ -290,13 +337,13 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, cycle: int = 1, p
         made_spec[:] = [made.element_spec]
         return tf.data.experimental.to_variant(made)
 
-    traced = _traced(make, dataset.element_spec)
+    traced = trace(make, dataset.element_spec)
     if cycle == 1:
-        return _made(tf.raw_ops.FlatMapDataset, dataset, made_spec[0], **traced.arguments())
+        return dataset_of(tf.raw_ops.FlatMapDataset, dataset, made_spec[0], **traced.arguments())
     turns = {"cycle_length": tf.constant(cycle, tf.int64), "block_length": tf.constant(1, tf.int64)}
     if parallel is None:
-        return _made(tf.raw_ops.InterleaveDataset, dataset, made_spec[0], **traced.arguments(), **turns)
-    return _made(
+        return dataset_of(tf.raw_ops.InterleaveDataset, dataset, made_spec[0], **traced.arguments(), **turns)
+    return dataset_of(
         tf.raw_ops.ParallelInterleaveDatasetV4,
         dataset,
         made_spec[0],
@@ -325,8 +372,8 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
     import tensorflow as tf
 
     before = tf.nest.map_structure(tf.convert_to_tensor, state)
-    traced = _traced(function, (tf.nest.map_structure(_growing, before), dataset.element_spec))
-    return _made(
+    traced = trace(function, (tf.nest.map_structure(growing, before), dataset.element_spec))
+    return dataset_of(
         tf.raw_ops.ScanDataset,
         dataset,
         traced.spec[1],
@@ -334,90 +381,3 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
         initial_state=tf.nest.flatten(before),
         preserve_cardinality=True,
     )
-
-
-def _made(operation: Callable[..., Any], dataset: Any, spec: Any, **options: Any) -> Any:
-    """Return what an operation makes of a dataset.
-
-    Args:
-        operation: of `tf.raw_ops`.
-        dataset: its input.
-        spec: structure, shapes and dtypes of what it makes: dense tensors.
-        options: its other arguments.
-    """
-    import tensorflow as tf
-
-    variant = operation(input_dataset=tf.data.experimental.to_variant(dataset), **_output(spec), **options)
-    return tf.data.experimental.from_variant(variant, spec)
-
-
-def _output(spec: Any) -> dict[str, list[Any]]:
-    """Return the arguments that tell an operation what it makes."""
-    import tensorflow as tf
-
-    parts = tf.nest.flatten(spec)
-    return {"output_types": [part.dtype for part in parts], "output_shapes": [part.shape for part in parts]}
-
-
-@attrs.frozen(eq=False)
-class _Traced:
-    """A traced function, as operations of datasets take it.
-
-    Attributes:
-        function: from flat tensors to flat tensors.
-        captured: tensors that it uses and is not given.
-        spec: structure, shapes and dtypes of what it makes.
-        calls: whether it calls functions: conditionals and loops do.
-    """
-
-    function: Any
-    captured: list[Any]
-    spec: Any
-    calls: bool
-
-    def arguments(self, name: str = "f") -> dict[str, Any]:
-        """Return what an operation takes of it, which calls the function by a name."""
-        return {name: self.function, "other_arguments": self.captured}
-
-
-def _traced(function: Callable[..., Any], taken: Any) -> _Traced:
-    """Return a function of elements, traced.
-
-    Args:
-        function: of an element; a tuple is taken apart.
-        taken: the structure, shapes and dtypes of elements.
-    """
-    import tensorflow as tf
-
-    spec: list[Any] = []
-
-    def flat(*tensors: Any) -> list[Any]:
-        element = tf.nest.pack_sequence_as(taken, tensors)
-        made = function(*element) if isinstance(element, tuple) else function(element)
-        made = tf.nest.map_structure(_tensor, made)
-        spec[:] = [tf.nest.map_structure(tf.type_spec_from_value, made)]
-        flattened: list[Any] = tf.nest.flatten(made)
-        return flattened
-
-    traced = tf.function(
-        flat,
-        input_signature=tf.nest.flatten(taken),
-        autograph=False,
-        experimental_attributes={"experimental_ints_on_device": True},
-    ).get_concrete_function()
-    calls = any(attr.HasField("func") for node in traced.function_def.node_def for attr in node.attr.values())
-    return _Traced(traced, list(traced.captured_inputs), spec[0], calls)
-
-
-def _growing(tensor: Any) -> Any:
-    """Return the static shape and dtype of a tensor of a state: `tf.data` finds them by tracing twice."""
-    import tensorflow as tf
-
-    shape = tensor.shape.as_list()
-    return tf.TensorSpec([None, *shape[1:]] if shape[:1] == [0] else shape, tensor.dtype)
-
-
-def _tensor(value: Any) -> Any:
-    import tensorflow as tf
-
-    return value if isinstance(value, tf.RaggedTensor | tf.SparseTensor) else tf.convert_to_tensor(value)

@@ -101,7 +101,7 @@ def read(
             nothing mixes. How far that goes: of 20,000 records with shuffle=1000, a record moves by 31 % of the split
             on average where it lies in 18 shards that were filled one after the other (33 % is perfect), and by 1.7 %
             where it lies in one, or in shards to which records were dealt in turn (`shards=16`), as each of these goes
-            through the whole split. Data whose order matters are best written with `shuffle`, too. Records of 64 KiB
+            through the whole split. Data whose order matters are best written with `shuffle`, too. Records of 32 KiB
             or more on average, which are slow to copy, are shuffled as by `tf.data.Dataset.shuffle`: each is drawn
             from that many that have been read. Of windows two are in memory, since one is read ahead.
         seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.

@@ -43,10 +43,15 @@ _WRITTEN = ("start", "step")
 _CYCLE = 16
 """Files that a shuffled stream mixes at a time."""
 
-_MOVED_BYTES = 1 << 16
-"""From this size on records are shuffled singly. Operations of `tf.data` on single elements move their bytes, which is
-two microseconds a record; those on windows copy them, which is half a microsecond a kilobyte, as most of it is new
-memory. Measured on 160 MB of records of 1.2 MB in two files: 162 ms instead of 296, parsing included."""
+_MOVED_BYTES = 1 << 15
+"""From this size on records travel singly. Operations of `tf.data` on single elements move their bytes, which is some
+microseconds a record. Windows of large records are new memory each, a quarter of a microsecond a kilobyte, and what is
+left over of them is copied. Measured on 100 MB, shuffled and put into buckets: 115 ms singly and 134 in windows of
+records of 32 kB, 147 and 137 of 16 kB, 227 and 184 of 4 kB; with padding only, 160 MB of records of 1.2 MB, 162 and
+296."""
+
+_READ_BYTES = 1 << 22
+"""What is read at a time of records that travel singly: what is done for each read takes 100 microseconds."""
 
 _FILES_AT_ONCE = 2
 """Files from which records that are shuffled singly are read at a time. Two files of 128 and 32 MB, parsed and all:
@@ -128,7 +133,12 @@ class StreamOptions:
 
 
 def stream(
-    origin: Origin, options: StreamOptions, transform: Callable[[Any, Any], Any], *, permute: bool = True
+    origin: Origin,
+    options: StreamOptions,
+    transform: Callable[[Any, Any], Any],
+    *,
+    permute: bool = True,
+    singly: bool = False,
 ) -> Any:
     """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows.
 
@@ -139,15 +149,16 @@ def stream(
             `(serialized, lengths)` with string `[w]` and int64 `[w]`, and the number that stands for the epoch's order
             (None where records are not shuffled); and returns another dataset.
         permute: whether the rows of windows come permuted where records are shuffled; else that is still to do.
+        singly: whether each element is one record instead, string and int64 scalars: only where `travel_singly`.
     """
     import tensorflow as tf
 
     files = _Files(origin, options)
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
-        return transform(empty, None)
+        return transform(unbatched(empty) if singly else empty, None)
     if not options.shuffle:
-        return transform(files.epoch(None), None).repeat(options.epochs)
+        return transform(files.singles(None) if singly else files.epoch(None), None).repeat(options.epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
     # A new number each epoch and each iteration, the same series for the same seed, saved in checkpoints.
     numbers = random_numbers(seed)
@@ -155,6 +166,8 @@ def stream(
         numbers = numbers.take(options.epochs)
 
     def epoch(number: Any) -> Any:
+        if singly:
+            return transform(files.singles(number), number)
         windows = files.epoch(number)
         if permute and permutes_windows(origin, options):
             windows = _permuted(windows, number)
@@ -188,14 +201,23 @@ class _Files:
         window, shuffle = self.options.window, self.options.shuffle
         if number is None:
             return self._of_all(None, lambda file: self.windows(file, window))
+        if travel_singly(self.origin):
+            return self.singles(number).batch(window)
         cycle = min(_CYCLE, self.count)
-        if permutes_windows(self.origin, self.options):
-            share = -(-shuffle // cycle)
-            windows = self._of_all(number, lambda file: self.windows(file, share), cycle=cycle)
-            return windows if self.count == 1 else rebatched(windows, shuffle)
-        cycles = {"cycle": cycle, "parallel": min(_FILES_AT_ONCE, cycle)}
-        records = self._of_all(number, lambda file: unbatched(self.windows(file, window)), **cycles)
-        return shuffled(records, shuffle, number).batch(window)
+        share = -(-shuffle // cycle)
+        windows = self._of_all(number, lambda file: self.windows(file, share), cycle=cycle)
+        return windows if self.count == 1 else rebatched(windows, shuffle)
+
+    def singles(self, number: Any) -> Any:
+        """Return the records of one epoch one by one, in the order of `epoch`."""
+        cycle = 1 if number is None else min(_CYCLE, self.count)
+        window = max(1, _READ_BYTES // cycle // max(1, self.origin.mean_bytes))
+        if cycle == 1:
+            records = unbatched(self._of_all(number, lambda file: self.windows(file, window)).prefetch(1))
+        else:
+            cycles = {"cycle": cycle, "parallel": _FILES_AT_ONCE}
+            records = self._of_all(number, lambda file: unbatched(self.windows(file, window)), **cycles)
+        return records if number is None else shuffled(records, self.options.shuffle, number)
 
     def _of_all(self, number: Any, of_one: Callable[[Any], Any], **turns: int) -> Any:
         """Return what is made of each file, in random order or, for the number None, in theirs.
@@ -354,9 +376,14 @@ class _Files:
         return table[:, self.stored_groups.index(group)]
 
 
+def travel_singly(origin: Origin) -> bool:
+    """Return whether records are so large that they are better shuffled and put into buckets one by one."""
+    return origin.mean_bytes >= _MOVED_BYTES
+
+
 def permutes_windows(origin: Origin, options: StreamOptions) -> bool:
-    """Return whether the rows of windows are permuted, of records that are shuffled: large ones are shuffled singly."""
-    return options.shuffle > 0 and origin.mean_bytes < _MOVED_BYTES
+    """Return whether the rows of windows are permuted, of records that are shuffled."""
+    return options.shuffle > 0 and not travel_singly(origin)
 
 
 def permutation(number: Any, index: Any, size: Any) -> Any:

@@ -31,6 +31,7 @@ LAYERS = (
         "spill",
     ),
     (
+        "tracing",
         "pipelines",
         "columns",
         "sizes",

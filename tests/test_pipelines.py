@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seqrecorder.pipelines import (
+    bucketed,
     filtered,
     flat_mapped,
     mapped,
@@ -192,6 +193,44 @@ def test_filtered_gives_what_filter_gives():
     mine = filtered(pairs(), lambda number, _: number >= least)
     assert elements(mine) == elements(pairs().filter(lambda number, _: number >= least))
     assert mine.element_spec == pairs().element_spec
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+@pytest.mark.parametrize("sizes", [[2, 3, 1], [4, 4, 4]], ids=str)
+def test_bucketed_gives_what_group_by_window_gives(sizes, drop_remainder):
+    """The same batches in the same order, of several parts; a captured tensor is seen; one size of all is static."""
+    shift = tf.constant(1, tf.int64)
+    numbers = tf.data.Dataset.range(29).map(lambda i: {"number": i, "text": tf.strings.as_string(i), "pair": [i, i]})
+
+    def bucket(element):
+        return (element["number"] * element["number"] + shift) % 3
+
+    mine = bucketed(numbers, bucket, sizes, drop_remainder=drop_remainder)
+    theirs = numbers.group_by_window(
+        bucket,
+        lambda key, window: window.batch(tf.gather(tf.constant(sizes, tf.int64), key), drop_remainder),
+        window_size_func=lambda key: tf.gather(tf.constant(sizes, tf.int64), key),
+    )
+    assert elements(mine) == elements(theirs)
+    static = 4 if drop_remainder and sizes == [4, 4, 4] else None
+    assert [spec.shape.as_list() for spec in tf.nest.flatten(mine.element_spec)] == [[static], [static, 2], [static]]
+    inside = tf.data.Dataset.range(2).flat_map(
+        lambda _: bucketed(numbers, bucket, sizes, drop_remainder=drop_remainder)
+    )
+    assert elements(inside) == 2 * elements(theirs)
+
+
+def test_an_error_reaches_the_consumer_from_among_buckets(tmp_path):
+    """What comes before it comes, and the error is that of the file that is not there."""
+    path = str(tmp_path / "shard")
+    with tf.io.TFRecordWriter(path) as writer:
+        for data in (b"a", b"b", b"c"):
+            writer.write(data)
+    parts = tf_records(path, None).concatenate(opened(str(tmp_path / "absent")))
+    iterator = iter(bucketed(parts, lambda _: tf.constant(0, tf.int64), [2]))
+    assert next(iterator).numpy().tolist() == [b"a", b"b"]
+    with pytest.raises(tf.errors.NotFoundError, match="absent"):
+        next(iterator)
 
 
 @pytest.mark.parametrize(("cycle", "parallel"), [(1, None), (2, None), (16, None), (2, 1), (2, 2), (16, 3)])

@@ -65,13 +65,38 @@ def test_each_epoch_has_every_record_once_in_an_order_of_the_seed(clips, strateg
     assert read(6) != once
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"epochs": 2, "batch": sr.Bucket(4, boundaries=[4, 7], drop_remainder=True)},
+        {"min_length": 2, "max_length": 8, "index_name": "index"},
+        {"batch": sr.Bucket(4, boundaries=[4, 7], empty="drop"), "steps": slice(1, None)},
+        {"shard": (1, 2)},
+    ],
+    ids=str,
+)
+def test_buckets_in_the_order_of_the_files_are_the_same_either_way(clips, options, monkeypatch):
+    """Batches that are planned for windows, and those that are collected record by record."""
+    strategy, ways = options.get("batch", STRATEGIES["bucket"]), []
+    for moved in (0, 1 << 30):
+        monkeypatch.setattr(streams, "_MOVED_BYTES", moved)
+        dataset = sr.read(clips, **{"batch": strategy, **options})
+        ways.append([tf.nest.map_structure(np.ndarray.tolist, batch) for batch in dataset.as_numpy_iterator()])
+        assert dataset.cardinality() == len(ways[-1])
+    assert ways[0] == ways[1]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"shuffle": 20, "seed": 5}, {"shuffle": 20, "seed": 5, "shard": (1, 2)}], ids=str
+)
 @pytest.mark.parametrize("name", ["pad", "bucket"])
-def test_plans_are_exact(clips, name):
+def test_plans_are_exact(clips, name, options):
     """What `plan` tells is what `read` gives, in the order that is drawn."""
     strategy = STRATEGIES[name]
-    dataset = sr.read(clips, batch=strategy, shuffle=20, seed=5)
+    dataset = sr.read(clips, batch=strategy, **options)
     shapes = Counter(batch["steps"].shape for batch in dataset.as_numpy_iterator())
-    assert sr.plan(clips, None, strategy, shuffle=20, seed=5).shapes == shapes
+    assert sr.plan(clips, None, strategy, **options).shapes == shapes
 
 
 @pytest.mark.parametrize("name", ["pad", "bucket"])
@@ -97,9 +122,10 @@ def test_readers_share_the_records(clips):
     assert Counter(k for part in parts for batch in part for k in batch) == Counter(range(len(LENGTHS)))
 
 
-def test_a_shard_that_ends_early_is_an_error(clips):
+@pytest.mark.parametrize("name", ["pad", "bucket"])
+def test_a_shard_that_ends_early_is_an_error(clips, name):
     """The records are counted whichever way they are shuffled."""
-    dataset = sr.read(clips, batch=sr.Pad(4), shuffle=20, seed=5)
+    dataset = sr.read(clips, batch=STRATEGIES[name], shuffle=20, seed=5)
     shard = next(path for path in sorted(clips.rglob("*.tfrecord")))
     data = shard.read_bytes()
     try:

@@ -228,14 +228,17 @@ class Bucket(PaddedBatches):
         return mapped(planned, lambda batch: shape_of(batch.lengths, width(group, batch.lengths)))
 
     def _planned(self, feed: Feed, plan: BucketPlan, group: str) -> Any:
-        """Return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Return a `tf.data.Dataset` of `PlannedBatch`, or of `CollectedBatch`."""
+        drop = self.empty == "drop"
+        if plan.in_buckets and feed.travel_singly:
+            return feed.stream(lambda records, _: plan.collect(records), group=group, drop_empty=drop, singly=True)
         turns = feed.stream(
             plan.turns,
             window=plan.window,
             multiple=plan.least_window,
             group=group,
-            drop_empty=self.empty == "drop",
-            permute=not plan.permutes,
+            drop_empty=drop,
+            permute=not plan.in_buckets,
         )
         return plan.apply(turns, shuffled=bool(feed.options.shuffle), permute=feed.permutes_windows)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.batching.bucket_batches import bucket_batches
+from seqrecorder.batching.bucket_batches import bucket_batches, collected_batches
 from seqrecorder.batching.budget import budget_batches
 from seqrecorder.batching.plan import in_turns
 from seqrecorder.batching.sorted_windows import sorted_batches
@@ -78,8 +78,8 @@ class BucketPlan:
         return max(1, sum(self.sizes) // 2)
 
     @property
-    def permutes(self) -> bool:
-        """Whether `apply` permutes the rows of windows itself, which saves it a copy of them."""
+    def in_buckets(self) -> bool:
+        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows, if that is to be done."""
         return self.budget is None and not self.by_length
 
     def turns(self, windows: Any, number: Any) -> Any:
@@ -89,7 +89,7 @@ class BucketPlan:
             windows: elements `(serialized: string [w], lengths: int64 [w])`.
             number: int64 scalar that stands for the order of the epoch; None where records are not shuffled.
         """
-        if not self.permutes:
+        if not self.in_buckets:
             windows = rebatched(windows, self.window)  # windows end at every file, and may be as small as `shuffle`
         if self.budget is not None and self.budget.drop:
             windows = mapped(windows, self._fitting)
@@ -117,6 +117,17 @@ class BucketPlan:
         if self.by_length:
             return sorted_batches(turns, self.sizes[0], drop_remainder=self.drop_remainder, at_random=shuffled)
         return bucket_batches(turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=permute)
+
+    def collect(self, records: Any) -> Any:
+        """Return what `apply` makes of windows `in_buckets`, made of single records as they come.
+
+        Args:
+            records: a `tf.data.Dataset` of `(serialized: string [], length: int64 [])`.
+
+        Returns:
+            A `tf.data.Dataset` of `CollectedBatch`.
+        """
+        return collected_batches(records, self.boundaries, self.sizes, drop_remainder=self.drop_remainder)
 
     def _counted(self, longest: int) -> tuple[int, ...]:
         """Return the boundaries up to which the budget counts steps, for they are padded so far."""
