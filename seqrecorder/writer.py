@@ -31,12 +31,11 @@ from seqrecorder.progress import Progress
 from seqrecorder.publish import merge_into, next_generation
 from seqrecorder.records import RecordCodec
 from seqrecorder.routing import DEFAULT_SPLIT, Router, UniqueKeys
-from seqrecorder.rows import sizes
 from seqrecorder.schema import Schema
-from seqrecorder.sizes import sizer
 from seqrecorder.sources import RecordStream
 from seqrecorder.splitwriter import ShardOptions
 from seqrecorder.staging import Staging, cleanup_when_terminated
+from seqrecorder.waiting import Waiting
 from seqrecorder.workers import InlineEncoder, PoolEncoder
 from seqrecorder.write_options import WriteOptions
 
@@ -49,20 +48,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.columns import Column
     from seqrecorder.workers import Encoder
-
-# A chunk is what waits for its encoding. Its bytes are bounded, but while the list of its records is there anyway, and
-# all of it goes to no worker. With hooks records are made larger later: there, chunks for workers begin with one source
-# and grow as far as the bytes of what came back allow.
-_CHUNK_RECORDS = 16384
-_HOOK_RECORDS = 256
-_CHUNK_BYTES = 4 << 20
-
-# A block is what is taken from a source at once: 0.15 microseconds a record are saved.
-_BLOCK = 32
-_BLOCKS_OF_CHUNK = 16
-
-# What is left over of a list is encoded at once if it is so many records, and waits for more if it is fewer and small.
-_ENOUGH = 1024
 
 
 class Writer:
@@ -135,13 +120,7 @@ class Writer:
             csv_generation=self._generation if self.options.append else 0,
             groups=max(1, len(self.schema.groups)),
         )
-        self._size = sizer(self.schema)
-        self._records: list[Any] = []  # not encoded yet
-        self._given: list[str | None] = []  # their splits, where the caller says
-        self._buffered = 0  # bytes
         self._position = 0
-        self._chunk = _CHUNK_RECORDS
-        self._adapts = False
         self._placement: Placement | None = None
         self._entered = False
         self._staging: Staging | None = None
@@ -186,9 +165,7 @@ class Writer:
     def _new_encoder(self) -> Encoder:
         options = self.options
         life_cycle = self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
-        if life_cycle.has_hooks:
-            self._adapts = options.workers > 1
-            self._chunk = 1 if self._adapts else _HOOK_RECORDS
+        self._waiting = Waiting(self.schema, hooks=life_cycle.has_hooks, workers=options.workers)
         if options.workers == 1:
             return InlineEncoder(life_cycle)
         return PoolEncoder(self.schema.record_class, options.params, rows=options.csv, workers=options.workers)
@@ -227,10 +204,8 @@ class Writer:
         if self._failure is not None:
             raise self._failure
         placement.check_given(split)
-        self._records.append(record)
-        self._given.append(split)
-        self._buffered += self._size([record])
-        if len(self._records) >= self._chunk or self._buffered >= _CHUNK_BYTES:
+        self._waiting.add(record, split)
+        if self._waiting.is_full:
             self._flush()
 
     def write_batch(self, columns: Any, *, split: str | None = None) -> None:
@@ -318,40 +293,15 @@ class Writer:
             placement.open(name)
         if stream.size is not None:
             self._progress.expect(stream.size)
-        # What `write` does, for blocks of records. What is taken at once is small beside a chunk, as far as the
-        # records before tell, since records of an iterator come into being as they are taken. Those of a list are
-        # there while this runs, and are sized when they are encoded, or where they are left over.
-        most, unsized = 1, 0
         try:
-            while True:
-                room = self._chunk - len(self._records)
-                is_sized = not stream.held or self.options.workers > 1
-                split, block = stream.take(min(most, room) if is_sized else room)
-                if not block:
-                    break
-                self._records += block
-                self._given += [split] * len(block)
-                if is_sized:
-                    size = self._size(block)
-                    self._buffered += size
-                    fits = _CHUNK_BYTES * len(block) // (_BLOCKS_OF_CHUNK * max(1, size))
-                    most = max(1, min(2 * most, fits, _BLOCK))
-                else:
-                    unsized += len(block)
-                if len(self._records) >= self._chunk or self._buffered >= _CHUNK_BYTES:
-                    self._flush()
-                    unsized = 0
-            if unsized < _ENOUGH:
-                self._buffered += self._size(self._records[len(self._records) - unsized :])
-            if unsized >= _ENOUGH or self._buffered >= _CHUNK_BYTES:
+            for _ in self._waiting.fill(stream):
                 self._flush()
         finally:
             placement.skipped += stream.skipped
 
     def _flush(self) -> None:
-        first, records, given = self._position, self._records, self._given
+        first, (records, given) = self._position, self._waiting.take()
         self._position += len(records)
-        self._records, self._given, self._buffered = [], [], 0
         try:
             self._encode(Sources(np.arange(first, self._position), records), given)
         except BaseException as error:
@@ -369,14 +319,8 @@ class Writer:
 
     def _place(self, block: Block) -> None:
         self._progress.reach(max([*block.sources[-1:].tolist(), *block.skipped[-1:]]) + 1)
-        if self._adapts and block.data:
-            self._adapt(block)
+        self._waiting.adapt(block)
         self._opened.place(block)
-
-    def _adapt(self, block: Block) -> None:
-        """Let chunks grow as far as the bytes of a source allow."""
-        each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
-        self._chunk = max(1, min(_HOOK_RECORDS, 2 * self._chunk, _CHUNK_BYTES // max(1, each)))
 
     # The end --------------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ LAYERS = (
         "shards",
         "manifest",
     ),
-    ("publish", "assets", "write_options", "progress", "lifecycle", "workers", "sources", "splitwriter"),
+    ("publish", "assets", "write_options", "progress", "lifecycle", "workers", "sources", "waiting", "splitwriter"),
     ("recovery", "skipping", "listing", "origin", "numbering", "streams", "outputs", "feed"),
     ("batching", "batching.options", "batching.single", "batching.padded", "batching.pad"),
     ("batching.boundaries", "batching.plan", "batching.sorted_windows", "batching.budget", "batching.bucket_batches"),

@@ -17,8 +17,7 @@ from faults import FailAt, names
 from written_records import Clip, Item, items
 
 import seqrecorder as sr
-from seqrecorder import pieces, staging
-from seqrecorder import writer as module
+from seqrecorder import pieces, staging, waiting
 from seqrecorder.files import on_fault_point
 from seqrecorder.framing import walk_frames
 
@@ -219,7 +218,7 @@ def test_few_files_are_open(tmp_path: Path) -> None:
 
     before = len(list(shard.iterdir()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_CHUNK_RECORDS", 64)
+        patch.setattr(waiting, "_CHUNK_RECORDS", 64)
         manifest = sr.write(stream(), tmp_path / "d", shard_bytes=1000)
     assert len(manifest.splits["train"].shards) > 1000
     assert most < before + 20
@@ -343,7 +342,7 @@ def test_csv_hook_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: list[int], message: str, chunk: int
 ) -> None:
     """A `to_csv_row` that gives other columns than before, or none, is an error that names the record."""
-    monkeypatch.setattr(module, "_CHUNK_RECORDS", chunk)
+    monkeypatch.setattr(waiting, "_CHUNK_RECORDS", chunk)
     with pytest.raises(sr.RecordError, match=message):
         sr.write(map(Changing, numbers), tmp_path / "d", csv=True)
     assert names(tmp_path) == []
@@ -414,7 +413,7 @@ def test_bad_record(tmp_path: Path) -> None:
 
 def test_errors_are_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller who goes on after an error gets it again, and no dataset: records before it were lost with it."""
-    monkeypatch.setattr(module, "_CHUNK_RECORDS", 4)
+    monkeypatch.setattr(waiting, "_CHUNK_RECORDS", 4)
     bad = Item("bad")
     bad.ids = "x"
     seen = 0
@@ -453,7 +452,7 @@ def test_existing_destination(tmp_path: Path) -> None:
 
 def test_duplicate_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that comes twice is an error naming both positions, or left out and counted."""
-    monkeypatch.setattr(module, "_CHUNK_RECORDS", 3)
+    monkeypatch.setattr(waiting, "_CHUNK_RECORDS", 3)
     records = [*items(5), Item("k1", "later"), Item("x"), Item("x", "later")]
     with pytest.raises(sr.DuplicateKeyError, match="record 5 .key 'k1'.: has the key of record 1;"):
         sr.write(records, tmp_path / "d")
@@ -819,28 +818,13 @@ def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """However records are gathered for encoding, the bytes are the same."""
     found = set()
     for chunk, piece in ((1, 16384), (3, 2), (8192, 16384), (8192, 7)):
-        monkeypatch.setattr(module, "_CHUNK_RECORDS", chunk)
+        monkeypatch.setattr(waiting, "_CHUNK_RECORDS", chunk)
         monkeypatch.setattr(pieces, "PIECE_RECORDS", piece)
         for source in (list, iter):
             destination = tmp_path / f"{chunk}-{piece}-{source.__name__}"
             sr.write(source(items(50)), destination, splits={"a": 0.5, "b": 0.5}, shard_bytes=500, csv=True)
             found.add(digest(destination))
     assert len(found) == 1
-
-
-def test_lists_that_are_given_one_by_one_do_not_wait(tmp_path: Path) -> None:
-    """Of lists that the caller drops no more than a chunk of bytes is kept, wherever their large records are."""
-    ids = [np.zeros(0 if i % 20 == 0 else 1 << 15, np.int64) for i in range(40)]
-    with sr.Writer(tmp_path / "d", Item) as writer:
-        for n in range(10):
-            writer.write_all([Item(f"k{n}-{i}", "", value) for i, value in enumerate(ids)])
-            waiting = sum(record.ids.nbytes for record in writer._records)
-            assert waiting == writer._buffered - sum(len(record.key) for record in writer._records) < 4 << 20
-    assert sr.info(tmp_path / "d").records == 400
-    with sr.Writer(tmp_path / "small", Item) as writer:
-        for n in range(10):
-            writer.write_all(items(40, 40 * n))
-        assert len(writer._records) == 400
 
 
 def test_subclass_has_its_own_fields(tmp_path: Path) -> None:
