@@ -39,11 +39,11 @@ class Waiting:
     >>> import seqrecorder as sr
     >>> @sr.record
     ... class Point:
-    ...     x: int = sr.context("int64")
+    ...     name: str = sr.context(str)
     >>> waiting = Waiting(sr.Schema.of(Point), hooks=False, workers=1)
-    >>> waiting.add(Point(1), "train")
+    >>> waiting.add(Point("origin"), "train")
     >>> waiting.is_full, waiting.take()
-    (False, ([Point(x=1)], ['train']))
+    (False, ([Point(name='origin')], ['train']))
 
     Args:
         schema: what the records are.
