@@ -77,6 +77,23 @@ class OutputOptions:
             raise OptionError("inputs and targets shape the elements already: leave `output` out")
 
 
+def chosen_fields(schema: Schema, fields: Sequence[str] | None) -> Schema:
+    """Return the schema of some fields, of all for None.
+
+    Raises:
+        SchemaError: there is no field of a name.
+        OptionError: these are no names, or none.
+    """
+    if fields is None:
+        return schema
+    if isinstance(fields, str):
+        raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")
+    names = list(fields)
+    if not names:
+        raise OptionError("fields: expected one name or more, got none; leave `fields` out for all of them")
+    return schema.select(names)
+
+
 def needed_fields(schema: Schema, options: OutputOptions, fields: Sequence[str] | None) -> Schema:
     """Return the schema of the fields that must be parsed.
 
@@ -85,9 +102,7 @@ def needed_fields(schema: Schema, options: OutputOptions, fields: Sequence[str] 
         OptionError: a name clashes with a field's.
     """
     _check_clashes(schema, options)
-    if fields is not None and isinstance(fields, str):
-        raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")
-    chosen = schema if fields is None else schema.select(fields)
+    chosen = chosen_fields(schema, fields)
     if options.inputs is None:
         return chosen
     made = _made_names(schema, options)
@@ -108,6 +123,8 @@ def needed_fields(schema: Schema, options: OutputOptions, fields: Sequence[str] 
     lists = [f.name for f in chosen.fields if f.is_list]
     if any(name in made and name != options.index_name for name in wanted) and not any(name in lists for name in names):
         names += lists[:1]  # lengths and masks come from a feature list
+    if not names:
+        raise OptionError(f"inputs: expected a field of {schema.name} or more, got {', '.join(wanted) or 'none'}")
     return chosen.select(names)
 
 

@@ -23,7 +23,7 @@ from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.memory import keep_freed_memory
 from seqrecorder.numbering import with_number
 from seqrecorder.origin import resolve
-from seqrecorder.outputs import OutputOptions, needed_fields, shaper
+from seqrecorder.outputs import OutputOptions, chosen_fields, needed_fields, shaper
 from seqrecorder.parsing import Parser
 from seqrecorder.preflight import advice, cached_walk
 from seqrecorder.records import RecordCodec
@@ -311,10 +311,7 @@ def read_records(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )
     origin, deal = origin.take_shard(shard)
-    if isinstance(fields, str):
-        raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")
-    chosen = origin.schema if fields is None else origin.schema.select(fields)
-    codec = RecordCodec(chosen, origin.layout)
+    codec = RecordCodec(chosen_fields(origin.schema, fields), origin.layout)
     return _records(origin, codec, deal)
 
 

@@ -130,3 +130,24 @@ def test_names_that_nothing_has(series: Path) -> None:
         sr.read(series, batch=sr.Unroll(3, 2), inputs="x", targets="resett")
     with pytest.raises(sr.OptionError, match="gives no 'reset'"):
         sr.read(series, batch=sr.Pad(3), inputs="x", targets="reset")
+
+
+@pytest.mark.parametrize("read", [sr.read, sr.read_records])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([], "fields: expected one name or more, got none"),
+        ("key", "fields: expected a sequence of names, got the text"),
+    ],
+)
+def test_a_choice_of_fields_that_makes_no_sense_is_refused(series: Path, read: Any, fields: Any, message: str) -> None:
+    """Batches and records are made of one field at least, named in a sequence."""
+    with pytest.raises(sr.OptionError, match=message):
+        read(series, fields=fields)
+
+
+@pytest.mark.parametrize(("inputs", "got"), [("number", "got number"), ([], "got none")])
+def test_inputs_without_any_field_are_refused(series: Path, inputs: Any, got: str) -> None:
+    """What elements carry beside fields is not enough to parse."""
+    with pytest.raises(sr.OptionError, match=f"inputs: expected a field of Series or more, {got}"):
+        sr.read(series, batch=sr.Pad(2), inputs=inputs, index_name="number")
