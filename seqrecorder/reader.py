@@ -103,7 +103,8 @@ def read(
             where it lies in one, or in shards to which records were dealt in turn (`shards=16`), as each of these goes
             through the whole split. Data whose order matters are best written with `shuffle`, too. Records of 32 KiB
             or more on average, which are slow to copy, are shuffled as by `tf.data.Dataset.shuffle`: each is drawn
-            from that many that have been read. Of windows two are in memory, since one is read ahead.
+            from that many that have been read. Of windows two are in memory, since one is read ahead; of single
+            records that many, 4 MiB that are read ahead, and what waits in its bucket.
         seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
         epochs: how often all records come; None is for ever.
         fields: names of the fields to parse; all by default.
