@@ -132,6 +132,13 @@ class Feed:
         """Whether the records are so large that a strategy better handles them one by one."""
         return travel_singly(self.origin)
 
+    def window_of_batches(self, batch_size: int) -> int:
+        """Return how many records to take at a time for batches of some size, which windows are cut into.
+
+        Of records that travel singly a window is a batch: an error would take the place of a larger window, too.
+        """
+        return batch_size if self.travel_singly else WINDOW
+
     @property
     def permutes_windows(self) -> bool:
         """Whether the rows of windows are still to be permuted where `stream` is told not to."""

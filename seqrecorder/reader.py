@@ -106,7 +106,7 @@ def read(
             from that many that have been read. Of windows two are in memory, since one is read ahead; of single
             records that many, 4 MiB that are read ahead, and what waits in its bucket.
         seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
-        epochs: how often all records come; None is for ever.
+        epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.
         fields: names of the fields to parse; all by default.
         steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`: the others are
             never decoded. Lengths count what is kept.
@@ -216,7 +216,7 @@ def read(
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return _with_cardinality(made.dataset.with_options(settings), made, epochs)
+    return _with_cardinality(made.dataset.with_options(settings), made, epochs, origin.where)
 
 
 def _numbered(origin: Origin, index_name: str | None) -> bool:
@@ -254,9 +254,11 @@ def _check_counts(shuffle: Any, epochs: Any) -> None:
             raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
 
 
-def _with_cardinality(dataset: Any, made: Batches, epochs: int | None) -> Any:
+def _with_cardinality(dataset: Any, made: Batches, epochs: int | None, where: str) -> Any:
     import tensorflow as tf
 
+    if epochs is None and made.count == 0:
+        raise OptionError(f"epochs=None: {where} gives nothing in an epoch, and would be looked through for ever")
     if epochs is None:
         return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     if made.count < 0:

@@ -149,29 +149,30 @@ def stream(
             `(serialized, lengths)` with string `[w]` and int64 `[w]`, and the number that stands for the epoch's order
             (None where records are not shuffled); and returns another dataset.
         permute: whether the rows of windows come permuted where records are shuffled; else that is still to do.
-        singly: whether each element is one record instead, string and int64 scalars: only where `travel_singly`.
+        singly: whether each element is one record instead, string and int64 scalars.
     """
     import tensorflow as tf
 
     files = _Files(origin, options)
+
+    def epoch(number: Any) -> Any:
+        if singly and travel_singly(origin):
+            return transform(files.singles(number), number)
+        windows = files.epoch(number)
+        if permute and permutes_windows(origin, options):
+            windows = _permuted(windows, number)
+        return transform(unbatched(windows) if singly else windows, number)
+
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
         return transform(unbatched(empty) if singly else empty, None)
     if not options.shuffle:
-        return transform(files.singles(None) if singly else files.epoch(None), None).repeat(options.epochs)
+        return epoch(None).repeat(options.epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
     # A new number each epoch and each iteration, the same series for the same seed, saved in checkpoints.
     numbers = random_numbers(seed)
     if options.epochs is not None:
         numbers = numbers.take(options.epochs)
-
-    def epoch(number: Any) -> Any:
-        if singly:
-            return transform(files.singles(number), number)
-        windows = files.epoch(number)
-        if permute and permutes_windows(origin, options):
-            windows = _permuted(windows, number)
-        return transform(windows, number)
 
     return flat_mapped(numbers, epoch)
 

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -219,6 +220,14 @@ def test_epochs_without_end(corpus: Path) -> None:
     dataset = sr.read(corpus, "eval", epochs=None, shuffle=5, seed=0)
     assert int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY
     assert len(list(dataset.take(30))) == 30
+
+
+@pytest.mark.parametrize("options", [{"min_length": 1000}, {"batch": sr.Pad(64, drop_remainder=True)}], ids=str)
+def test_epochs_without_end_of_nothing_are_refused(corpus: Path, options: dict[str, Any]) -> None:
+    """They would be looked through for ever; a single epoch just gives nothing."""
+    with pytest.raises(sr.OptionError, match="epochs=None: .*eval.* gives nothing in an epoch"):
+        sr.read(corpus, "eval", epochs=None, **options)
+    assert not list(sr.read(corpus, "eval", **options))
 
 
 def test_tuple_output_is_in_declaration_order(corpus: Path) -> None:

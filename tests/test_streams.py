@@ -134,3 +134,26 @@ def test_a_shard_that_ends_early_is_an_error(clips, name):
             keys(dataset)
     finally:
         shard.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["single", "pad", "bucket", "ragged"])
+def test_an_error_takes_little_with_it(name, tmp_path, monkeypatch):
+    """Of large records that are healthy all but a batch are still there for who goes on after an error."""
+    monkeypatch.setattr(streams, "_MOVED_BYTES", 0)
+    sr.write((Clip(number, np.arange(9)) for number in range(300)), tmp_path / "d", shards=3)
+    strategy = {**STRATEGIES, "ragged": sr.Ragged(4)}[name]
+    dataset = sr.read(tmp_path / "d", batch=strategy, shuffle=20, seed=5)
+    shard = sorted(tmp_path.rglob("*.tfrecord"))[1]
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    shard.write_bytes(data)
+    iterator, found, errors = iter(dataset), 0, 0
+    while True:
+        try:
+            found += np.size(next(iterator)["key"])
+        except StopIteration:
+            break
+        except tf.errors.InvalidArgumentError:
+            errors += 1
+    assert errors == 1
+    assert 250 - 20 < found <= 250

@@ -135,6 +135,7 @@ class Pad(PaddedBatches):
         drop = self.empty == "drop" and bool(feed.origin.schema.groups)
         return feed.stream(
             lambda windows, _: rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder),
+            window=feed.window_of_batches(self.batch_size),
             multiple=self.batch_size,
             group=feed.group(None) if drop else group,
             drop_empty=drop,

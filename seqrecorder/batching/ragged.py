@@ -109,6 +109,7 @@ class Ragged:
         """Return batches of serialized records, with their lengths where a group is named."""
         return feed.stream(
             lambda windows, _: rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder),
+            window=feed.window_of_batches(self.batch_size),
             multiple=self.batch_size,
             group=group,
         )

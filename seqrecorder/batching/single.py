@@ -8,7 +8,7 @@ import attrs
 
 from seqrecorder.feed import Batches
 from seqrecorder.parsing import SEQUENCE_LENGTH
-from seqrecorder.pipelines import mapped, unbatched
+from seqrecorder.pipelines import mapped
 
 if TYPE_CHECKING:
     from seqrecorder.feed import Feed
@@ -34,7 +34,7 @@ class Single:
 
     def read(self, feed: Feed) -> Batches:
         """Return single records."""
-        singles = feed.stream(lambda windows, _: unbatched(windows))
+        singles = feed.stream(lambda records, _: records, singly=True)
         parsed = feed.made(singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), 1)
         return Batches(parsed, feed.records)
 
