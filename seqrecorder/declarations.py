@@ -73,8 +73,8 @@ def context(
     ... class Clip:
     ...     key: str = sr.context(str, key=True)
     ...     rate: int = sr.context("int32", default=16_000)
-    >>> Clip("a").rate
-    np.int32(16000)
+    >>> int(Clip("a").rate)
+    16000
 
     Args:
         dtype: element type: a numpy dtype, a `tf.DType`, a Python type or a name.
