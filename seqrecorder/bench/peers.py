@@ -114,7 +114,7 @@ def _npz(workload: Workload, directory: Path) -> list[Operation]:
         path.mkdir()
         columns = gathered(workload)
         fixed: Columns = {
-            name: np.strings.encode(values.astype(str), "utf-8") if values.dtype.kind in "OU" else values
+            name: np.char.encode(values.astype(str), "utf-8") if values.dtype.kind in "OU" else values
             for name, values in columns.items()
         }
         np.savez(path / "data.npz", **fixed)
