@@ -4,14 +4,14 @@ A piece should stay in the processor's cache: 20,000 records of 900 bytes took 6
 of 1.2 MB 137 and 170 ms, later 33 in pieces of 6 MiB and 36 of 4. Short records want many in one: 16,384 encode nine
 times faster than 64.
 
-Records are sized in blocks before they are encoded (`seqrecorder.sizes`). To gather them in blocks, whose bytes are
-known then, and to join these, took as long; to size a sample of them saved a tenth of the time of short records, and
-let one piece of 16,384 with 83 large ones among them take 4 GB.
+Records are sized in blocks before they are encoded (`seqrecorder.sizes`), and what has been taken of them then is not
+taken again. To gather them in blocks, and to join these, took longer; to size a sample of them saved a tenth of the
+time of short records, and let one piece of 16,384 with 83 large ones among them take 4 GB.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import numpy as np
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+T = TypeVar("T")
+
 PIECE_RECORDS = 16384
 PIECE_BYTES = 6 << 20
 _BLOCK_RECORDS = 1024  # sized at once, as far as the bytes of those before allow
@@ -32,35 +34,37 @@ _BLOCKS = 4
 _GROWTH = 16
 
 
-def parts(records: Sequence[Any], size_of: Callable[[Sequence[Any]], int]) -> Iterator[Sequence[Any]]:
-    """Yield the records that are encoded at once, one part behind the other.
+def parts(records: Sequence[Any], take: Callable[[Sequence[Any]], tuple[int, T]]) -> Iterator[tuple[int, list[T]]]:
+    """Yield how many records are encoded at once, one part behind the other, and what was taken of their blocks.
 
-    >>> [len(part) for part in parts([b"x"] * 40_000, lambda part: sum(map(len, part)))]
+    >>> [count for count, _ in parts([b"x"] * 40_000, lambda block: (sum(map(len, block)), None))]
     [16384, 16384, 7232]
 
     Args:
         records: records that are in memory as a whole.
-        size_of: says how many bytes some of them take.
+        take: says how many bytes a block of them takes, and returns what it has taken of it.
     """
-    start = stop = taken = 0
+    start = stop = size = 0
     most = 1
+    taken: list[T] = []
     while stop < len(records):
         block = records[stop : min(stop + most, start + PIECE_RECORDS)]
-        size = size_of(block)
-        if size > PIECE_BYTES and len(block) > 1:  # some are larger than those before: they are looked at more closely
+        block_size, block_taken = take(block)
+        if block_size > PIECE_BYTES and len(block) > 1:  # some are larger than those before: they are looked at closely
             most = max(1, len(block) // _GROWTH)
             continue
-        if stop > start and taken + size > PIECE_BYTES:
-            yield records[start:stop]
-            start, taken = stop, 0
-        stop, taken = stop + len(block), taken + size
+        if stop > start and size + block_size > PIECE_BYTES:
+            yield stop - start, taken
+            start, size, taken = stop, 0, []
+        stop, size = stop + len(block), size + block_size
+        taken.append(block_taken)
         if stop - start == PIECE_RECORDS:
-            yield records[start:stop]
-            start, taken = stop, 0
-        fits = PIECE_BYTES * len(block) // (_BLOCKS * max(1, size))
+            yield stop - start, taken
+            start, size, taken = stop, 0, []
+        fits = PIECE_BYTES * len(block) // (_BLOCKS * max(1, block_size))
         most = max(1, min(_BLOCK_RECORDS, _GROWTH * most, fits))
     if stop > start:
-        yield records[start:stop]
+        yield stop - start, taken
 
 
 def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[str, Column]]]:

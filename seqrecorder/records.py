@@ -22,7 +22,7 @@ from seqrecorder.memory import keep_freed_memory
 from seqrecorder.parsing import Parser
 from seqrecorder.pieces import parts
 from seqrecorder.schema import Schema
-from seqrecorder.sizes import sizer
+from seqrecorder.sizes import join_taken, taker
 from seqrecorder.tensors import encode_images, encode_tensors
 from seqrecorder.values import Mismatch
 from seqrecorder.wire import Leaf, check_limit, serialize
@@ -48,7 +48,7 @@ class RecordCodec:
         keep_freed_memory()
         self.schema = schema
         self.parser = Parser(schema, layout)
-        self._size = sizer(schema, sample_texts=True)
+        self._take = taker(schema)
 
     def context_features(self) -> dict[str, Any]:
         """Return the wire spec of the context."""
@@ -83,14 +83,15 @@ class RecordCodec:
             RecordError: the first record that cannot be encoded; the position is that in `records`.
         """
         start = 0
-        for part in parts(records, self._size):
+        for count, taken in parts(records, self._take):
+            part = records[start : start + count]
             try:
-                encoded = self.encode_columns(gather(self.schema, part), len(part))
+                encoded = self.encode_columns(gather(self.schema, part, join_taken(taken)), count)
             except RecordError as error:
                 error.position = None if error.position is None else error.position + start
                 raise
             yield encoded
-            start += len(part)
+            start += count
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Return serialized records and their lengths for the columns of `size` records, which fit the schema."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
+from seqrecorder.columns import collect
 from seqrecorder.values import same_bits
 
 
@@ -438,3 +439,35 @@ def test_a_record_of_another_class_is_refused() -> None:
     with pytest.raises(sr.RecordError, match="expected a record of class Word, got Single") as caught:
         sr.Schema.of(Word).encode_batch([word(), other])
     assert caught.value.position == 1
+
+
+def of_rank(rank: int, dtype: str) -> np.ndarray:
+    """Return an array of four elements, whatever its rank."""
+    return np.zeros({0: (), 1: (4,), 2: (4, 1), 3: (2, 1, 2)}[rank], dtype)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64", "bool", "bfloat16", "datetime64[s]"])
+def test_arrays_are_joined_as_concatenate_joins_them(dtype: str) -> None:
+    """Arrays that lie in any order in memory, and empty ones, make the column that `np.concatenate` makes."""
+    schema = sr.Schema.of(record_with(sr.feature_list(dtype), []))
+    field = schema.fields[0]
+    bits = np.random.default_rng(1).integers(0, 2, (5, 6)).astype(field.element.numpy)
+    frozen = bits[2].copy()
+    frozen.flags.writeable = False
+    for arrays in ([bits[0], bits[1]], [bits[0], bits[:, 1], bits[2, ::-2]], [bits[0, :0], frozen], [bits[0, :0]], []):
+        column = collect(field, arrays)
+        assert column is not None
+        expected = np.concatenate([np.empty(0, field.element.numpy), *arrays])
+        assert same_bits(np.array(column.values), expected)
+        assert column.steps.tolist() == list(map(len, arrays))
+
+
+@pytest.mark.parametrize("other", ["int64", "uint64", "float64", "datetime64[s]", ">i8", "int32"])
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_one_array_of_another_kind_is_found(other: str, rank: int) -> None:
+    """An array of another dtype or rank is found among those as declared, were it of as many bytes."""
+    field = sr.Schema.of(record_with(sr.feature_list("int64"), [])).fields[0]
+    arrays = [np.arange(4), of_rank(rank, other), np.arange(3)]
+    assert (collect(field, arrays) is not None) == ((other, rank) == ("int64", 1))
+    assert collect(field, [np.arange(4), b"12345678", np.arange(3)]) is None
+    assert collect(field, [np.arange(4), np.ma.array([1, 2], mask=[0, 1]), np.arange(3)]) is None

@@ -33,8 +33,8 @@ LAYERS = (
     (
         "tracing",
         "pipelines",
-        "columns",
         "sizes",
+        "columns",
         "arrow",
         "pieces",
         "given",

@@ -1,9 +1,9 @@
-"""Estimates of what records take in memory."""
+"""Estimates of what records take in memory, and the values that are taken for them."""
 
 import numpy as np
 
 import seqrecorder as sr
-from seqrecorder.sizes import sizer
+from seqrecorder.sizes import join_taken, sizer, taker
 
 
 @sr.record
@@ -46,11 +46,49 @@ def test_sizes_of_what_is_not_as_declared():
 
 
 def test_sizes_of_texts_from_a_sample():
-    """The texts of lists may be counted, and their size told from those of some records; all else is exact."""
-    estimate, exact = sizer(sr.Schema.of(Everything), sample_texts=True), sizer(sr.Schema.of(Everything))
+    """Where values are taken, texts of lists are counted, and sized by those of some records; all else is exact."""
+    take, exact = taker(sr.Schema.of(Everything)), sizer(sr.Schema.of(Everything))
+
+    def estimate(records):
+        return take(records)[0]
+
     records = [record(number % 5) for number in range(1000)]
     assert estimate(records) == exact(records)
     records[500].words = np.array(["x" * 100_000, "ab"] + [""] * 98, object)
     assert exact(records[500:501]) - estimate(records[500:501]) == 0
     assert 98 * 8 < estimate(records) - estimate(records[:500] + records[501:]) < 100_000
     assert estimate([]) == 0
+
+
+def test_values_are_taken_with_their_size():
+    """What is taken are the records' own values, and of arrays of rows the lengths; the sizes are those of `sizer`."""
+    schema = sr.Schema.of(Everything)
+    records = [record(), record(0), record(5)]
+    size, taken = taker(schema)(records)
+    assert size == sizer(schema)(records)
+    for name, values in taken.items():
+        assert all(mine is getattr(other, name) for mine, other in zip(values.values, records, strict=True))
+    lengths = {name: values.lengths.tolist() for name, values in taken.items() if values.lengths is not None}
+    assert lengths == {"some": [2, 2, 2], "ids": [2, 0, 5], "words": [2, 0, 5]}
+
+
+def test_values_are_taken_of_what_is_not_as_declared():
+    """Where a value has no length, its field has none; where an attribute is missing, nothing is taken."""
+    take = taker(sr.Schema.of(Everything))
+    size, taken = take([record(some=None), record()])
+    assert size == 2 * EXPECTED
+    assert taken["some"].lengths is None
+    assert taken["ids"].lengths.tolist() == [2, 2]
+    assert take([record(), "no record"]) == (EXPECTED, {})
+
+
+def test_taken_blocks_are_joined():
+    """Blocks become one in their order; lengths are known where all blocks have them, and so are values."""
+    take = taker(sr.Schema.of(Everything))
+    blocks = [take(records)[1] for records in ([record(1)], [record(2), record(3)], [record(4, some=None)])]
+    joined = join_taken(blocks)
+    assert joined["ids"].lengths.tolist() == [1, 2, 3, 4]
+    assert list(map(len, joined["words"].values)) == [1, 2, 3, 4]
+    assert (joined["some"].lengths, joined["some"].values[3]) == (None, None)
+    assert join_taken(blocks[:1]) is blocks[0]
+    assert join_taken([*blocks, {}]) == {}
