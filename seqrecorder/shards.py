@@ -15,9 +15,9 @@ import attrs
 import numpy as np
 
 from seqrecorder.damage import find_records, opened
-from seqrecorder.digests import FileDigest
 from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
 from seqrecorder.files import faults_around
+from seqrecorder.following import Follower
 from seqrecorder.frames import are_short, frames
 from seqrecorder.framing import walk_frames
 from seqrecorder.naming import MANIFEST
@@ -51,14 +51,14 @@ class ShardWriter:
     Attributes:
         records: how many were written.
         payload: their bytes, before compression.
-        digest: of the file; complete once it is closed.
+        follower: goes behind the file; gives its digest once it is closed.
     """
 
     def __init__(self, path: Path, lengths_path: Path, compression: Compression) -> None:
         self.path, self.lengths_path = path, lengths_path
         self.records = 0
         self.payload = 0
-        self.digest = FileDigest(path)
+        self.follower = Follower(path)
         self._rows: list[NDArray[np.int64]] = []
         self._waiting = 0
         self._file: _Frames | _TensorFlowFrames | None = None
@@ -108,7 +108,7 @@ class ShardWriter:
             self._opened.write(data)
         self.records += len(data)
         self.payload += int(sizes(data).sum())
-        self.digest.follow(self.payload)
+        self.follower.follow(self.payload)
         self._rows.append(np.ascontiguousarray(lengths, "<i8"))
         self._waiting += len(data)
         if self._waiting >= _ROWS_WAITING:
@@ -149,7 +149,7 @@ class ShardWriter:
         """Close the file without caring for its contents."""
         import tensorflow as tf
 
-        self.digest.wait()
+        self.follower.wait()
         file, self._file = self._file, None
         if file is not None:
             # The staging directory goes, and this file with it.

@@ -216,7 +216,7 @@ class SplitWriter:
         if self._csv is not None:
             with writing("write", self._csv.name), faults_around("flush", self._csv.name):
                 self._csv.close()
-        digests = in_threads(lambda shard: shard.digest.finish(), self._shards)
+        digests = in_threads(lambda shard: shard.follower.finish(), self._shards)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in self._shards])
         paths = [self._name_finally(index) for index in range(len(self._shards))]
         infos, filled = [], self.start

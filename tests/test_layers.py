@@ -19,6 +19,7 @@ LAYERS = (
     (
         "files",
         "digests",
+        "following",
         "memory",
         "staging",
         "crc",
