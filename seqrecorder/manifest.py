@@ -241,7 +241,7 @@ class Manifest:
                 name: {"shards": [attrs.asdict(shard) for shard in split.shards]} for name, split in self.splits.items()
             },
         }
-        return _text({**data, _CHECKSUM: _digest_of(data)})
+        return _sealed(data)
 
 
 def is_as_written(text: str) -> bool:
@@ -250,16 +250,16 @@ def is_as_written(text: str) -> bool:
     Reading does not ask for that: a manifest that somebody edited with care is still one.
     """
     data = json.loads(text)
-    stated = data.pop(_CHECKSUM, None)
-    return stated == _digest_of(data) and text == _text({**data, _CHECKSUM: stated})
+    data.pop(_CHECKSUM, None)
+    return text == _sealed(data)
 
 
-def _text(data: Mapping[str, Any]) -> str:
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-
-
-def _digest_of(data: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_text(data).encode()).hexdigest()
+def _sealed(data: Mapping[str, Any]) -> str:
+    """Return the text of a mapping with the checksum of that text as its last item."""
+    text = json.dumps(data, indent=1, ensure_ascii=False)
+    checksum = hashlib.sha256(f"{text}\n".encode()).hexdigest()
+    unfinished = text.removesuffix("\n}")
+    return f'{unfinished},\n "{_CHECKSUM}": "{checksum}"\n}}\n'
 
 
 def read_manifest(directory: Path | str) -> Manifest:
