@@ -1,8 +1,11 @@
 """Pieces: as many records as are encoded best at once, of a list of records or of columns.
 
-A piece should stay in the processor's cache: 20,000 records of 900 bytes took 61 ms in pieces and 77 ms as a whole, 128
-of 1.2 MB 137 and 170 ms, later 33 in pieces of 6 MiB and 36 of 4. Short records want many in one: 16,384 encode nine
-times faster than 64.
+A piece should stay in the processor's cache, and in memory that the process has already: new memory is dear (a page of 4
+KiB can take 2.5 microseconds), and protobuf gives what is free in the process back to the system whenever it frees
+some of its messages, so that little stays for the next piece. 20,000 records of 750 bytes took 78 ms in pieces of 6 MiB
+and 72 in such of 1 MiB, and 113 and 81 with new memory. Large records want large pieces, where numpy asks for huge
+pages: 128 of 1.2 MB took 33 ms in pieces of 6 MiB, 36 of 4 and 65 of 2. Short records want many in one: 16,384 encode
+nine times faster than 64.
 
 Records are sized in blocks before they are encoded (`seqrecorder.sizes`), and what has been taken of them then is not
 taken again. To gather them in blocks, and to join these, took longer; to size a sample of them saved a tenth of the
@@ -29,6 +32,7 @@ T = TypeVar("T")
 
 PIECE_RECORDS = 16384
 PIECE_BYTES = 6 << 20
+_MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # where a piece has both, it is large enough
 _BLOCK_RECORDS = 1024  # sized at once, as far as the bytes of those before allow
 _BLOCKS = 4
 _GROWTH = 16
@@ -58,7 +62,7 @@ def parts(records: Sequence[Any], take: Callable[[Sequence[Any]], tuple[int, T]]
             start, size, taken = stop, 0, []
         stop, size = stop + len(block), size + block_size
         taken.append(block_taken)
-        if stop - start == PIECE_RECORDS:
+        if stop - start == PIECE_RECORDS or (stop - start >= _MANY_RECORDS and size >= _MANY_BYTES):
             yield stop - start, taken
             start, size, taken = stop, 0, []
         fits = PIECE_BYTES * len(block) // (_BLOCKS * max(1, block_size))
@@ -74,7 +78,8 @@ def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[st
         columns: the columns.
         size: how many records they are of.
     """
-    most = max(1, min(PIECE_RECORDS, PIECE_BYTES * size // max(1, bytes_of(columns))))
+    each = max(1, bytes_of(columns)) / max(1, size)
+    most = max(1, min(PIECE_RECORDS, int(PIECE_BYTES / each), max(_MANY_RECORDS, int(_MANY_BYTES / each))))
     rows = np.minimum(np.arange(0, size + most, most), size)
     pieces = {name: _cut(column, rows) for name, column in columns.items()}
     for number, count in enumerate(np.diff(rows).tolist()):
