@@ -49,6 +49,16 @@ def test_parts_are_bounded_in_bytes(size: int, monkeypatch: pytest.MonkeyPatch) 
     assert min(3000, 2 * max(found)) * max(size, 1) >= 1000
 
 
+@pytest.mark.parametrize(("size", "wanted"), [(10, 16_384), (100, 10_486), (1000, 2048), (2000, 2048), (5000, 1258)])
+def test_pieces_of_many_records_end_early(size: int, wanted: int) -> None:
+    """A piece ends where it has many records and a mebibyte, or a block later; one of fewer goes on to its limit."""
+    found = [len(part) for part in parts_of([size] * 40_000)]
+    assert max(found) < wanted + 1024
+    assert min(found[:-1]) > wanted - 1024
+    columns = {"x": Column(np.zeros((40_000, size), np.uint8))}
+    assert abs(next(cut(columns, 40_000))[0] - wanted) <= 1
+
+
 @pytest.mark.parametrize("every", [1, 3, 64, 256, 1000, 5000])
 def test_large_records_among_small_ones(every: int) -> None:
     """However rare records of 1 MiB are, no part has more bytes than a piece."""
