@@ -205,6 +205,12 @@ class Field:
         raise Mismatch(f"shape ({names}{',' if len(shape) == 1 else ''})", f"shape {array.shape}")
 
 
+def is_normaliser(function: object) -> bool:
+    """Return whether a function is the `normaliser` of some field."""
+    named = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    return named == (__name__, f"{Field.normaliser.__qualname__}.<locals>.normalise")
+
+
 def _check_feature(field: Field) -> None:
     try:
         if isinstance(field.feature, str) and field.feature.encode():

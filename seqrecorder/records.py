@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.building import builder
 from seqrecorder.columns import Column, gather, group_lengths, scatter
-from seqrecorder.declarations import METADATA_KEY
-from seqrecorder.errors import FieldProblem, RecordError, SchemaError, first_line
+from seqrecorder.errors import FieldProblem, RecordError, first_line
 from seqrecorder.features import text_features
 from seqrecorder.layouts import describe_message, has_feature, message_of
 from seqrecorder.memory import keep_freed_memory
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from seqrecorder.building import Builder
     from seqrecorder.fields import Field
     from seqrecorder.specs import Layout
 
@@ -117,37 +118,15 @@ class RecordCodec:
 
     def decode_tensor(self, serialized: Any) -> list[Any]:
         """Return one record per element of an eager string vector."""
-        return self._built(self._decode_values(serialized)) if serialized.shape[0] else []
+        return self._build(self._decode_values(serialized)) if serialized.shape[0] else []
 
     def to_records(self, columns: dict[str, Column], size: int) -> list[Any]:
         """Return the records whose columns these are."""
-        return self._built([scatter(field, columns[field.name], size) for field in self.schema.fields])
-
-    def _built(self, values: list[list[Any]]) -> list[Any]:
-        build, names = self.schema.record_class, self._arguments
-        if self._positional:
-            return list(map(build, *values))
-        return [build(**dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
+        return self._build([scatter(field, columns[field.name], size) for field in self.schema.fields])
 
     @functools.cached_property
-    def _positional(self) -> bool:
-        """Whether the class takes the stored fields first and by position, which is faster than by name."""
-        leading = [a for a in attrs.fields(self.schema.record_class) if a.init][: len(self.schema.fields)]
-        named = [attribute.name for attribute in leading] == [field.name for field in self.schema.fields]
-        own_init = "__attrs_init__" in vars(self.schema.record_class)  # and the class's own __init__ takes anything
-        return named and not own_init and not any(attribute.kw_only for attribute in leading)
-
-    @functools.cached_property
-    def _arguments(self) -> list[str]:
-        attributes = attrs.fields(self.schema.record_class)
-        for attribute in attributes:
-            if METADATA_KEY not in attribute.metadata and attribute.init and attribute.default is attrs.NOTHING:
-                raise SchemaError(
-                    f"{self.schema.name}.{attribute.name} is kept off disk and has no default, so that no record can "
-                    "be decoded: give it a default, or declare it with seqrecorder.context or feature_list"
-                )
-        aliases = {attribute.name: attribute.alias for attribute in attributes}
-        return [aliases[field.name] or field.name for field in self.schema.fields]
+    def _build(self) -> Builder:
+        return builder(self.schema)
 
     def _decode_values(self, serialized: Any) -> list[list[Any]]:
         """Return the values of each field; an error names the first record that cannot be decoded."""

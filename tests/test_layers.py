@@ -34,6 +34,7 @@ LAYERS = (
     (
         "tracing",
         "pipelines",
+        "building",
         "sizes",
         "columns",
         "arrow",
