@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import FieldProblem, RecordError
-from seqrecorder.features import text_features, with_room
+from seqrecorder.features import WIDE, text_features, wide_features, with_room
 from seqrecorder.rows import of_matrix
 from seqrecorder.schema import Schema
 from seqrecorder.sizes import Taken
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.fields import Field
-    from seqrecorder.rows import Blob
+    from seqrecorder.rows import Blob, Unjoined
 
 
-# Arrays of so many bytes, with so many to a step, are copied once, where they will be encoded; 160 MB in arrays of
-# 1.2 MB are encoded in 25 ms so, and in 42 with two copies.
+# Arrays of so many bytes, with so many to a step, are copied to where they will be encoded at once, if not later still:
+# 160 MB in arrays of 1.2 MB took 25 ms so, and 42 with another copy.
 _LARGE_ARRAY, _WIDE_STEP = 1 << 14, 64
 
 
@@ -46,7 +46,8 @@ class Column:
     """One field over N records; arrays in numpy, tensors in a graph.
 
     Attributes:
-        values: of the declared dtype and shape `(S, *known dimensions)`; text is an object array or string tensor.
+        values: of the declared dtype and shape `(S, *known dimensions)`; text is an object array or string tensor; None
+            for large arrays that are features already.
         steps: feature lists: steps of each present record.
         counts: ragged and sparse fields: values of each record (context) or step (feature_list).
         indices: sparse fields: the index of each value.
@@ -62,7 +63,7 @@ class Column:
     indices: Any = None
     present: Any = None
     stated: Any = None
-    features: Blob | None = None
+    features: Blob | Unjoined | None = None
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -191,6 +192,9 @@ def _scalars(field: Field, values: list[Any]) -> Column | None:
 
 
 def _fixed(field: Field, values: list[Any]) -> Column | None:
+    large = _large_arrays(field, values)
+    if large is not None:
+        return large
     flat = _flatten(field, values, field.rest, leading=0)
     return None if flat is None else Column(flat.reshape(-1, *field.rest))
 
@@ -208,19 +212,24 @@ def _arrays(field: Field, values: list[Any], lengths: NDArray[np.int64] | None) 
 
 
 def _large_arrays(field: Field, values: list[Any]) -> Column | None:
-    """Return the column of large arrays, joined as features; None where they are not large, or not all as declared."""
+    """Return the column of large arrays as features; None where they are not large, or not all as declared."""
     element, width = field.element, field.element.itemsize * field.count
     plain = element.name == "float32" and field.storage == "auto"
-    if not field.is_list or field.packed or not (plain or field.buffered) or width < _WIDE_STEP:
+    if field.packed or field.is_ragged or not (plain or field.buffered):
+        return None
+    if width < (_WIDE_STEP if field.is_list else WIDE):
         return None
     if not values or getattr(values[0], "nbytes", 0) < _LARGE_ARRAY:  # then the others are small too, as a rule
         return None
     if set(map(type, values)) != {np.ndarray}:
         return None
-    if {(array.dtype, array.shape[1:]) for array in values} != {(element.numpy, field.rest)}:
+    if {(array.dtype, array.shape[field.is_list :]) for array in values} != {(element.numpy, field.rest)}:
         return None
-    steps = np.fromiter(map(len, values), np.int64, len(values))
-    matrix, start = with_room(int(steps.sum()), width, "float" if plain else "bytes", wrapped=True)
+    steps = np.fromiter(map(len, values), np.int64, len(values)) if field.is_list else None
+    kind = "float" if plain else "bytes"
+    if width >= WIDE:
+        return Column(None, steps=steps, features=wide_features(values, width, kind, wrapped=field.is_list))
+    matrix, start = with_room(sum(map(len, values)), width, kind, wrapped=True)
     octets = [np.ascontiguousarray(array).view(np.uint8).reshape(len(array), width) for array in values]
     np.concatenate(octets, out=matrix[:, start:])
     strides = (matrix.shape[1], *np.empty(field.rest, element.numpy).strides)

@@ -13,32 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.rows import Blob, scattered
+from seqrecorder.rows import Blob, Unjoined, scattered
+from seqrecorder.varints import LARGEST_IN_A_BYTE, Head, varint, varints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+WIDE = 1 << 10
+"""Bytes of a value from which it is copied once, where it ends up, and not to stand beside a header first."""
+
 FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
 """By kind of list, what stands before it in a Feature."""
 
-VARINT_BITS = 7
-LARGEST_IN_A_BYTE = 0x7F
-
-
-def varint(value: int) -> bytes:
-    r"""Return a non-negative int as a base-128 varint.
-
-    >>> varint(300)
-    b'\xac\x02'
-    """
-    out = bytearray()
-    while value > LARGEST_IN_A_BYTE:
-        out.append(value & 0x7F | 0x80)
-        value >>= VARINT_BITS
-    out.append(value)
-    return bytes(out)
+_INT_HEADS = {
+    # All lengths are single bytes, and grow with the varint's.
+    False: Head(4, 0x00_0A_02_1A, 0x01_00_01_00),
+    True: Head(6, 0x00_0A_02_1A_04_0A, 0x01_00_01_00_01_00),
+}
 
 
 def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:
@@ -70,6 +63,42 @@ def with_room(features: int, width: int, kind: str, *, wrapped: bool) -> tuple[N
     matrix = np.empty((features, len(header) + width), np.uint8)
     matrix[:, : len(header)] = np.frombuffer(header, np.uint8)
     return matrix, len(header)
+
+
+def wide_features(arrays: Sequence[NDArray[Any]], width: int, kind: str, *, wrapped: bool) -> Unjoined:
+    r"""Return the features of values of so many bytes each, as rows of all features of an array.
+
+    >>> bytes().join(wide_features([np.arange(4, dtype="u1")], 2, "bytes", wrapped=False).buffers[0])
+    b'\n\x04\n\x02\x00\x01\n\x04\n\x02\x02\x03'
+
+    Args:
+        arrays: whose bytes are to be cut; they must not change before they are joined.
+        width: as for `feature_header`.
+        kind: as for `feature_header`.
+        wrapped: as for `feature_header`.
+    """
+    header = feature_header(width, kind, wrapped=wrapped)
+    rows = []
+    for array in arrays:
+        octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        row: list[Any] = [header] * (2 * (len(octets) // width))
+        row[1::2] = [octets[start : start + width] for start in range(0, len(octets), width)]
+        rows.append(row)
+    sizes = np.fromiter((array.nbytes for array in arrays), np.int64, len(arrays))
+    return Unjoined(rows, sizes // width * (len(header) + width))
+
+
+def int_features(values: NDArray[np.int64], *, wrapped: bool) -> Blob:
+    r"""Return the features of one int64 each.
+
+    >>> bytes(int_features(np.array([1, 300]), wrapped=False).data)
+    b'\x1a\x03\n\x01\x01\x1a\x04\n\x02\xac\x02'
+
+    Args:
+        values: int64, of shape `(N,)`.
+        wrapped: as for `feature_header`.
+    """
+    return varints(values, _INT_HEADS[wrapped])
 
 
 def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: bool) -> Blob | None:

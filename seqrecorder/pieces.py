@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.columns import Column
-from seqrecorder.rows import bounds
+from seqrecorder.rows import Blob, bounds
 from seqrecorder.rows import cut as cut_rows
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def bytes_of(columns: Mapping[str, Column]) -> int:
     total = 0
     for column in columns.values():
         total += column.values.nbytes
-        if column.features is not None and column.values.dtype == object:
+        if isinstance(column.features, Blob):
             total += column.features.data.size
         elif column.values.dtype == object and column.values.size:
             texts = column.values.reshape(-1).tolist()
@@ -113,7 +113,7 @@ def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
         Column(**{name: array[at[name][i] : at[name][i + 1]] for name, array in arrays.items() if array is not None})
         for i in range(rows.size - 1)
     ]
-    if column.features is None:
+    if not isinstance(column.features, Blob):
         return pieces
     features = cut_rows(column.features, inner)  # one of each value
     return [attrs.evolve(piece, features=part) for piece, part in zip(pieces, features, strict=True)]

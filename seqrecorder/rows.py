@@ -67,11 +67,43 @@ class Blob(Sequence[bytes]):
         first = int(self.lengths[:position].sum())
         return self.data[first : first + int(self.lengths[position])].tobytes()
 
+    def spread(self, present: NDArray[np.bool_]) -> Blob:
+        """Return the rows where they are present, and empty ones elsewhere."""
+        return Blob(self.data, _spread_lengths(self.lengths, present))
+
     def part(self, start: int, stop: int) -> Blob:
         """Return some of the rows, without a copy."""
         first = int(self.lengths[:start].sum())
         lengths = self.lengths[start:stop]
         return Blob(self.data[first : first + int(lengths.sum())], lengths, self.width if lengths.size else 0)
+
+
+@attrs.frozen(eq=False)
+class Unjoined:
+    """Rows of bytes of which each is in several places still, so that large ones are copied only once, by `joined`.
+
+    Attributes:
+        buffers: for each row, bytes and other buffers of bytes, which are to stand one behind the other.
+        lengths: int64, bytes of each row.
+    """
+
+    buffers: Sequence[Sequence[Any]]
+    lengths: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.lengths.size
+
+    def spread(self, present: NDArray[np.bool_]) -> Unjoined:
+        """Return the rows where they are present, and empty ones elsewhere."""
+        buffers = iter(self.buffers)
+        rows = [next(buffers) if have else () for have in present.tolist()]
+        return Unjoined(rows, _spread_lengths(self.lengths, present))
+
+
+def _spread_lengths(lengths: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
+    spread = np.zeros(present.shape, np.int64)
+    spread[present] = lengths
+    return spread
 
 
 def cut(blob: Blob, rows: NDArray[np.int64]) -> list[Blob]:
@@ -158,7 +190,7 @@ def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
     return Blob(rows.data, np.diff(bounds(rows.lengths)[bounds(counts)]))
 
 
-def total_lengths(parts: Sequence[Blob]) -> NDArray[np.int64]:
+def total_lengths(parts: Sequence[Blob | Unjoined]) -> NDArray[np.int64]:
     """Return the lengths of the rows of all parts, side by side."""
     total: NDArray[np.int64] = parts[0].lengths.copy()
     for part in parts[1:]:
@@ -184,17 +216,17 @@ def interleave(parts: Sequence[Blob]) -> Blob:
     return Blob(data, total_lengths(parts))  # `lengths.sum(1)` takes 15 ns a row
 
 
-def joined(parts: Sequence[Blob]) -> Sequence[bytes]:
+def joined(parts: Sequence[Blob | Unjoined]) -> Sequence[bytes]:
     """Return what `interleave` does; large rows as bytes objects, which saves a copy of them.
 
-    >>> list(joined([of_list([b"a", b"bcd"]), of_list([b"", b"EF"])]))
+    >>> list(joined([of_list([b"a", b"bcd"]), Unjoined([[b""], [b"E", b"F"]], np.array([0, 2]))]))
     [b'a', b'bcdEF']
     """
-    rows = parts[0].lengths.size
-    if sum(part.data.size for part in parts) <= _LARGE_ROW * rows * len(parts):
-        return interleave(parts)
-    pieces = [_views(part) for part in parts]
-    return list(map(b"".join, zip(*pieces, strict=True)))
+    blobs = [part for part in parts if isinstance(part, Blob)]
+    if len(blobs) == len(parts) and sum(part.data.size for part in blobs) <= _LARGE_ROW * len(parts[0]) * len(parts):
+        return interleave(blobs)
+    pieces = [zip(_views(part)) if isinstance(part, Blob) else part.buffers for part in parts]
+    return [b"".join(itertools.chain.from_iterable(row)) for row in zip(*pieces, strict=True)]
 
 
 def _views(blob: Blob) -> list[memoryview]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.features import varint
+from seqrecorder.varints import varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,33 +12,36 @@ and their encoding is https://protobuf.dev/programming-guides/encoding. Map entr
 so equal records give equal bytes (protobuf's own serializer orders them at random).
 
 Everything is made of `Blob`s (`seqrecorder.rows`). A step of fixed width is a constant header and a payload, so a whole
-chunk is one uint8 matrix; an int64 step is made of one or two 64-bit words, whose bytes are its tags, lengths and
-varint; distinct texts are encoded once and joined.
+chunk is one uint8 matrix, or a list of buffers if it is wide; an int64 step is a row of 16 bytes, which are its tags,
+lengths and varint (`seqrecorder.varints`); distinct texts are encoded once and joined.
 
 Tried and measured: building protos, one object per step, is 9 to 40 times slower; numpy for each single record loses to
 it on short sequences, so callers pass some thousands of records at a time (64 at a time encode five times slower than
-8,192). Varints by a look-up table of encoded integers and a join take 25 ns a step, words 5 to 10 ns.
+8,192).
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
 
 from seqrecorder.errors import LimitExceededError
-from seqrecorder.features import FEATURE_TAG, VARINT_BITS, feature_header, varint, with_room
+from seqrecorder.features import FEATURE_TAG, WIDE, feature_header, int_features, wide_features, with_room
 from seqrecorder.rows import (
     Blob,
+    Unjoined,
+    bounds,
     in_groups,
     interleave,
     joined,
     of_list,
     of_matrix,
-    of_prefixes,
     total_lengths,
 )
+from seqrecorder.varints import fill_varints, varint, varint_lengths, varints, widths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +51,7 @@ if TYPE_CHECKING:
 MESSAGE_LIMIT = 2**31 - 1
 """protobuf refuses larger messages (its lengths are 31 bits), so no reader could take them in."""
 
-_LENGTH_DELIMITED = 2
-_WORD = 8  # bytes
+_FEW = 16  # rows of which headers are made faster one by one
 
 
 @attrs.frozen(eq=False)
@@ -95,7 +97,7 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
         return of_list([])
     context = [part for leaf in leaves if leaf.place == "context" for part in _entry(leaf, size)]
     lists = [part for leaf in leaves if leaf.place != "context" for part in _entry(leaf, size)]
-    parts: list[Blob] = []
+    parts: list[Blob | Unjoined] = []
     for tag, entries in ((0x0A, context), (0x12, lists)):
         if entries:
             total = total_lengths(entries)
@@ -119,11 +121,11 @@ def check_limit(total: NDArray[np.int64]) -> None:
         )
 
 
-def _entry(leaf: Leaf, size: int) -> list[Blob]:
+def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
     """Return header and body of one map entry per record; both are empty where the feature is absent."""
     present = size if leaf.present is None else int(leaf.present.sum())
     body = _features(leaf, present)
-    if leaf.place == "steps":
+    if leaf.place == "steps" and isinstance(body, Blob):
         body = in_groups(body, _steps(leaf))
     key = leaf.name.encode()
     prefix = b"\x0a" + varint(len(key)) + key + b"\x12"
@@ -131,32 +133,29 @@ def _entry(leaf: Leaf, size: int) -> list[Blob]:
     header = _header([b"\x0a", len(prefix) + value + body.lengths, prefix, body.lengths])
     if leaf.present is None:
         return [header, body]
-    return [_spread(header, leaf.present), _spread(body, leaf.present)]
-
-
-def _spread(blob: Blob, present: NDArray[np.bool_]) -> Blob:
-    lengths = np.zeros(present.shape, np.int64)
-    lengths[present] = blob.lengths
-    return Blob(blob.data, lengths)
+    return [header.spread(leaf.present), body.spread(leaf.present)]
 
 
 # Features ------------------------------------------------------------------------------------------------------------
 
 
-def _features(leaf: Leaf, present: int) -> Blob:
-    """Return one Feature per record or per step, each step with the tag and length that FeatureList wants."""
+def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
+    """Return one Feature per record or per step, each step with the tag and length that FeatureList wants.
+
+    Wide ones are returned as all of a record.
+    """
     wrapped = leaf.place != "context"
-    if isinstance(leaf.values, Blob):
+    if isinstance(leaf.values, (Blob, Unjoined)):
         return leaf.values
     if leaf.kind == "bytes":
         return _bytes_features(leaf, present, wrapped=wrapped)
     if leaf.kind == "float":
         values = np.ascontiguousarray(leaf.values, "<f4")
         if isinstance(leaf.counts, int):
-            return _fixed(values.view(np.uint8), _how_many(leaf, present), 4 * leaf.counts, leaf.kind, wrapped=wrapped)
+            return _fixed(leaf, values.view(np.uint8).reshape(-1), 4 * leaf.counts, present)
         payload = Blob(values.view(np.uint8).reshape(-1), 4 * leaf.counts)
     elif isinstance(leaf.counts, int) and leaf.counts == 1:
-        return _single_ints(leaf.values, wrapped=wrapped)
+        return int_features(leaf.values, wrapped=wrapped)
     else:
         data = varints(leaf.values)
         if isinstance(leaf.counts, int):
@@ -186,41 +185,25 @@ def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> 
     header = _header(parts)
     if payload.all():
         return interleave([header, _header([b"\x0a", payload])])
-    return interleave([header, _spread(_header([b"\x0a", payload[payload > 0]]), payload > 0)])
+    return interleave([header, _header([b"\x0a", payload[payload > 0]]).spread(payload > 0)])
 
 
-def _fixed(payload: NDArray[np.uint8], features: int, width: int, kind: str, *, wrapped: bool) -> Blob:
-    """Return Features whose payloads are equally wide: a constant header before each row of a matrix."""
-    matrix, start = with_room(features, width, kind, wrapped=wrapped)
-    matrix[:, start:] = payload.reshape(features, width)
+def _fixed(leaf: Leaf, octets: NDArray[np.uint8], width: int, present: int) -> Blob | Unjoined:
+    """Return Features whose payloads are equally wide."""
+    wrapped = leaf.place != "context"
+    features = _how_many(leaf, present)
+    if width >= WIDE:
+        edges = (width * bounds(_steps(leaf) if wrapped else np.ones(features, np.int64))).tolist()
+        arrays = [octets[start:end] for start, end in itertools.pairwise(edges)]
+        return wide_features(arrays, width, leaf.kind, wrapped=wrapped)
+    matrix, start = with_room(features, width, leaf.kind, wrapped=wrapped)
+    matrix[:, start:] = octets.reshape(features, width)
     return of_matrix(matrix)
 
 
-def _single_ints(values: NDArray[np.int64], *, wrapped: bool) -> Blob:
-    """Return Features of one int64 each: all lengths are single bytes, so that only the varint varies."""
-    lengths, widest = _varint_widths(values)
-    # What stands before the varint, in ascending bytes of a word; some of it grows with the varint's length.
-    start, constant, growing = (
-        (6, 0x00_0A_02_1A_04_0A, 0x01_00_01_00_01_00) if wrapped else (4, 0x00_0A_02_1A, 0x01_00_01_00)
-    )
-    if widest > _WORD:
-        head = (lengths * growing + constant).astype("<u8").view(np.uint8).reshape(-1, _WORD)
-        matrix = np.empty((values.size, start + widest), np.uint8)
-        matrix[:, :start] = head[:, :start]
-        _fill_varints(matrix[:, start:], values, lengths)
-        return of_prefixes(matrix, lengths + start)
-    varint_bytes = _varint_words(values, lengths, widest)
-    words = np.empty((values.size, 1 if start + widest <= _WORD else 2), "<u8")
-    head = lengths.view(np.uint64) * np.uint64(growing) + np.uint64(constant)
-    words[:, 0] = head | varint_bytes << np.uint64(8 * start)
-    if words.shape[1] > 1:
-        words[:, 1] = varint_bytes >> np.uint64(8 * (_WORD - start))
-    return of_prefixes(words.view(np.uint8), lengths + start)
-
-
-def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob:
+def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoined:
     if isinstance(leaf.values, np.ndarray):  # equally long buffers, one to a feature
-        return _fixed(leaf.values, _how_many(leaf, present), leaf.values.shape[1], "bytes", wrapped=wrapped)
+        return _fixed(leaf, leaf.values.reshape(-1), leaf.values.shape[1], present)
     if isinstance(leaf.counts, int) and leaf.counts == 1:
         return _single_bytes(leaf.values, wrapped=wrapped)
     counts = leaf.counts
@@ -248,70 +231,13 @@ def _as_bytes(value: bytes | str) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-# Varints and headers -------------------------------------------------------------------------------------------------
-
-
-def varint_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many bytes the varint of each int64 takes: 1 to 10, negative ones 10."""
-    return _varint_widths(values)[0]
-
-
-def _varint_widths(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    unsigned = values.view(np.uint64)
-    lengths = np.ones(values.shape, np.int64)
-    if not values.size:
-        return lengths, 1
-    largest, widest, bound = int(unsigned.max()), 1, 1 << VARINT_BITS
-    while largest >= bound:
-        lengths += unsigned >= np.uint64(bound)
-        widest += 1
-        bound <<= VARINT_BITS
-    return lengths, widest
-
-
-def varints(values: NDArray[np.int64]) -> Blob:
-    """Return each int64 as a base-128 varint of its two's complement."""
-    values = np.ascontiguousarray(values, np.int64).reshape(-1)
-    lengths, widest = _varint_widths(values)
-    if widest <= _WORD:
-        words = _varint_words(values, lengths, widest)
-        return of_prefixes(words.view(np.uint8).reshape(-1, _WORD), lengths)
-    matrix = np.empty((values.size, widest), np.uint8)
-    _fill_varints(matrix, values, lengths)
-    return of_prefixes(matrix, lengths)
-
-
-def _varint_words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest: int) -> NDArray[np.uint64]:
-    """Return the varints of values that take at most 8 bytes, each in one little-endian word."""
-    unsigned = values.view(np.uint64)
-    words = unsigned & np.uint64(0x7F)
-    for column in range(1, widest):
-        words |= (unsigned & np.uint64(0x7F << (VARINT_BITS * column))) << np.uint64(column)
-    # All bytes but the last say that more follow.
-    if widest > 1:
-        words |= (np.uint64(1) << (np.uint64(8) * (lengths.view(np.uint64) - np.uint64(1)))) - np.uint64(1) & np.uint64(
-            0x8080_8080_8080_8080
-        )
-    little: NDArray[np.uint64] = words.astype("<u8", copy=False)
-    return little
-
-
-def _fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-    rest = values.view(np.uint64)
-    last = matrix.shape[1] - 1
-    for column in range(last + 1):
-        low = rest.astype(np.uint8)  # the low byte; its top bit is replaced next
-        if column < last:
-            low &= 0x7F
-            low |= (lengths > column + 1).view(np.uint8) << 7
-            rest = rest >> np.uint64(VARINT_BITS)
-        matrix[:, column] = low
-
-
 def _header(parts: Sequence[bytes | NDArray[np.int64]]) -> Blob:
     """Return rows made of constant bytes and of varints, one per row."""
-    lengths: NDArray[np.int64] | int = 0
     rows = next(part.size for part in parts if isinstance(part, np.ndarray))
+    if rows <= _FEW:
+        columns = [map(varint, part.tolist()) if isinstance(part, np.ndarray) else [part] * rows for part in parts]
+        return of_list(list(map(b"".join, zip(*columns, strict=True))))
+    lengths: NDArray[np.int64] | int = 0
     ragged = False
     pieces: list[tuple[bytes, None] | tuple[NDArray[np.uint8], NDArray[np.int64]]] = []
     for part in parts:
@@ -319,9 +245,9 @@ def _header(parts: Sequence[bytes | NDArray[np.int64]]) -> Blob:
             pieces.append((part, None))
             lengths = lengths + len(part)
             continue
-        part_lengths, widest = _varint_widths(part)
+        part_lengths, widest = widths(part)
         matrix = np.empty((rows, widest), np.uint8)
-        _fill_varints(matrix, part, part_lengths)
+        fill_varints(matrix, part, part_lengths)
         pieces.append((matrix, part_lengths))
         lengths = lengths + part_lengths
         ragged |= rows > 0 and int(part_lengths.min()) != widest

@@ -1,5 +1,7 @@
 """Features that are made while values are gathered, against those that protobuf writes and the slower way makes."""
 
+import itertools
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -8,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder import columns
+from seqrecorder import columns, wire
 from seqrecorder.features import text_features
 from seqrecorder.rows import split_rows
 
@@ -66,6 +68,8 @@ class Clip:
     maybe: np.ndarray | None = sr.feature_list("float32", shape=(4, 4), optional=True)
     halves: np.ndarray = sr.feature_list("float16", shape=(32,))
     flags: np.ndarray = sr.feature_list("bool", shape=(8, 8), storage="raw")
+    still: np.ndarray = sr.context("float32", shape=(3, 8))
+    mask: np.ndarray | None = sr.context("bool", shape=(9, 9), storage="raw", optional=True)
     whole: np.ndarray = sr.feature_list("float32", shape=(16,), storage="packed")
 
 
@@ -77,6 +81,8 @@ def clip(steps: int, *, maybe: bool = True) -> Clip:
         rng.standard_normal((steps, 4, 4), np.float32) if maybe else None,
         rng.standard_normal((steps, 32)).astype(np.float16),
         rng.integers(0, 2, (steps, 8, 8)).astype(bool),
+        rng.standard_normal((3, 8), np.float32),
+        rng.integers(0, 2, (9, 9)).astype(bool) if maybe else None,
         rng.standard_normal((steps, 16), np.float32),
     )
 
@@ -97,14 +103,39 @@ def test_large_arrays_become_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> 
         return column
 
     monkeypatch.setattr(columns, "_large_arrays", spy)
-    made = {}
-    for least in (1, 1 << 40):
+    made = []
+    for least, wide in itertools.product((1, 1 << 40), repeat=2):
         monkeypatch.setattr(columns, "_LARGE_ARRAY", least)
-        made[least] = schema.encode_batch(clips)
-        assert seen == ({"pixels", "sound", "maybe", "flags"} if least == 1 else set())
+        monkeypatch.setattr(columns, "WIDE", wide)
+        monkeypatch.setattr(wire, "WIDE", wide)
+        made.append(schema.encode_batch(clips))
+        lists, single = {"pixels", "sound", "maybe", "flags"}, {"still", "mask"}
+        assert seen == (set() if least > 1 else lists | single if wide == 1 else lists)
         seen.clear()
-    assert made[1] == made[1 << 40]
-    assert schema.decode_batch(made[1]) == [attrs.evolve(odd) if item is odd else item for item in clips]
+    assert made[1:] == made[:1] * 3
+    assert schema.decode_batch(made[0]) == clips
+
+
+@pytest.mark.parametrize("wide", [1, 1 << 40])
+def test_columns_of_wide_values_become_the_same_bytes(
+    wide: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What write_batch cuts out of one array is what each record's own array gives."""
+    clips = [clip(3), clip(0), clip(5), clip(1)]
+    steps = np.array([len(item.pixels) for item in clips])
+    monkeypatch.setattr(columns, "WIDE", wide)
+    monkeypatch.setattr(wire, "WIDE", wide)
+    given = {
+        field.name: np.stack([getattr(item, field.name) for item in clips])
+        if field.kind == "context"
+        else (np.concatenate([getattr(item, field.name) for item in clips]), steps)
+        for field in sr.Schema.of(Clip).fields
+    }
+    with sr.Writer(tmp_path / "columns", Clip) as writer:
+        writer.write_batch(given)
+    sr.write(clips, tmp_path / "records", schema=Clip)
+    shards = [tmp_path / name / "train" / "train-00000-of-00001.tfrecord" for name in ("columns", "records")]
+    assert shards[0].read_bytes() == shards[1].read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ LAYERS = (
         "framing",
         "damage",
         "rows",
+        "varints",
         "features",
         "frames",
         "wire",

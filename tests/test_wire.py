@@ -141,6 +141,15 @@ def test_the_way_rows_are_copied_does_not_change_bytes(monkeypatch: pytest.Monke
             assert schema.encode_batch(MANY) == expected
 
 
+@pytest.mark.parametrize("few", [0, 1 << 40])
+def test_headers_of_few_rows_are_the_same(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers made one by one, or all at once, are the same bytes."""
+    schema = sr.Schema.of(Mixed)
+    expected = [schema.encode_batch(MANY[start : start + 7]) for start in range(0, len(MANY), 7)]
+    monkeypatch.setattr(wire, "_FEW", few)
+    assert [schema.encode_batch(MANY[start : start + 7]) for start in range(0, len(MANY), 7)] == expected
+
+
 @pytest.mark.parametrize("place", ["context", "steps"])
 @pytest.mark.parametrize("longest", [0, 1, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 300])
 @pytest.mark.parametrize("end", ["", "\0", "ä", b"", b"\0", b"\xff"])
