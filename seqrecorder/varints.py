@@ -28,6 +28,7 @@ LARGEST_IN_A_BYTE = 0x7F
 _WORD = 8  # bytes
 _ROW = 16  # bytes: the longest varint has 10, and what stands before it at most 6
 _CONTINUED = np.uint64(0x8080_8080_8080_8080)
+_ITEM = f"V{_ROW}"  # rows as items, which are placed five times as fast as rows of a matrix
 _KNOWN = 1 << 15
 
 
@@ -106,7 +107,8 @@ def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
     known, known_lengths = _known(head)
     # Those that are too large take the last row, and then their own.
     rows, lengths = known.take(values, axis=0, mode="clip"), known_lengths.take(values, mode="clip")
-    rows[large], lengths[large] = _computed(values[large], head)
+    others, lengths[large] = _computed(values[large], head)
+    rows.view(_ITEM)[large] = others.view(_ITEM)
     return of_prefixes(rows, lengths)
 
 
