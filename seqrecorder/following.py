@@ -1,8 +1,8 @@
 """A thread that goes behind a file while it is written, so that little is left to do when it is complete.
 
 What is left without it, when the last byte has been written, is to read the whole file for its digest, and to wait
-until all of it is on the disk: of 230 ms in which 70 MB were written that was 30 and 50, on two cores. A thread for each
-of the two gained a tenth for some data and lost it for others.
+until all of it is on the disk: of 230 ms in which 70 MB were written that was 30 and 50, on two cores. A thread for
+each of the two won a tenth with some data and lost it with others.
 """
 
 from __future__ import annotations
