@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import operator
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,28 +13,24 @@ from seqrecorder.batching.single import Single
 from seqrecorder.batching.unroll import Unroll
 from seqrecorder.batching.window import Window
 from seqrecorder.cropping import check_steps
-from seqrecorder.errors import OptionError, RecordError, ShardReadError
+from seqrecorder.errors import OptionError
 from seqrecorder.feed import WINDOW, Feed, tell_cardinality
-from seqrecorder.framing import FOOTER, HEADER
 from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.memory import keep_freed_memory
 from seqrecorder.numbering import with_number
+from seqrecorder.objects import records
 from seqrecorder.origin import resolve
 from seqrecorder.outputs import OutputOptions, chosen_fields, needed_fields, shaper
 from seqrecorder.parsing import Parser
-from seqrecorder.preflight import advice, cached_walk
 from seqrecorder.records import RecordCodec
-from seqrecorder.shards import RecordReader
 from seqrecorder.streams import Limits, StreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from seqrecorder.feed import Batches, Strategy
-    from seqrecorder.origin import Check, OnCorrupt, Origin, ShardFile
+    from seqrecorder.origin import Check, OnCorrupt, Origin
     from seqrecorder.outputs import Output
-
-_OBJECTS_WINDOW = 8192
 
 
 def info(path: str | os.PathLike[str]) -> Manifest:
@@ -315,109 +308,4 @@ def read_records(
     )
     origin, deal = origin.take_shard(shard)
     codec = RecordCodec(chosen_fields(origin.schema, fields), origin.layout)
-    return _records(origin, codec, deal)
-
-
-def _records(origin: Origin, codec: RecordCodec, deal: tuple[int, int] | None) -> Iterator[Any]:
-    position = 0
-    for files in _in_written_order(origin.files):
-        for window in _windows(origin, files):
-            size = int(window.shape[0])
-            first, step = (0, 1) if deal is None else ((deal[0] - position) % deal[1], deal[1])
-            chosen = window if deal is None else window[first::step]
-            try:
-                yield from codec.decode_tensor(chosen)
-            except RecordError as error:
-                bad = error.position or 0
-                raise RecordError(
-                    _with_place(origin, files, chosen[bad].numpy(), error.message),
-                    position=position + range(size)[first::step][bad],
-                    key=error.key,
-                    problems=error.problems,
-                ) from error
-            position += size
-
-
-def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
-    """Return a message about a record with its shard, number and byte: the first that holds the same bytes."""
-    for file in files:
-        number = byte = 0
-        for window in RecordReader(file.path, origin.compression):
-            for item in window:
-                if item == data:
-                    hint = file.path if origin.manifest is None else origin.manifest.path
-                    return f"{file.path}, record {number} at byte {byte}: {message}; {advice(hint)}"
-                number, byte = number + 1, byte + HEADER + len(item) + FOOTER
-    return f"{origin.where}: {message}"  # the file has changed meanwhile
-
-
-def _in_written_order(files: Sequence[ShardFile]) -> list[list[ShardFile]]:
-    """Return the files in groups: each is a file of its own, or files among which records were dealt in turn."""
-    groups: list[list[ShardFile]] = []
-    for file in files:
-        first = groups[-1][0] if groups else None
-        if first and file.step == first.step > 1 and 0 < file.start - first.start < file.step:
-            groups[-1].append(file)
-        else:
-            groups.append([file])
-    return groups
-
-
-def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[Any]:
-    """Yield the serialized records of files in their written order, as eager string vectors."""
-    import tensorflow as tf
-
-    # Each window costs some milliseconds of eager operations: 8,192 short records at a time take a seventh less than
-    # 4,096, and these half of 1,024.
-    window = origin.window(_OBJECTS_WINDOW)
-    if len(files) == 1:
-        yield from _counted(files[0], origin, window)
-        return
-    each = max(1, window // len(files))
-    readers = [(part.numpy().tolist() for part in _counted(file, origin, each)) for file in files]
-    if any(file.kept is not None for file in files) and all(file.is_numbered for file in files):
-        mixed = _merged(files, readers, window)
-    else:
-        mixed = _in_turn(readers)
-    for data in mixed:
-        yield tf.constant(data, tf.string)
-
-
-def _in_turn(readers: Sequence[Iterator[list[bytes]]]) -> Iterator[list[bytes]]:
-    """Yield the records of files, one of each in turn."""
-    while True:
-        parts = [next(reader, []) for reader in readers]
-        if not any(parts):
-            return
-        longest = max(map(len, parts))
-        yield [part[i] for i in range(longest) for part in parts if i < len(part)]
-
-
-def _merged(files: Sequence[ShardFile], readers: Sequence[Iterator[list[bytes]]], window: int) -> Iterator[list[bytes]]:
-    """Yield the records of files, of which some lack records, by their positions in the written order."""
-
-    def placed(file: ShardFile, reader: Iterator[list[bytes]]) -> Iterator[tuple[int, bytes]]:
-        stored: Iterable[int] = itertools.count() if file.kept is None else file.kept.tolist()
-        for number, data in zip(stored, itertools.chain.from_iterable(reader), strict=False):
-            yield file.start + file.step * number, data
-
-    merged = heapq.merge(*map(placed, files, readers), key=operator.itemgetter(0))
-    while data := [item for _, item in itertools.islice(merged, window)]:
-        yield data
-
-
-def _counted(file: ShardFile, origin: Origin, window: int) -> Iterator[Any]:
-    origin.check_frames(file)
-    done = 0
-    for data in RecordReader(file.path, origin.compression, window).windows():
-        done += int(data.shape[0])
-        yield data
-    if file.records not in (-1, done):
-        byte = int(cached_walk(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(
-            done, file.records
-        )
-        raise ShardReadError(
-            f"{file.path}: expected {file.records} records, got {done}, which differ from byte {byte} on; "
-            + advice(file.path if origin.manifest is None else origin.manifest.path),
-            path=file.path,
-        )
+    return records(origin, codec, deal)

@@ -114,25 +114,28 @@ class RecordCodec:
             position = next(i for i, item in enumerate(data) if type(item) is not bytes)
             raise RecordError(f"cannot be decoded: expected bytes, got {others.pop().__name__}", position=position)
         with tf.device("CPU:0"):
-            return self.decode_tensor(tf.constant(list(data), tf.string))
-
-    def decode_tensor(self, serialized: Any) -> list[Any]:
-        """Return one record per element of an eager string vector."""
-        return self._build(self._decode_values(serialized)) if serialized.shape[0] else []
+            return self.build(self.decode_values(tf.constant(list(data), tf.string)))
 
     def to_records(self, columns: dict[str, Column], size: int) -> list[Any]:
         """Return the records whose columns these are."""
-        return self._build([scatter(field, columns[field.name], size) for field in self.schema.fields])
+        return self.build([scatter(field, columns[field.name], size) for field in self.schema.fields])
 
     @functools.cached_property
-    def _build(self) -> Builder:
+    def build(self) -> Builder:
+        """Returns the records that have the values of each field."""
         return builder(self.schema)
 
-    def _decode_values(self, serialized: Any) -> list[list[Any]]:
-        """Return the values of each field; an error names the first record that cannot be decoded."""
+    def decode_values(self, serialized: Any) -> list[list[Any]]:
+        """Return the values of each field of the records that an eager string vector holds.
+
+        Raises:
+            RecordError: the first record that cannot be decoded.
+        """
         import tensorflow as tf
 
         size = int(serialized.shape[0])
+        if not size:
+            return [[] for _ in self.schema.fields]
         try:
             with tf.device("CPU:0"):
                 tensors = self.parser.parse_columns(serialized)
@@ -141,7 +144,7 @@ class RecordCodec:
         except (tf.errors.OpError, RecordError, Mismatch) as error:
             for position in range(size if size > 1 else 0):
                 try:
-                    self._decode_values(serialized[position : position + 1])
+                    self.decode_values(serialized[position : position + 1])
                 except RecordError as found:
                     raise RecordError(found.message, position=position, problems=found.problems) from None
             if isinstance(error, RecordError):

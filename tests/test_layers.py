@@ -56,7 +56,7 @@ LAYERS = (
         "manifest",
     ),
     ("publish", "assets", "write_options", "progress", "lifecycle", "workers", "sources", "waiting", "splitwriter"),
-    ("recovery", "skipping", "listing", "origin", "numbering", "streams", "outputs", "feed"),
+    ("recovery", "skipping", "listing", "origin", "ahead", "objects", "numbering", "streams", "outputs", "feed"),
     ("batching", "batching.options", "batching.single", "batching.padded", "batching.pad"),
     ("batching.boundaries", "batching.plan", "batching.sorted_windows", "batching.budget", "batching.bucket_batches"),
     ("batching.bucket_plan", "batching.warm_up", "batching.bucket"),

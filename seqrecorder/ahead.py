@@ -1,0 +1,52 @@
+"""Work on the items of an iterator that is done ahead in threads, in order."""
+
+from __future__ import annotations
+
+import collections
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def ahead(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, Future[R]]]:
+    """Yield each item and what work on it gives, which is done for the next ones meanwhile.
+
+    >>> [(item, done.result()) for item, done in ahead(abs, [1, -2], threads=2)]
+    [(1, 1), (-2, 2)]
+
+    Args:
+        work: what is called in a thread; it gains where most of it needs no lock of Python's.
+        items: taken one by one here, as many ahead as there are threads. An error of theirs comes in its turn, behind
+            the items before it.
+        threads: how many.
+
+    Returns:
+        An iterator; whoever leaves it early waits for what is in work.
+    """
+    waiting: collections.deque[tuple[T, Future[R]]] = collections.deque()
+    failure: Exception | None = None
+    with ThreadPoolExecutor(threads, thread_name_prefix="seqrecorder-ahead") as pool:
+        source = iter(items)
+        try:
+            while failure is None:
+                try:
+                    item = next(source)
+                except StopIteration:
+                    break
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
+                    failure = error
+                else:
+                    waiting.append((item, pool.submit(work, item)))
+                    if len(waiting) > threads:
+                        yield waiting.popleft()
+            while waiting:
+                yield waiting.popleft()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    if failure is not None:
+        raise failure
