@@ -130,9 +130,11 @@ def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: boo
     if starts.size != len(texts):
         return None
     lengths = np.diff(starts, append=octets.size)
-    if int(lengths.max()) - 2 > LARGEST_IN_A_BYTE:
+    longest = int(lengths.max())
+    if longest - 2 > LARGEST_IN_A_BYTE:
         return None
-    return Blob(scattered(octets, _short_headers(room).take(lengths, axis=0), starts), lengths)
+    width = longest if longest == int(lengths.min()) else 0
+    return Blob(scattered(octets, _short_headers(room).take(lengths, axis=0), starts), lengths, width)
 
 
 @functools.cache

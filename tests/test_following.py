@@ -38,7 +38,7 @@ def test_bytes_are_brought_to_the_disk_while_more_are_written(tmp_path, monkeypa
     """Of every so many bytes the file is synced once; of fewer never."""
     path, synced = tmp_path / "x", []
     path.write_bytes(bytes(100))
-    monkeypatch.setattr(following, "_STEP", 10)
+    monkeypatch.setattr(following, "_SYNC_STEP", 10)
     monkeypatch.setattr(following, "start_sync", synced.append)
     follower = Follower(path)
     for written in (9, 10, 19, 20, 50):
@@ -51,7 +51,7 @@ def test_a_failure_of_the_disk_is_told_though_the_system_does_not_tell_it_again(
     """What the thread met is raised as soon as more is written, and at the end, though a sync succeeds then."""
     path = tmp_path / "x"
     path.write_bytes(bytes(100))
-    monkeypatch.setattr(following, "_STEP", 10)
+    monkeypatch.setattr(following, "_SYNC_STEP", 10)
     real, left = os.fsync, [OSError(errno.EIO, "Input/output error")]
 
     def fsync(descriptor):
