@@ -3,6 +3,7 @@
 
 import errno
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -70,6 +71,44 @@ def test_every_failure_names_the_shard(tmp_path: Path) -> None:
     assert "cannot be written after 0 records, 0 bytes: No space left on device" in messages[0]
     assert "after 3 records, 9 bytes" in " ".join(messages)
     assert "free some space" in messages[0]
+
+
+@pytest.mark.parametrize("records", [1, module._MANY])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_disk_that_fills_while_short_records_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, last: bool
+) -> None:
+    """Though many are written in a thread, the next call fails, or the end; and closing the shard still succeeds."""
+
+    shard = ShardWriter(tmp_path / "x.tfrecord", tmp_path / "x.lengths", None)
+    data, lengths = [b"abc"] * records, np.zeros((records, 1), np.int64)
+
+    def go_on() -> None:
+        shard.write(data, lengths)
+        if last:
+            shard.close()
+        else:
+            shard.write(data, lengths)
+
+    shard.write(data, lengths)
+    monkeypatch.setattr(module, "frames", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(sr.ShardWriteError, match=r"x.tfrecord: .*No space left") as caught:
+        go_on()
+    assert caught.value.errno == errno.ENOSPC
+    shard.abandon()
+
+
+def test_short_records_of_any_number_are_read_in_their_order(tmp_path: Path) -> None:
+    """Whether they were written in a thread, or at once behind such, all come back."""
+    shard = ShardWriter(tmp_path / "x.tfrecord", tmp_path / "x.lengths", None)
+    written = []
+    for records in (1, module._MANY, 2, 3 * module._MANY, module._MANY, 1):
+        data = [b"%d" % (len(written) + i) for i in range(records)]
+        shard.write(data, np.arange(len(written), len(written) + records)[:, None])
+        written += data
+    table = shard.close()
+    assert [item for data in RecordReader(tmp_path / "x.tfrecord", None) for item in data] == written
+    assert table[:, 0].tolist() == list(range(len(written)))
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
