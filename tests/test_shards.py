@@ -79,7 +79,6 @@ def test_a_disk_that_fills_while_short_records_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, last: bool
 ) -> None:
     """Though many are written in a thread, the next call fails, or the end; and closing the shard still succeeds."""
-
     shard = ShardWriter(tmp_path / "x.tfrecord", tmp_path / "x.lengths", None)
     data, lengths = [b"abc"] * records, np.zeros((records, 1), np.int64)
 
