@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import FieldProblem, RecordError
-from seqrecorder.features import WIDE, text_features, wide_features, with_room
+from seqrecorder.features import LARGE, WIDE, text_features, wide_features, with_room
 from seqrecorder.rows import of_matrix
 from seqrecorder.schema import Schema
 from seqrecorder.sizes import Taken
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from seqrecorder.rows import Blob, Unjoined
 
 
-# Arrays of so many bytes, with so many to a step, are copied to where they will be encoded at once, if not later still:
-# 160 MB in arrays of 1.2 MB took 25 ms so, and 42 with another copy.
-_LARGE_ARRAY, _WIDE_STEP = 1 << 14, 64
+# Large arrays with so many bytes to a step are copied to where they will be encoded at once, if not later still: 160 MB
+# in arrays of 1.2 MB took 25 ms so, and 42 with another copy.
+_WIDE_STEP = 64
 
 
 _NOTHING: Mapping[str, Taken] = MappingProxyType({})
@@ -219,7 +219,7 @@ def _large_arrays(field: Field, values: list[Any]) -> Column | None:
         return None
     if width < (_WIDE_STEP if field.is_list else WIDE):
         return None
-    if not values or getattr(values[0], "nbytes", 0) < _LARGE_ARRAY:  # then the others are small too, as a rule
+    if not values or getattr(values[0], "nbytes", 0) < LARGE:  # then the others are small too, as a rule
         return None
     if set(map(type, values)) != {np.ndarray}:
         return None

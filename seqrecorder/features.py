@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-WIDE = 1 << 10
-"""Bytes of a value from which it is copied once, where it ends up, and not to stand beside a header first."""
+LARGE, WIDE = 1 << 14, 1 << 10
+"""Bytes of a field of a record, and of each value of it, from which these are copied once, to where they end up."""
 
 FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
 """By kind of list, what stands before it in a Feature."""

@@ -29,7 +29,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import LimitExceededError
-from seqrecorder.features import FEATURE_TAG, WIDE, feature_header, int_features, wide_features, with_room
+from seqrecorder.features import FEATURE_TAG, LARGE, WIDE, feature_header, int_features, wide_features, with_room
 from seqrecorder.rows import (
     Blob,
     Unjoined,
@@ -192,7 +192,7 @@ def _fixed(leaf: Leaf, octets: NDArray[np.uint8], width: int, present: int) -> B
     """Return Features whose payloads are equally wide."""
     wrapped = leaf.place != "context"
     features = _how_many(leaf, present)
-    if width >= WIDE:
+    if width >= WIDE and octets.size >= LARGE * present:
         edges = (width * bounds(_steps(leaf) if wrapped else np.ones(features, np.int64))).tolist()
         arrays = [octets[start:end] for start, end in itertools.pairwise(edges)]
         return wide_features(arrays, width, leaf.kind, wrapped=wrapped)

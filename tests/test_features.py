@@ -105,7 +105,8 @@ def test_large_arrays_become_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(columns, "_large_arrays", spy)
     made = []
     for least, wide in itertools.product((1, 1 << 40), repeat=2):
-        monkeypatch.setattr(columns, "_LARGE_ARRAY", least)
+        monkeypatch.setattr(columns, "LARGE", least)
+        monkeypatch.setattr(wire, "LARGE", least)
         monkeypatch.setattr(columns, "WIDE", wide)
         monkeypatch.setattr(wire, "WIDE", wide)
         made.append(schema.encode_batch(clips))
@@ -123,8 +124,9 @@ def test_columns_of_wide_values_become_the_same_bytes(
     """What write_batch cuts out of one array is what each record's own array gives."""
     clips = [clip(3), clip(0), clip(5), clip(1)]
     steps = np.array([len(item.pixels) for item in clips])
-    monkeypatch.setattr(columns, "WIDE", wide)
-    monkeypatch.setattr(wire, "WIDE", wide)
+    for module in (columns, wire):
+        monkeypatch.setattr(module, "WIDE", wide)
+        monkeypatch.setattr(module, "LARGE", 1)
     given = {
         field.name: np.stack([getattr(item, field.name) for item in clips])
         if field.kind == "context"
@@ -156,7 +158,7 @@ def test_large_arrays_of_another_kind_are_looked_at(
 ) -> None:
     """What is not exactly as declared goes the way of all values: converted where that is exact, else an error."""
     rows = attrs.make_class("Rows", {"x": sr.feature_list("float32", shape=(16,))})
-    monkeypatch.setattr(columns, "_LARGE_ARRAY", 1)
+    monkeypatch.setattr(columns, "LARGE", 1)
     schema, good = sr.Schema.of(rows), rows(np.ones((2, 16), np.float32))
     bad = rows(np.zeros((2, 16), np.float32))
     bad.x = value
