@@ -297,12 +297,11 @@ def with_texts(field: Field, column: Column) -> Column | None:
         features = text_features(values, kind, wrapped=field.is_list) if field.is_single else None
         # What is no str cannot be joined; but other buffers than bytes can.
         if features is None or kind is bytes or not field.is_list:
-            distinct = set(values)  # tokens repeat: each counts once
-            if set(map(type, distinct)) - {kind}:
+            if countOf(map(type, values), kind) < len(values):
                 return None
             if features is None and kind is str:
-                "".join(distinct).encode()
-    except (TypeError, UnicodeEncodeError):  # no text, or something that has not even a hash; or no UTF-8
+                "".join(set(values)).encode()  # tokens repeat: each counts once
+    except (TypeError, UnicodeEncodeError):  # no text, or no UTF-8
         return None
     return attrs.evolve(column, features=features)
 

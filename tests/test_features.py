@@ -39,6 +39,24 @@ def test_texts_are_those_that_protobuf_writes(kind: type, longest: int) -> None:
         assert split_rows(wrapped) == [part.SerializeToString() for part in lists]
 
 
+@pytest.mark.parametrize("kind", [str, bytes])
+@pytest.mark.parametrize("long", [[122], [124, 125], [126, 128], [200, 20_000], [17_000, 130, 100_000]])
+@pytest.mark.parametrize("place", [1, 40, 99])
+def test_a_few_long_texts_among_short_ones(kind: type, long: list[int], place: int) -> None:
+    """Long ones get the headers that they need, wherever they stand, side by side or apart."""
+    short = [text for text in TEXTS if len(text) < 100]
+    texts = [short[i % len(short)] for i in range(100)]
+    texts[place:place] = ["x" * (size - 1) + "y" for size in long]
+    texts.append("z" * long[0])
+    given = texts if kind is str else [text.encode() for text in texts]
+    made, wrapped = (text_features(given, kind, wrapped=wrap) for wrap in (False, True))
+    assert made is not None
+    assert wrapped is not None
+    assert split_rows(made) == [feature(text).SerializeToString() for text in given]
+    lists = [tf.train.FeatureList(feature=[feature(text)]) for text in given]
+    assert split_rows(wrapped) == [part.SerializeToString() for part in lists]
+
+
 @pytest.mark.parametrize("texts", [[], ["a", "b\0"], ["\0"], ["x" * 128], ["a", "x" * 128], ["a", "é" * 100]])
 def test_texts_that_are_left_to_others(texts: list[str]) -> None:
     """None, NULs, and long ones, wherever they stand."""
