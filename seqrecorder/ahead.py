@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import collections
+import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+THREADS = min(4, os.cpu_count() or 1)
+"""How many are enough for parsing, beside which others read files and make objects."""
 
 T = TypeVar("T")
 R = TypeVar("R")

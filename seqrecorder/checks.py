@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
+from seqrecorder.ahead import THREADS, ahead
 from seqrecorder.digests import sha256
 from seqrecorder.errors import (
     ManifestError,
@@ -200,24 +201,30 @@ def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) 
 def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Iterator[Problem]:
     schema, where = origin.schema, origin.where
     codec, parser = RecordCodec(schema, origin.layout), Parser(schema, origin.layout)
+
+    def decode(window: Any) -> tuple[list[list[Any]], list[Any]]:
+        return codec.decode_values(window), [parser.lengths(window, group).numpy() for group in schema.groups]
+
     done = 0
     try:
-        for data in RecordReader(path, origin.compression, walk.window):
+        windows = RecordReader(path, origin.compression, walk.window).windows()
+        for window, decoded in ahead(decode, windows, THREADS):
+            size = int(window.shape[0])
             try:
-                codec.decode_batch(data)
-                parsed = [parser.lengths(data, group).numpy() for group in schema.groups]
+                values, parsed = decoded.result()
+                codec.build(values)
             except RecordError as error:
                 place = _place(walk, done + (error.position or 0))
                 yield Problem(where, f"{place}: {error.message} {' '.join(map(str, error.problems))}".rstrip())
                 return
             if lengths is not None and parsed:
-                table = lengths[done : done + len(data)]
+                table = lengths[done : done + size]
                 wrong = np.flatnonzero((np.stack(parsed, 1)[: len(table)] != table[:, : len(parsed)]).any(1))
                 if wrong.size:
                     place = _place(walk, done + int(wrong[0]))
                     yield Problem(where, f"{place}: its length is not what the lengths file says")
                     return
-            done += len(data)
+            done += size
     except ShardReadError as error:
         yield Problem(where, error.message)
 

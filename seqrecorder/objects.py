@@ -5,12 +5,11 @@ from __future__ import annotations
 import heapq
 import itertools
 import operator
-import os
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.ahead import ahead
+from seqrecorder.ahead import THREADS, ahead
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.framing import FOOTER, HEADER
 from seqrecorder.preflight import advice, cached_walk
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 # Each window costs some milliseconds of eager operations: 8,192 short records at a time take a seventh less than 4,096,
 # and these half of 1,024.
 _WINDOW = 8192
-_DECODERS = min(4, os.cpu_count() or 1)  # threads
 
 
 def records(origin: Origin, codec: RecordCodec, deal: tuple[int, int] | None) -> Iterator[Any]:
@@ -46,7 +44,7 @@ def records(origin: Origin, codec: RecordCodec, deal: tuple[int, int] | None) ->
 
     # Parsing takes most of the time, one core, and no lock of Python's: 3,000 records of 37 kB took 230 ms so on two
     # cores, and 320 one window after the other.
-    for part, values in ahead(decode, _parts(origin, deal), _DECODERS):
+    for part, values in ahead(decode, _parts(origin, deal), THREADS):
         try:
             yield from codec.build(values.result())
         except RecordError as error:

@@ -137,12 +137,10 @@ class RecordCodec:
         if not size:
             return [[] for _ in self.schema.fields]
         try:
-            with tf.device("CPU:0"):
-                tensors = self.parser.parse_columns(serialized)
-            columns = self._resolve(tensors, serialized)
-            return [scatter(field, columns[field.name], size) for field in self.schema.fields]
+            return self._decode_all(serialized)
         except (tf.errors.OpError, RecordError, Mismatch) as error:
-            for position in range(size if size > 1 else 0):
+            if size > 1:
+                position = self._first_failure(serialized)
                 try:
                     self.decode_values(serialized[position : position + 1])
                 except RecordError as found:
@@ -152,6 +150,29 @@ class RecordCodec:
             said = "TensorFlow says: " + first_line(error) if isinstance(error, tf.errors.OpError) else str(error)
             first = describe_message(serialized[0].numpy())
             raise RecordError(f"cannot be decoded as {self.schema.name}: {first}; {said}") from None
+
+    def _decode_all(self, serialized: Any) -> list[list[Any]]:
+        import tensorflow as tf
+
+        with tf.device("CPU:0"):
+            tensors = self.parser.parse_columns(serialized)
+        columns, size = self._resolve(tensors, serialized), int(serialized.shape[0])
+        return [scatter(field, columns[field.name], size) for field in self.schema.fields]
+
+    def _first_failure(self, serialized: Any) -> int:
+        """Return the position of the first record that cannot be decoded: the last one, if it is no other."""
+        import tensorflow as tf
+
+        begin, end = 0, int(serialized.shape[0])  # those before `begin` can be decoded
+        while end - begin > 1:
+            middle = (begin + end) // 2
+            try:
+                self._decode_all(serialized[begin:middle])
+            except (tf.errors.OpError, RecordError, Mismatch):
+                end = middle
+            else:
+                begin = middle
+        return begin
 
     def _resolve(self, tensors: dict[str, Column], serialized: Any) -> dict[str, Column]:
         """Return the columns in numpy, with absent told from empty; every field that is missing is reported."""

@@ -379,3 +379,25 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(sr.RecordError) as caught:
             schema.encode_batch([*data, object(), *data])
         assert caught.value.position == 100
+
+
+@pytest.mark.parametrize("first", [0, 1, 499, 500, 998, 999])
+def test_the_first_of_several_bad_records_is_found_soon(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among a thousand, without trying to decode each of those before it."""
+    good = attrs.make_class("Row", {"x": sr.context("int8")})
+    data = sr.Schema.of(good).encode_batch([good(i % 100) for i in range(1000)])
+    bad = attrs.make_class("Row", {"x": sr.context("int16")})
+    for position in {first, min(999, first + 1), 999}:
+        data[position] = sr.Schema.of(bad).encode(bad(300 + position))
+    tried, whole = [], RecordCodec._decode_all
+
+    def decode(self: RecordCodec, serialized: Any) -> Any:
+        tried.append(int(serialized.shape[0]))
+        return whole(self, serialized)
+
+    monkeypatch.setattr(RecordCodec, "_decode_all", decode)
+    with pytest.raises(sr.RecordError, match=f"int8.*{300 + first}") as caught:
+        sr.Schema.of(good).decode_batch(data)
+    assert caught.value.position == first
+    assert len(tried) < 20
+    assert sum(tried) < 4000
