@@ -17,7 +17,7 @@ from seqrecorder.naming import check_name
 from seqrecorder.preflight import check_frames
 from seqrecorder.records import RecordCodec
 from seqrecorder.shards import RecordReader
-from seqrecorder.splits import KeyRegistry, Ratios, key_hash
+from seqrecorder.splits import KeyRegistry, Ratios, key_hash, key_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,10 +108,12 @@ class Router:
         if first is not None and len(named) == 1:
             return first
         if self.ratios is not None:
-            assign, seed = self.ratios.assign, self.seed
-            return self._unless_given(sources, given, lambda p, r: assign(key_hash(self._key(p, r), seed)))
+            names = self.ratios.assign_all(key_hashes(self._keys(sources, given), self.seed))
+            left = iter(names)
+            return names if named == {None} else [split or next(left) for split in given]
         if self._name_of is not None:
-            return self._unless_given(sources, given, self._named)
+            rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
+            return [split or self._named(position, record) for position, record, split in rows]
         if self._old_splits and DEFAULT_SPLIT not in self._old_splits and None in named:
             raise OptionError(
                 f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record; say "
@@ -119,15 +121,12 @@ class Router:
             )
         return DEFAULT_SPLIT if named == {None} else [split or DEFAULT_SPLIT for split in given]
 
-    @staticmethod
-    def _unless_given(sources: Sources, given: Sequence[str | None], decide: Callable[[int, Any], str]) -> list[str]:
+    def _keys(self, sources: Sources, given: Sequence[str | None]) -> list[Any]:
+        """Return the keys of the records that were given no split."""
         rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
-        return [split or decide(position, record) for position, record, split in rows]
-
-    def _key(self, position: int, record: Any) -> Any:
         if self._key_of is None:
-            return self._first + position
-        return _asked(self._key_of, "its key", position, record)
+            return [self._first + position for position, _, split in rows if split is None]
+        return [_asked(self._key_of, "its key", position, record) for position, record, split in rows if split is None]
 
     def _named(self, position: int, record: Any) -> str:
         name = _asked(self._name_of, "its split", position, record)
@@ -269,7 +268,10 @@ def _fingerprints(identities: list[Any]) -> NDArray[np.uint64]:
     Texts have Python's own, which they keep: 0.1 microseconds instead of 1. Others have that of `key_hash`: Python
     gives -1 and -2, or 0 and 2**61 - 1, the same.
     """
-    if not set(map(type, identities)) - {str}:
+    kinds = set(map(type, identities))
+    if not kinds - {str}:
         return np.fromiter(map(hash, identities), np.int64, len(identities)).view(np.uint64)
+    if not any(issubclass(kind, str) for kind in kinds):
+        return key_hashes(identities)
     hashes = (hash(key) & _WORD if isinstance(key, str) else key_hash(key) for key in identities)
     return np.fromiter(hashes, np.uint64, len(identities))

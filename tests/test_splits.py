@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqrecorder.errors import OptionError
-from seqrecorder.splits import KeyRegistry, Ratios, key_hash
+from seqrecorder.splits import KeyRegistry, Ratios, key_hash, key_hashes
 
 NAN = float("nan")
 GOLDEN = [
@@ -176,6 +176,22 @@ def test_any_key(key):
     assert 0 <= key_hash(key) < 2**64
     assert key_hash(key) == key_hash(key)
     assert key_hash((key,)) != key_hash(key)
+
+
+def test_many_keys_at_once():
+    """The hashes of many keys of every type, and their splits, are those of each."""
+    keys = ["a", 7, "", -1, 2**70, 1.5, None, True, b"x", ("a", 1), np.int8(3), np.str_("b"), "ä", "\ud800"]
+    for seed in (0, -5, 2**80):
+        hashes = key_hashes(keys, seed)
+        assert hashes.dtype == np.uint64
+        assert hashes.tolist() == [key_hash(key, seed) for key in keys]
+    assert key_hashes([]).tolist() == []
+    with pytest.raises(OptionError, match=r"key \[1\]: expected str"):
+        key_hashes(["a", [1]])
+    ratios = Ratios({"a": 0.25, "b": 0.5, "c": 0.25, "d": 0})
+    edges = np.array([0, 2**62 - 1, 2**62, 2**63, 3 * 2**62 - 1, 3 * 2**62, 2**64 - 1], np.uint64)
+    assert ratios.assign_all(edges) == [ratios.assign(int(edge)) for edge in edges] == ["a", "a", *"bbb", "c", "c"]
+    assert Ratios({"all": 1}).assign_all(edges) == ["all"] * 7
 
 
 @pytest.mark.parametrize(
