@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import collections
 import copy
-import csv
 import inspect
-import io
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import numpy as np
 
+from seqrecorder.csv_line import csv_line
 from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
 from seqrecorder.records import RecordCodec
 from seqrecorder.sizes import sizer
@@ -314,10 +313,10 @@ class LifeCycle:
             row = self._row(position, record)
             columns = columns or list(row)
             check_columns(self._schema.name, columns, list(row), position)
-            text = io.StringIO()
-            values = ["" if value is None else value for value in row.values()]
-            csv.writer(text, lineterminator="").writerow(values)
-            lines.append(text.getvalue())
+            try:
+                lines.append(csv_line(row.values()))
+            except ValueError as error:
+                raise RecordError(f"its line of the CSV: {error}", position=position) from error
         return columns, lines
 
     def _row(self, position: int, record: Any) -> Mapping[str, Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import itertools
 from typing import TYPE_CHECKING, TextIO
 
 import attrs
 import numpy as np
 
+from seqrecorder.csv_line import csv_line
 from seqrecorder.digests import in_threads, sha256
 from seqrecorder.errors import OptionError
 from seqrecorder.files import faults_around, writing
@@ -134,13 +133,15 @@ class SplitWriter:
                 " define to_csv_row, and give the field another name there"
             )
         path = self.directory / examples_name(self.options.csv_generation)
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow([*_PLACE_COLUMNS, *columns])
+        try:
+            header = csv_line([*_PLACE_COLUMNS, *columns])
+        except ValueError as error:
+            raise OptionError(f"csv=True: the columns {', '.join(map(repr, columns))}: {error}") from error
         with writing("write", path):
             with faults_around("open", path):
                 self._csv = path.open("w", encoding="utf-8", errors=_SURROGATES, newline="")
             with faults_around("write", path):
-                self._csv.write(text.getvalue())
+                self._csv.write(header + "\n")
 
     def _place(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
         if self.options.shards is None:

@@ -17,6 +17,7 @@ LAYERS = (
     ("dtypes", "values", "naming", "splits"),
     ("fields", "declarations", "field_json", "evolution", "schema", "draft"),
     (
+        "csv_line",
         "files",
         "digests",
         "following",
