@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.errors import DatasetError
+from seqrecorder.errors import DatasetError, OptionError, SchemaMismatchError
 from seqrecorder.files import exclusive, faults_around, replace_file, sync_directory, sync_tree, write_file, writing
 from seqrecorder.manifest import read_manifest
 from seqrecorder.naming import ASSETS, MANIFEST, examples_name, generation_of
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from seqrecorder.framing import Compression
     from seqrecorder.manifest import Manifest
+    from seqrecorder.schema import Schema
 
 ASSET_GENERATION = re.compile("g([0-9]{4,})")
 """The name of a directory of assets that came with a later generation."""
@@ -68,6 +70,43 @@ def merge_into(dataset: Path, staging: Path, new: Manifest, old: Manifest | None
             # The new dataset is there whatever becomes of the old files: what stays now, the next overwrite removes.
             _remove_strays(dataset, lambda generation: generation != new.generation)
     return new
+
+
+def standing(
+    dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression
+) -> tuple[Manifest | None, int]:
+    """Return the manifest of what stands where a dataset is to be written, if it counts, and the next generation.
+
+    Args:
+        dataset: its directory.
+        schema: of what is to be written.
+        append: whether it is added to what stands there.
+        overwrite: whether it replaces that.
+        compression: of what is to be written.
+
+    Raises:
+        DatasetNotFoundError: there is nothing to append to.
+        OptionError: what stands there is compressed in another way.
+        SchemaMismatchError: it has other fields.
+    """
+    if append:
+        old = read_manifest(dataset)
+        if old.compression != compression:
+            raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
+        differences = old.schema.diff(schema)
+        if differences:
+            raise SchemaMismatchError(
+                f"append=True: {dataset} was written with other fields; write a new dataset:", differences
+            )
+        return old, old.generation + 1
+    if overwrite:
+        # There may be nothing, or something damaged, which is what overwriting is for.
+        with contextlib.suppress(DatasetError):
+            old = read_manifest(dataset)
+            return old, old.generation + 1
+        if (dataset / MANIFEST).exists():
+            return None, next_generation(dataset)
+    return None, 0
 
 
 def next_generation(dataset: Path) -> int:

@@ -7,7 +7,6 @@ placed into shards inside a staging directory beside the destination, which one 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,24 +16,24 @@ import attrs
 import numpy as np
 
 from seqrecorder.assets import write_assets
-from seqrecorder.columns import scatter
-from seqrecorder.errors import DatasetError, OptionError, RecordError, SchemaMismatchError
+from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.files import write_file
 from seqrecorder.framing import check_compression
 from seqrecorder.given import given_columns
 from seqrecorder.lifecycle import Block, LifeCycle, Sources, check_params
-from seqrecorder.manifest import Manifest, combined, read_manifest
+from seqrecorder.manifest import Manifest, combined
 from seqrecorder.naming import MANIFEST
 from seqrecorder.pieces import cut
 from seqrecorder.placement import Placement
 from seqrecorder.progress import Progress
-from seqrecorder.publish import merge_into, next_generation
+from seqrecorder.publish import merge_into, standing
 from seqrecorder.records import RecordCodec
 from seqrecorder.routing import DEFAULT_SPLIT, Router, UniqueKeys
 from seqrecorder.schema import Schema
 from seqrecorder.sources import RecordStream
 from seqrecorder.splitwriter import ShardOptions
 from seqrecorder.staging import Staging, cleanup_when_terminated
+from seqrecorder.views import views
 from seqrecorder.waiting import Waiting
 from seqrecorder.workers import InlineEncoder, PoolEncoder
 from seqrecorder.write_options import WriteOptions
@@ -106,11 +105,16 @@ class Writer:
         self.schema = Schema.of(schema)
         self.options = WriteOptions(**options)
         check_params(self.schema.record_class, self.options.params)
-        self._old = self._existing()
+        self._old, self._generation = standing(
+            self.destination,
+            self.schema,
+            append=self.options.append,
+            overwrite=self.options.overwrite,
+            compression=check_compression(self.options.compression),
+        )
         appended = self._old if self.options.append else None
         self._router = Router(self.schema, self.options.splits, self.options.split_by, self.options.seed, appended)
         self._keys = UniqueKeys(self.schema, self.options.on_duplicate)
-        self._generation = self._next_generation()
         self._shard_options = ShardOptions(
             shards=self.options.shards,
             shard_bytes=self.options.shard_bytes,
@@ -270,11 +274,7 @@ class Writer:
         stored = {field.name for field in self.schema.fields}
         if self.options.csv or needs is None or set(needs) - stored:
             return RecordCodec(self.schema).to_records(columns, size)
-        names = list(dict.fromkeys([*needs, *self._keys.needs]))
-        values = [scatter(self.schema[name], columns[name], size) for name in names]
-        if not names:
-            return [None] * size
-        return list(map(_view_class(tuple(names)), *values))
+        return views(self.schema, columns, size, list(dict.fromkeys([*needs, *self._keys.needs])))
 
     def write_all(self, records: Iterable[Any] | Mapping[str, Iterable[Any]] | RecordStream) -> None:
         """Add all records of a source, one by one.
@@ -357,38 +357,6 @@ class Writer:
                 # The system cannot exchange directories: the new files go beside the old ones, which go then.
                 manifest = merge_into(destination, staged, manifest, self._old, keep=False)
         self.manifest = manifest
-
-    def _existing(self) -> Manifest | None:
-        if self.options.append:
-            old = read_manifest(self.destination)
-            if old.compression != check_compression(self.options.compression):
-                raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
-            differences = old.schema.diff(self.schema)
-            if differences:
-                raise SchemaMismatchError(
-                    f"append=True: {self.destination} was written with other fields; write a new dataset:", differences
-                )
-            return old
-        if self.options.overwrite:
-            # There may be nothing, or something damaged, which is what overwriting is for.
-            with contextlib.suppress(DatasetError):
-                return read_manifest(self.destination)
-        return None
-
-    def _next_generation(self) -> int:
-        if self._old is not None:
-            return self._old.generation + 1
-        if self.options.overwrite and (self.destination / MANIFEST).exists():
-            return next_generation(self.destination)
-        return 0
-
-
-@functools.lru_cache(maxsize=64)
-def _view_class(names: tuple[str, ...]) -> type:
-    """Return a class of some attributes, by position; its objects take a fifth of the time of a SimpleNamespace."""
-    # Their own names may be no names of arguments.
-    attributes = {name: attrs.field(alias=f"value_{i}") for i, name in enumerate(names)}
-    return attrs.make_class("View", attributes, slots=True, eq=False)
 
 
 def write(

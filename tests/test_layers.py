@@ -41,6 +41,7 @@ LAYERS = (
         "columns",
         "arrow",
         "pieces",
+        "views",
         "given",
         "tensors",
         "cropping",
