@@ -162,7 +162,7 @@ class ShardWriter:
 class _Frames:
     """A file without compression, whose frames are made in numpy: for short records.
 
-    Of many they are made and written in a thread, while the next are encoded: 200,000 records of 31 bytes took 80 ms as
+    Of many they are made and written in a thread, while the next are encoded: 200,000 records of 45 bytes took 80 ms as
     columns, and 92 without. Its errors come out of the next call.
     """
 
