@@ -18,10 +18,11 @@ import numpy as np
 
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.features import LARGE, WIDE, text_features, wide_features, with_room
+from seqrecorder.mismatch import Mismatch
 from seqrecorder.rows import of_matrix
 from seqrecorder.schema import Schema
 from seqrecorder.sizes import Taken
-from seqrecorder.values import Mismatch, SparseVector, require_utf8
+from seqrecorder.values import SparseVector, require_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,8 @@ import numpy as np
 from seqrecorder.dtypes import ElementType, element_type
 from seqrecorder.errors import SchemaError
 from seqrecorder.fields import DEFAULT_GROUP, Field, Kind, Storage, check_together
-from seqrecorder.values import Mismatch, require_utf8, same_bits
+from seqrecorder.mismatch import Mismatch
+from seqrecorder.values import require_utf8, same_bits
 
 if TYPE_CHECKING:
     import sys

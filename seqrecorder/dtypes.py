@@ -62,6 +62,11 @@ class ElementType:
         return self.numpy.kind in "Mm"
 
     @property
+    def has_nan(self) -> bool:
+        """Whether NaN is one of the values: of floats and complex numbers."""
+        return self.wire == "float" or self.numpy.kind in "fc"
+
+    @property
     def itemsize(self) -> int:
         """Bytes of one element in a buffer."""
         return self.numpy.itemsize

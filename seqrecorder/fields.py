@@ -9,7 +9,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.values import Mismatch, exact_array, exact_scalar, exact_sparse, same_bits
+from seqrecorder.mismatch import Mismatch
+from seqrecorder.values import exact_array, exact_scalar, exact_sparse, same_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.arrow import column_of_array, columns_of_table, flat_array, is_arrow
+from seqrecorder.arrow import column_of_array, columns_of_table, flat_array, is_arrow, outward
 from seqrecorder.columns import Column, check_alignment, collect, with_texts
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
-from seqrecorder.rows import bounds
-from seqrecorder.values import Mismatch, exact_array, require_utf8
+from seqrecorder.mismatch import Mismatch
+from seqrecorder.values import exact_array, require_utf8
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,13 +47,20 @@ def given_columns(schema: Schema, given: Any) -> tuple[dict[str, Column], int]:
     names = [field.name for field in schema.fields]
     for name in given:
         if name not in names:
-            raise OptionError(f"columns: {schema.name} has no field {name!r}{did_you_mean(str(name), names)}")
+            raise OptionError(
+                f"columns: {schema.name} has no field {name!r}{did_you_mean(str(name), names)}; give no column but "
+                f"{', '.join(names)}"
+            )
     problems: dict[int, list[FieldProblem]] = {}
     columns: dict[str, Column] = {}
     broken = False
     for field in schema.fields:
         if given.get(field.name) is not None:
-            column = _column(field, given[field.name], problems)
+            try:
+                column = _column(field, given[field.name], problems)
+            except Mismatch as mismatch:  # a null inside of a record
+                column = None
+                _add(field, mismatch, mismatch.index, problems)
             broken |= column is None
             columns |= {} if column is None else {field.name: column}
     size = _size(columns) if columns or not broken else 0
@@ -148,8 +155,8 @@ def _check_sizes(
             f"columns: field {field.name!r}: {inner} records have values, and {np.sum(present)} are present"
         )
     if not field.optional and not np.all(present):
-        problem = FieldProblem(field.name, (), "a value (declare optional=True to allow None)", "None")
-        problems.setdefault(int(np.argmin(present)), []).append(problem)
+        expected = "a value (fill it, leave the record out, or declare optional=True)"
+        _add(field, Mismatch(expected, "None"), (int(np.argmin(present)),), problems)
 
 
 def _values_and_lengths(field: Field, given: Any) -> tuple[Any, list[Any]]:
@@ -161,12 +168,21 @@ def _values_and_lengths(field: Field, given: Any) -> tuple[Any, list[Any]]:
             f"columns: field {field.name!r}: expected {_LENGTHS[field.is_list, field.is_ragged]}, got "
             f"{type(given).__name__}{f' of {len(given)}' if isinstance(given, tuple) else ''}"
         )
-    values, *lengths = (flat_array(field, part) if is_arrow(part) else part for part in given)
+    values, *lengths = given
+    lengths = [flat_array(field, part) if is_arrow(part) else part for part in lengths]
+    if is_arrow(values):
+        try:
+            values = flat_array(field, values)
+        except Mismatch as mismatch:
+            inner = [_lengths(field, part) for part in lengths]
+            raise Mismatch(mismatch.expected, mismatch.got, outward(mismatch.index, inner, None)) from None
     return values, lengths
 
 
 def _lengths(field: Field, given: Any) -> NDArray[np.int64]:
     lengths = np.asarray(given)
+    if np.ma.is_masked(given):
+        raise OptionError(f"columns: field {field.name!r}: expected a vector of lengths, got masked ones")
     if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
         raise OptionError(
             f"columns: field {field.name!r}: expected a vector of lengths, got {lengths.dtype} of shape {lengths.shape}"
@@ -186,17 +202,12 @@ def _report(
     """Name the record of the value that does not fit, and where in the record it is."""
     if not mismatch.index or (lengths and mismatch.index[0] >= int(lengths[0].sum())):
         raise OptionError(f"columns: field {field.name!r}: {mismatch}")
-    first, *rest = mismatch.index
-    index = [*rest]
-    for part in lengths:
-        starts = bounds(part)
-        row = int(np.searchsorted(starts, first, side="right")) - 1
-        index.insert(0, first - int(starts[row]))
-        first = row
-    if present is not None:
-        first = int(np.flatnonzero(present)[first])
-    problem = FieldProblem(field.name, tuple(index), mismatch.expected, mismatch.got)
-    problems.setdefault(first, []).append(problem)
+    _add(field, mismatch, outward(mismatch.index, lengths, present), problems)
+
+
+def _add(field: Field, mismatch: Mismatch, place: tuple[int, ...], problems: dict[int, list[FieldProblem]]) -> None:
+    problem = FieldProblem(field.name, place[1:], mismatch.expected, mismatch.got)
+    problems.setdefault(place[0], []).append(problem)
 
 
 def _records(column: Column) -> int:

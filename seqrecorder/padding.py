@@ -9,7 +9,8 @@ import numpy as np
 
 from seqrecorder.errors import OptionError
 from seqrecorder.finishing import checked, longest_of, sparse_to_dense, spread_rows, zero
-from seqrecorder.values import Mismatch, exact_scalar
+from seqrecorder.mismatch import Mismatch
+from seqrecorder.values import exact_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

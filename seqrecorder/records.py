@@ -19,12 +19,12 @@ from seqrecorder.errors import FieldProblem, RecordError, first_line
 from seqrecorder.features import text_features
 from seqrecorder.layouts import describe_message, has_feature, message_of
 from seqrecorder.memory import keep_freed_memory
+from seqrecorder.mismatch import Mismatch
 from seqrecorder.parsing import Parser
 from seqrecorder.pieces import parts
 from seqrecorder.schema import Schema
 from seqrecorder.sizes import join_taken, taker
 from seqrecorder.tensors import encode_images, encode_tensors
-from seqrecorder.values import Mismatch
 from seqrecorder.wire import Leaf, check_limit, serialize
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from seqrecorder.errors import ManifestError, SchemaError, SchemaMismatchError, 
 from seqrecorder.evolution import changes, source_of
 from seqrecorder.field_json import brief, field_from_dict, field_to_dict, in_full
 from seqrecorder.fields import DEFAULT_GROUP, Field, check_together
-from seqrecorder.values import Mismatch
+from seqrecorder.mismatch import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.mismatch import Mismatch, check_kept, describe
+from seqrecorder.times import cast_times, check_zone, times_of_objects
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -22,18 +25,6 @@ if TYPE_CHECKING:
 
 _PLAIN = {bool, int, float, complex, str, bytes}
 _TIME_TYPES = (dt.date, dt.timedelta, np.datetime64, np.timedelta64)  # datetime is a date
-
-
-class Mismatch(Exception):  # noqa: N818 - becomes a FieldProblem of a RecordError
-    """A value that its field cannot hold exactly."""
-
-    def __init__(self, expected: str, got: str, index: tuple[int, ...] = ()) -> None:
-        super().__init__(f"expected {expected}, got {got}")
-        self.expected, self.got, self.index = expected, got, index
-
-    def inside(self, *outer: int) -> Mismatch:
-        """Return the same mismatch, seen from further out."""
-        return Mismatch(self.expected, self.got, (*outer, *self.index))
 
 
 def _as_indices(values: Any) -> NDArray[np.int64]:
@@ -55,7 +46,7 @@ class SparseVector:
     """
 
     indices: NDArray[np.int64] = attrs.field(converter=_as_indices)
-    values: NDArray[Any] = attrs.field(converter=np.asarray)
+    values: NDArray[Any] = attrs.field(converter=np.asanyarray)  # a mask is looked at later
     size: int
 
     def __attrs_post_init__(self) -> None:
@@ -145,18 +136,40 @@ def exact_array(value: object, element: ElementType) -> NDArray[Any]:
     Raises:
         Mismatch: a value does not fit exactly (see the module's docstring).
     """
-    if isinstance(value, np.ndarray):
+    if type(value) is np.ndarray:
         return value if value.dtype == element.numpy and value.dtype != object else _cast(value, element)
+    if isinstance(value, np.ma.MaskedArray):
+        return _unmasked(value, element)
+    if isinstance(value, np.ndarray):
+        return exact_array(np.asarray(value), element)
     if isinstance(value, np.generic) and not isinstance(value, float):
         return exact_array(np.asarray(value), element)
     if isinstance(value, (list, tuple, range)):
         return _from_nested(value, element)
     if hasattr(value, "__array__") and not isinstance(value, (*_TIME_TYPES, float)):
+        if element.is_time:
+            check_zone(value, element)
         return exact_array(np.asarray(value), element)
     try:
         return _from_scalars([value], element).reshape(())
     except Mismatch as problem:
         raise Mismatch(problem.expected, problem.got) from None  # a scalar has no index
+
+
+def _unmasked(value: np.ma.MaskedArray[Any, Any], element: ElementType) -> NDArray[Any]:
+    """Return the array of a masked one, with NaN where it is masked.
+
+    Raises:
+        Mismatch: a value is masked, and the element type has no NaN.
+    """
+    if not np.ma.is_masked(value):
+        return exact_array(np.asarray(value.data), element)
+    mask = np.ma.getmaskarray(value)
+    if not element.has_nan:
+        expected = f"{element.name} without a mask (`array.filled(...)` gives one; only floats have NaN)"
+        raise Mismatch(expected, "a masked value", tuple(int(i) for i in np.argwhere(mask)[0]))
+    exact = exact_array(np.where(mask, np.zeros((), value.dtype), value.data), element)
+    return np.where(mask, np.array(np.nan, element.numpy), exact)
 
 
 def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementType) -> NDArray[Any]:
@@ -171,7 +184,7 @@ def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementTyp
     for position, (item, is_nested) in enumerate(zip(value, nested, strict=True)):
         try:
             if not is_nested:
-                raise Mismatch("a sequence, as its neighbours", _describe(item))
+                raise Mismatch("a sequence, as its neighbours", describe(item))
             rows.append(exact_array(item, element))
         except Mismatch as problem:
             raise problem.inside(position) from None
@@ -191,9 +204,9 @@ def _from_scalars(values: Any, element: ElementType) -> NDArray[Any]:
     kind = next(iter(kinds))
     accepts, convert = _PYTHON_SCALARS[_family(element)]
     if kind not in accepts and not issubclass(kind, accepts):
-        raise Mismatch(element.name, _describe(values[0]), (0,))
+        raise Mismatch(element.name, describe(values[0]), (0,))
     if kind is bool and element.name != "bool":  # bool is an int to Python, and a mistake here
-        raise Mismatch(element.name, _describe(values[0]), (0,))
+        raise Mismatch(element.name, describe(values[0]), (0,))
     converted: NDArray[Any] = convert(values, element)
     return converted
 
@@ -226,17 +239,6 @@ def _text(values: Any, element: ElementType) -> NDArray[Any]:
     plain: Any = str.__str__ if element.name == "str" else bytes
     result[:] = list(map(plain, values))
     return result
-
-
-def _times(values: Any, element: ElementType) -> NDArray[Any]:
-    zoned = next((i for i, v in enumerate(values) if getattr(v, "tzinfo", None) is not None), None)
-    if zoned is not None:
-        raise Mismatch(f"{element.name} (without a time zone)", _describe(values[zoned]), (zoned,))
-    prefix = "datetime64" if element.numpy.kind == "M" else "timedelta64"
-    if isinstance(values[0], np.generic):
-        return _cast(np.array(values), element)
-    is_date = isinstance(values[0], dt.date) and not isinstance(values[0], dt.datetime)
-    return _cast(np.array(values, f"{prefix}[{'D' if is_date else 'us'}]"), element)
 
 
 def _integers(values: Any, element: ElementType) -> NDArray[Any]:
@@ -277,8 +279,8 @@ _PYTHON_SCALARS: dict[str, tuple[tuple[type, ...], Any]] = {
     "u": ((int,), _integers),
     "f": ((float, int), _floats),
     "c": ((complex, float, int), _floats),
-    "M": ((dt.date, np.datetime64), _times),
-    "m": ((dt.timedelta, np.timedelta64), _times),
+    "M": ((dt.date, np.datetime64), times_of_objects),
+    "m": ((dt.timedelta, np.timedelta64), times_of_objects),
     "str": ((str,), _text),
     "bytes": ((bytes, bytearray, memoryview), _text),
 }
@@ -302,9 +304,9 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     if kinds[0] == "i" and kinds[1] == "i":
         return _cast_integers(array, element)
     if element.is_time:
-        return _cast_times(array, element)
+        return cast_times(array, element)
     if kinds not in (("f", "f"), ("i", "f"), ("f", "c"), ("i", "c"), ("c", "c")):
-        raise Mismatch(element.name, f"dtype {source}")
+        raise Mismatch(element.name, f"dtype {source}; give {element.name} (`.astype`), or declare {source}")
     with np.errstate(over="ignore", invalid="ignore"):
         result = array.astype(target)
         if kinds[0] == "i":
@@ -313,18 +315,10 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
             real = np.real(result).astype(np.float64)
             safe = (real >= -limit) & (real < limit)
             back = np.where(safe, np.real(result), 0).astype(source)
-            _all_kept(array, np.where(safe, back, ~array), element)
+            check_kept(array, np.where(safe, back, ~array), element)
         else:
-            _all_kept(array, result.astype(source), element)
+            check_kept(array, result.astype(source), element)
     return result
-
-
-def _cast_times(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
-    if not np.can_cast(array.dtype, element.numpy, "same_kind"):  # years and months have no fixed number of days
-        raise Mismatch(element.name, f"dtype {array.dtype}")
-    converted = array.astype(element.numpy)
-    _all_kept(array, converted.astype(array.dtype), element)
-    return converted
 
 
 def _family_of(dtype: np.dtype[Any]) -> str:
@@ -346,18 +340,6 @@ def _cast_integers(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     return array.astype(element.numpy)
 
 
-def _all_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) -> None:
-    kept = (before == after) | ((before != before) & (after != after))  # noqa: PLR0124 - finds NaN and NaT
-    if not np.all(kept):
-        index = tuple(int(i) for i in np.argwhere(~np.asarray(kept))[0])
-        advice = f"; give {element.name} (`.astype`), or declare {before.dtype}"
-        raise Mismatch(
-            f"values that {element.name} holds exactly",
-            f"{before[index]!r} of dtype {before.dtype}{advice}",
-            index,
-        )
-
-
 def _cast_text(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     wanted: tuple[type, ...] = (str,) if element.name == "str" else (bytes, bytearray, memoryview)
     if array.dtype.kind not in ("O", "T", "U" if element.name == "str" else "S"):
@@ -368,7 +350,7 @@ def _cast_text(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     if not all(issubclass(kind, wanted) for kind in kinds):
         bad = next(i for i, item in enumerate(flat) if not isinstance(item, wanted))
         index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
-        raise Mismatch(element.name, _describe(flat[bad]), index)
+        raise Mismatch(element.name, describe(flat[bad]), index)
     if kinds - {str, bytes}:
         items = _text(flat, element).reshape(array.shape)
     return items
@@ -431,7 +413,7 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
     elif isinstance(value, (list, tuple)) and len(value) == 2:  # noqa: PLR2004 - a pair
         indices, values = _indices(value[0]), value[1]
     else:
-        raise Mismatch("a SparseVector, a dict, a pair (indices, values) or a dense array", _describe(value))
+        raise Mismatch("a SparseVector, a dict, a pair (indices, values) or a dense array", describe(value))
     return SparseVector(indices, exact_array(values, element).reshape(-1), size)
 
 
@@ -445,14 +427,8 @@ def _flat_stored(dense: NDArray[Any]) -> NDArray[np.int64]:
 
 def _indices(given: Any) -> NDArray[np.int64]:
     array = np.asarray(given)
-    if array.ndim != 1:
-        raise Mismatch("a list of indices in the pair (indices, values)", _describe(given))
+    if array.ndim != 1 or np.ma.is_masked(given):
+        raise Mismatch("a list of indices in the pair (indices, values)", describe(given))
     if array.size and array.dtype.kind not in "iu":
         raise Mismatch("integer indices", f"dtype {array.dtype}")
     return array.astype(np.int64)
-
-
-def _describe(value: object) -> str:
-    text = repr(value)
-    limit = 60
-    return f"{type(value).__name__} {text if len(text) <= limit else text[:limit] + '...'}"

@@ -231,8 +231,8 @@ class Writer:
                 record, `(N,)`. Where the first dimension of the shape is None: `(values, lengths)`, and for feature
                 lists `(values, lengths, steps)`, with the values of each step. Fields that have a default or are
                 optional may be left out. What is sparse, or None in some records, is a `seqrecorder.columns.Column`.
-                Instead of numpy's, arrays of any library with the Arrow C interface are taken, and tables of them for
-                the mapping (with pyarrow installed): a list array is the values and lengths in one, nulls are None.
+                With pyarrow installed, arrays of any library with the Arrow C interface are taken, and tables for the
+                mapping: a list array is the values and lengths in one; a null is None, or NaN where None cannot be.
             split: name of their split, where `splits` does not decide.
 
         Raises:

@@ -1,8 +1,11 @@
 """Columns of other libraries through the Arrow C interface: the same bytes as numpy's, and the same care."""
 
+import datetime as dt
 import sys
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -144,15 +147,19 @@ def test_a_dataset_of_a_table(tmp_path):
     [
         ("ids", pa.array([1, 2]), r"'ids': expected an array of lists, one list for each record, got int64"),
         ("ids", pa.array([[[1]], [[2]]]), r"'ids': expected numbers or text at this depth, got list"),
-        ("ids", pa.array([[1, None], [2]]), r"'ids': 1 nulls inside of records.*fill"),
-        ("ragged", pa.array([[[1], None], []], pa.list_(pa.list_(pa.uint16()))), r"'ragged': 1 nulls inside"),
+        ("ids", pa.array([[1, None], [2]]), r"record 0.*ids\[1\]: expected int64 \(fill.*null"),
+        (
+            "ragged",
+            pa.array([[[1], None], []], pa.list_(pa.list_(pa.uint16()))),
+            r"record 0.*ragged\[1\]: expected a list.*null",
+        ),
         (
             "pair",
             pa.array([[1.0], [1.0, 2.0]], pa.list_(pa.float32())),
             r"'pair': expected lists of 2 values.*one of 1",
         ),
         ("label", pa.array(["a", "b"]), r"label: expected int32, got str"),
-        ("words", (pa.array(["a", None]), [1, 1]), r"'words': 1 nulls"),
+        ("words", (pa.array(["a", None]), [1, 1]), r"record 1.*words\[0\]: expected str \(fill"),
         ("notes", pa.array([1, 2]), r"'notes': expected an array of lists"),
     ],
 )
@@ -184,3 +191,149 @@ def test_without_pyarrow(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(sr.OptionError, match=r"pip install 'seqrecorder\[arrow\]'"):
         given_columns(Schema.of(Everything), whole)
+
+
+@sr.record
+class Measured:
+    key: str = sr.context(str, key=True)
+    weight: float = sr.context("float32")
+    guess: float | None = sr.context("float64", optional=True)
+    pair: np.ndarray = sr.context("float32", shape=(2,))
+    curve: np.ndarray = sr.feature_list("float64")
+    spans: list = sr.feature_list("float16", shape=(None,))
+    size: int = sr.context("int32", default=0)
+
+
+NAN = float("nan")
+MEASURED = {
+    "key": ["a", "b"],
+    "weight": [NAN, 0.5],
+    "guess": [1.5, None],
+    "pair": [[NAN, 1.0], [2.0, 3.0]],
+    "curve": [[1.0, NAN], [NAN]],
+    "spans": [[[NAN], []], [[0.5, NAN]]],
+}
+
+
+def measured(given):
+    columns, size = given_columns(Schema.of(Measured), given)
+    return RecordCodec(Schema.of(Measured)).to_records(columns, size)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pd.DataFrame,
+        lambda columns: pd.DataFrame({**columns, "key": ["-", "b"]}).assign(key=columns["key"])[lambda d: d.key > ""],
+        lambda columns: pl.DataFrame(columns, schema_overrides={"spans": pl.List(pl.List(pl.Float32))}),
+        lambda columns: pa.table(pd.DataFrame(columns)),
+        lambda columns: {name: pd.Series(column) for name, column in columns.items()},
+    ],
+)
+def test_nan_of_data_frames(make):
+    """NaN of floats stays NaN through frames whose NaN are nulls in Arrow; where None may be, a null is None."""
+    records = measured(make(MEASURED))
+    assert records[0] == Measured("a", NAN, 1.5, [NAN, 1], [1, NAN], [[NAN], []])
+    assert records[1].guess is None or np.isnan(records[1].guess)  # polars tells NaN from null
+    assert records[1] == Measured("b", 0.5, records[1].guess, [2, 3], [NAN], [[0.5, NAN]])
+
+
+def test_rows_that_pandas_left_out():
+    """The row numbers that pandas keeps when rows are left out are no column."""
+    frame = pd.DataFrame(MEASURED)
+    assert [record.key for record in measured(frame[frame.key == "b"])] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": pa.array([1, None])}, r"record 1.*size: expected a value \(fill it"),
+        ({"curve": pa.array([[1.0, 2.0], None])}, r"record 1.*curve: expected a value"),
+        ({"curve": (pa.array([True, True, None]), [2, 1])}, r"record 1.*curve\[0\]: expected float64 \(fill it"),
+        (
+            {"pair": pa.array([[True, True], [True, None]])},
+            r"record 1.*pair\[1\]: expected float32",
+        ),
+        ({"spans": pa.array([[[1.0]], [[2.0], None]])}, r"record 1.*spans\[1\]: expected a list"),
+        ({"weight": pa.array([0.5, 0.1])}, r"record 1.*weight.*float32 holds exactly.*float64.*astype"),
+        ({"weight": pa.array([2**60 + 1, None])}, r"'weight': Integer value"),
+        ({"size": pd.Series([1.0, NAN])}, r"'size'.*int32.*float64.*astype"),
+        ({"weight": pa.array([{"a": 1}])}, r"'weight': expected numbers or text"),
+        ({"other": pa.array([1, 2])}, r"no field 'other'.*no column but key, weight"),
+    ],
+)
+def test_columns_that_do_not_fit(change, message):
+    """What is no value of its field is refused with the field, the record, the place in it and what to do."""
+    with pytest.raises((sr.OptionError, sr.RecordError), match=f"(?s){message}"):
+        measured({**{name: pa.array(column) for name, column in MEASURED.items()}, **change})
+
+
+@sr.record
+class Book:
+    title: str = sr.context(str)
+    genres: np.ndarray = sr.feature_list(str)
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["x", "y"]), "dictionary", "category"])
+def test_categories_are_their_texts(kind):
+    """Categories of polars, pandas and Arrow are the texts that they stand for, alone and inside of lists."""
+    if kind == "dictionary":
+        texts = pa.array(["x", "y", "x"]).dictionary_encode()
+        given = {"title": texts, "genres": (texts, [1, 0, 2])}
+    elif kind == "category":
+        texts = pd.Series(["x", "y", "x"]).astype("category")
+        given = {"title": texts, "genres": (texts, [1, 0, 2])}
+    else:
+        given = pl.DataFrame(
+            {"title": ["x", "y", "x"], "genres": [["x"], [], ["y", "x"]]},
+            schema={"title": kind, "genres": pl.List(kind)},
+        )
+    columns, _ = given_columns(Schema.of(Book), given)
+    assert columns["title"].values.tolist() == ["x", "y", "x"]
+    assert columns["genres"].steps.tolist() == [1, 0, 2]
+    assert columns["genres"].values.tolist() == ["x", "y", "x"]
+
+
+ZONED = dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))
+
+
+@sr.record
+class Timed:
+    at: np.datetime64 = sr.context("datetime64[s]", optional=True, default=None)
+    times: np.ndarray = sr.feature_list("datetime64[s]", optional=True, default=None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"at": pa.array([ZONED])},
+        {"at": pa.array([ZONED]).dictionary_encode()},
+        {"at": pl.Series([ZONED])},
+        {"at": pd.Series([ZONED])},
+        {"at": pd.DatetimeIndex([ZONED])},
+        {"at": pd.Series([ZONED], dtype=object)},
+        {"at": [ZONED]},
+        pa.table({"at": [ZONED]}),
+        pd.DataFrame({"at": [ZONED]}),
+        pl.DataFrame({"at": [ZONED]}),
+        pa.table({"times": [[ZONED]]}),
+        pd.DataFrame({"times": [[ZONED]]}),
+        pl.DataFrame({"times": [[ZONED]]}),
+        {"times": (pa.array([ZONED]), [1])},
+        {"times": (pl.Series([ZONED]), [1])},
+        {"times": ([ZONED], [1])},
+    ],
+)
+def test_times_with_a_zone_are_refused(given):
+    """A time with a zone is refused in columns as in objects, whatever library it comes from, and never moved."""
+    with pytest.raises(sr.SeqrecorderError, match="without a time zone.*drop the zone"):
+        given_columns(Schema.of(Timed), given)
+
+
+def test_times_without_a_zone_are_taken():
+    """Times without a zone are stored as they are, from every library."""
+    plain = ZONED.replace(tzinfo=None)
+    for make in (pa.table, pd.DataFrame, pl.DataFrame):
+        columns, _ = given_columns(Schema.of(Timed), make({"at": [plain], "times": [[plain, plain]]}))
+        assert columns["at"].values.tolist() == [plain]
+        assert columns["times"].values.tolist() == [plain] * 2

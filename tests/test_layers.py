@@ -14,7 +14,7 @@ PACKAGE = Path(seqrecorder.__file__).parent
 # From the lowest to the highest; a module may import only what stands before it.
 LAYERS = (
     ("errors", "startup", "terminal"),
-    ("dtypes", "values", "naming", "splits"),
+    ("dtypes", "mismatch", "times", "values", "naming", "splits"),
     ("fields", "declarations", "field_json", "evolution", "schema", "draft"),
     (
         "csv_line",
@@ -159,6 +159,8 @@ ORDER = [module for layer in LAYERS for module in layer]
 LIGHT = (
     "errors",
     "dtypes",
+    "mismatch",
+    "times",
     "values",
     "naming",
     "splits",

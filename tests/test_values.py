@@ -10,7 +10,8 @@ import tensorflow as tf
 
 import seqrecorder as sr
 from seqrecorder.dtypes import element_type
-from seqrecorder.values import Mismatch, exact_array, exact_scalar, exact_sparse, require_utf8, same_bits
+from seqrecorder.mismatch import Mismatch
+from seqrecorder.values import exact_array, exact_scalar, exact_sparse, require_utf8, same_bits
 
 
 class Colour(str, enum.Enum):
@@ -183,3 +184,41 @@ def test_text_without_utf8_is_found_where_it_stands() -> None:
         with pytest.raises(Mismatch, match="lone surrogate") as caught:
             require_utf8(value)
         assert caught.value.index == index
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype", "expected"),
+    [
+        (np.ma.array([1.0, 2.0]), "float32", [1, 2]),
+        (np.ma.array([1.0, 1e300], mask=[0, 1]), "float32", [1, np.nan]),
+        (np.ma.array([1, 2**60 + 1], mask=[0, 1]), "float64", [1, np.nan]),
+        (np.ma.array([1, 2], mask=[0, 0]), "int16", [1, 2]),
+        (np.ma.array(["a", "b"], mask=[0, 0]), "str", ["a", "b"]),
+        (np.ma.masked, "float64", np.nan),
+        ([np.ma.array([1.0, 2.0], mask=[1, 0])], "float64", [[np.nan, 2]]),
+    ],
+)
+def test_masked_arrays_are_their_values(given: Any, dtype: str, expected: Any) -> None:
+    """A masked array is its values, with NaN where it is masked; what becomes of it is a plain array."""
+    array = exact_array(given, element_type(dtype))
+    assert type(array) is np.ndarray
+    assert same_bits(array, np.array(expected, element_type(dtype).numpy))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "str", "bytes", "datetime64[s]"])
+def test_masked_values_without_nan_are_refused(dtype: str) -> None:
+    """What is masked is refused where the type has no NaN, with its place."""
+    element = element_type(dtype)
+    values = np.zeros((2, 2), element.numpy if not element.is_text else "S1" if dtype == "bytes" else "U1")
+    with pytest.raises(Mismatch, match="without a mask.*filled") as caught:
+        exact_array(np.ma.array(values, mask=[[0, 0], [1, 0]]), element)
+    assert caught.value.index == (1, 0)
+
+
+def test_masks_of_sparse_vectors_are_not_lost() -> None:
+    """Masked values of a sparse vector become NaN, and masked indices are refused."""
+    values = np.ma.array([1.0, 2.0], mask=[0, 1])
+    for given in (([0, 2], values), sr.SparseVector([0, 2], values, 4)):
+        assert np.isnan(exact_sparse(given, element_type("float32"), 4).values[1])
+    with pytest.raises(Mismatch, match="indices"):
+        exact_sparse((np.ma.array([0, 2], mask=[0, 1]), [1.0, 2.0]), element_type("float32"), 4)
