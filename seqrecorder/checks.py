@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,13 +22,12 @@ from seqrecorder.errors import (
 )
 from seqrecorder.framing import FOOTER, HEADER, detect_compression, walk_frames
 from seqrecorder.manifest import Manifest, ShardInfo, is_as_written, read_manifest
-from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST
+from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST, inside
 from seqrecorder.origin import Origin, resolve
 from seqrecorder.parsing import Parser
-from seqrecorder.preflight import cached_walk
 from seqrecorder.records import RecordCodec
 from seqrecorder.schema import Schema
-from seqrecorder.shards import RecordReader
+from seqrecorder.shards import RecordReader, read_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,8 +95,8 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
     Args:
         path: a dataset's directory; or bare shards (a path, a glob or a list), with `schema`; or one bare shard without
             one, of which the frames and (`full`) the CRC of every record are checked.
-        level: `quick` looks at the manifest and the files' sizes; `full` reads everything: digests, every frame and
-            its CRC, every record against the schema, counts and lengths.
+        level: `quick` looks at the manifest, the files' sizes and the lengths' digests; `full` reads everything: all
+            digests, every frame and its CRC, every record against the schema, counts and lengths.
         schema: class or schema of bare shards; of a dataset, the class that it shall be readable as.
 
     Returns:
@@ -179,15 +179,16 @@ def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) 
         yield Problem(where, f"expected {shard.bytes} bytes, got {size}")
     lengths = None
     try:
-        lengths = manifest.lengths(split, shard)
+        lengths_path = inside(manifest.path, f"{split}/{shard.lengths_name}")
+        lengths = read_lengths(lengths_path, max(1, len(manifest.schema.groups)), shard.records)
+        if hashlib.sha256(lengths.data).hexdigest() != shard.lengths_sha256:
+            yield Problem(f"{split}/{shard.lengths_name}", "its SHA-256 is not the manifest's: the contents changed")
     except (ManifestError, ShardReadError) as error:
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
     if level == "quick":
         return
     if sha256(path) != shard.sha256:
         yield Problem(where, "its SHA-256 is not the manifest's: the contents changed")
-    if lengths is not None and sha256(path.with_name(shard.lengths_name)) != shard.lengths_sha256:
-        yield Problem(f"{split}/{shard.lengths_name}", "its SHA-256 is not the manifest's: the contents changed")
     walk = walk_frames(path, manifest.compression)
     if walk.problem:
         yield Problem(where, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
@@ -243,7 +244,7 @@ def _verify_bare(path: Any, level: str, schema: object) -> Report:
     problems: list[Problem] = []
     if level == "full":
         for file in origin.files:
-            walk = cached_walk(file.path, origin.compression)
+            walk = walk_frames(file.path, origin.compression)
             problems += _verify_records(attrs.evolve(origin, where=file.path.name), file.path, walk, None)
     size = sum(file.bytes for file in origin.files)
     return Report(label, level, len(origin.files), origin.records, size, tuple(problems))

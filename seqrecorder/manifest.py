@@ -219,9 +219,13 @@ class Manifest:
         return inside(self.path, f"{split}/{shard.name}")
 
     def lengths(self, split: str, shard: ShardInfo) -> NDArray[np.int64]:
-        """Return the lengths of a shard's records, int64 of shape (records, groups), from its lengths file."""
+        """Return the lengths of a shard's records, int64 of shape (records, groups), from its lengths file.
+
+        Raises:
+            ShardReadError: the file is missing, or not what was written.
+        """
         path = inside(self.path, f"{split}/{shard.lengths_name}")
-        return read_lengths(path, max(1, len(self.schema.groups)), shard.records)
+        return read_lengths(path, max(1, len(self.schema.groups)), shard.records, shard.lengths_sha256)
 
     def to_json(self) -> str:
         """Return the text of `manifest.json`."""

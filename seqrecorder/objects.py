@@ -11,8 +11,8 @@ import attrs
 
 from seqrecorder.ahead import THREADS, ahead
 from seqrecorder.errors import RecordError, ShardReadError
-from seqrecorder.framing import FOOTER, HEADER
-from seqrecorder.preflight import advice, cached_walk
+from seqrecorder.framing import FOOTER, HEADER, walk_frames
+from seqrecorder.preflight import advice
 from seqrecorder.shards import RecordReader
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _counted(file: ShardFile, origin: Origin, window: int) -> Iterator[Any]:
         done += int(data.shape[0])
         yield data
     if file.records not in (-1, done):
-        byte = int(cached_walk(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(
+        byte = int(walk_frames(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(
             done, file.records
         )
         raise ShardReadError(

@@ -5,7 +5,6 @@ Everything that can be wrong with files is looked for here, before a `tf.data` p
 
 from __future__ import annotations
 
-import functools
 import glob
 import os
 from collections.abc import Sequence
@@ -23,9 +22,9 @@ from seqrecorder.layouts import check_layout, detect_layout
 from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.naming import MANIFEST, inside
 from seqrecorder.parsing import Parser
-from seqrecorder.preflight import FileState, advice, cached_walk, check_frames, check_size, check_walk
+from seqrecorder.preflight import advice, check_frames, check_size, check_walk, count_records
 from seqrecorder.schema import Schema
-from seqrecorder.shards import RecordReader, peek, read_lengths
+from seqrecorder.shards import RecordReader, check_lengths, peek, read_lengths
 from seqrecorder.skipping import without_damage
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ class ShardFile:
     Attributes:
         path: of the shard.
         lengths_path: of its lengths, None where there are none.
+        lengths_sha256: of the file of lengths, in hexadecimal; None where nothing says so.
         records: their number, -1 where it was not counted.
         bytes: size of the file.
         start: position of the first record in written order.
@@ -67,6 +67,7 @@ class ShardFile:
     step: int = 1
     kept: NDArray[np.int64] | None = attrs.field(default=None, eq=False)
     is_numbered: bool = True
+    lengths_sha256: str | None = None
 
 
 @attrs.frozen(slots=False)
@@ -147,6 +148,12 @@ class Origin:
         if self.check != "none" and self.manifest is not None:
             check_frames(file.path, self.compression, self.manifest.path)
 
+    def check_lengths(self) -> None:
+        """Raise `ShardReadError` unless the lengths of records are those that were written; not under check="none"."""
+        for file in self.files:
+            if self.check != "none" and file.lengths_path is not None and file.lengths_sha256 is not None:
+                check_lengths(file.lengths_path, file.lengths_sha256)
+
     def lengths(self, group: str) -> NDArray[np.int64]:
         """Return the length of every record in an alignment group, file by file.
 
@@ -159,7 +166,8 @@ class Origin:
         """Return the length of every record of one file in an alignment group."""
         groups = self.manifest.schema.groups if self.manifest is not None else ()
         if file.lengths_path is not None and group in groups:
-            return read_lengths(file.lengths_path, len(groups), file.records)[:, groups.index(group)]
+            digest = None if self.check == "none" else file.lengths_sha256
+            return read_lengths(file.lengths_path, len(groups), file.records, digest)[:, groups.index(group)]
         parser = Parser(self.schema, self.layout, where=self.record)
         parts = [parser.lengths(data, group).numpy() for data in RecordReader(file.path, self.compression, 256)]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
@@ -196,8 +204,9 @@ def resolve(
         compression: of bare shards; None looks at their first bytes.
         layout: of bare shards.
         check: `manifest` trusts shards whose size is as the manifest says, but for the lengths of their frames, which
-            `Origin.check_frames` follows when a file is opened; and walks over the frames of bare ones. `full` reads
-            all; `none` looks at nothing.
+            `Origin.check_frames` follows when a file is opened, and for the files of lengths (`Origin.check_lengths`);
+            and walks over the frames of bare ones. `full` reads all, whatever was found before. `none` looks at
+            nothing.
         on_corrupt: `error`, or `skip` to read all of every shard and to leave out what is damaged.
 
     Raises:
@@ -255,7 +264,15 @@ def _resolve_dataset(
     for shard in info.shards:
         path = manifest.shard_path(info.name, shard)
         lengths_path = inside(manifest.path, f"{info.name}/{shard.lengths_name}")
-        file = ShardFile(path, lengths_path, shard.records, shard.bytes, shard.start, shard.step)
+        file = ShardFile(
+            path,
+            lengths_path,
+            shard.records,
+            shard.bytes,
+            shard.start,
+            shard.step,
+            lengths_sha256=shard.lengths_sha256,
+        )
         if on_corrupt == "skip":
             files.append(_without_damage(file, manifest, shard.lengths_sha256))
             continue
@@ -263,9 +280,9 @@ def _resolve_dataset(
         if check != "none":
             check_size(path, shard.bytes, manifest.path)
         if check == "full":
-            check_walk(path, manifest.compression, shard.records, manifest.path)
-            _check_data(path, manifest.compression)
-            if _digest(FileState.of(path, manifest.compression)) != shard.sha256:
+            walk = check_walk(path, manifest.compression, shard.records, manifest.path)
+            _read_all(path, manifest.compression, walk.window)
+            if sha256(path) != shard.sha256:
                 raise ShardReadError(
                     f"{path}: all its records are whole, and its SHA-256 is not the manifest's, so they are not what "
                     f"was written; {advice(manifest.path)}",
@@ -286,6 +303,7 @@ def _without_damage(file: ShardFile, manifest: Manifest, digest: str) -> ShardFi
         file,
         path=copy.path,
         lengths_path=copy.lengths_path,
+        lengths_sha256=None,  # they were worked out anew
         records=copy.records,
         bytes=size,
         kept=copy.positions,
@@ -293,19 +311,9 @@ def _without_damage(file: ShardFile, manifest: Manifest, digest: str) -> ShardFi
     )
 
 
-def _check_data(path: Path, compression: Compression) -> None:
+def _read_all(path: Path, compression: Compression, window: int) -> None:
     """Raise `ShardReadError`, naming the record, unless every record has the CRC that follows it."""
-    _read_all(FileState.of(path, compression), cached_walk(path, compression).window)
-
-
-@functools.lru_cache(maxsize=4096)
-def _digest(state: FileState) -> str:
-    return sha256(state.path)
-
-
-@functools.lru_cache(maxsize=4096)
-def _read_all(state: FileState, window: int) -> None:
-    for _ in RecordReader(state.path, state.compression, window):
+    for _ in RecordReader(path, compression, window):
         pass
 
 
@@ -321,9 +329,13 @@ def _resolve_bare(
     for given in paths:
         copy = without_damage(given, compression) if on_corrupt == "skip" else None
         shard = given if copy is None else copy.path
-        records = -1 if check == "none" else check_walk(shard, compression, -1, shard)
-        if check == "full":
-            _check_data(shard, compression)
+        records = -1
+        if check == "manifest":
+            records = count_records(shard, compression)
+        elif check == "full":
+            walk = check_walk(shard, compression, -1, shard)
+            _read_all(shard, compression, walk.window)
+            records = walk.lengths.size
         kept = None if copy is None else copy.positions
         numbered = is_numbered and (copy is None or kept is not None)
         files.append(ShardFile(shard, None, records, shard.stat().st_size, start, kept=kept, is_numbered=numbered))

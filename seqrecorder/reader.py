@@ -125,10 +125,10 @@ def read(
         compression: of bare shards; found by itself.
         layout: of bare shards: one feature per step (`steps`), a sequence in one feature of its list (`packed`), a flat
             `tf.train.Example` (`example`), or `auto`.
-        check: what is looked at first: `manifest` (sizes, and the lengths of all frames, so that no forged one reaches
-            TensorFlow: 0.08 microseconds a record, once in a process for a file that stays the same; of bare shards
-            the CRCs of the lengths too), `full` (the CRC of every record and the SHA-256 of every shard, so that any
-            damage is named before the first record), or `none`.
+        check: what is looked at first: `manifest` (sizes, the SHA-256 of the files of lengths, and the lengths of all
+            frames, so that no forged one reaches TensorFlow: once in a process for a file that stays the same; of bare
+            shards the CRCs of the frames' lengths too), `full` (each time anew, the CRC of every record and the SHA-256
+            of every shard too, so that any damage is named before the first record), or `none`.
         on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
             the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
@@ -168,6 +168,7 @@ def read(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )
     origin, deal = origin.take_shard(shard)
+    origin.check_lengths()
     for file in origin.files:
         origin.check_frames(file)
     options = OutputOptions(
@@ -307,5 +308,6 @@ def read_records(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )
     origin, deal = origin.take_shard(shard)
+    origin.check_lengths()
     codec = RecordCodec(chosen_fields(origin.schema, fields), origin.layout)
     return records(origin, codec, deal)

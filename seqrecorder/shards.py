@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,9 @@ import attrs
 import numpy as np
 
 from seqrecorder.damage import find_records, opened
+from seqrecorder.digests import sha256
 from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
+from seqrecorder.file_state import FileState, remember
 from seqrecorder.files import faults_around
 from seqrecorder.following import Follower
 from seqrecorder.frames import are_short, frames
@@ -39,6 +42,8 @@ _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.EIO, err
 _ROWS_WAITING = 8192  # rows of lengths that are kept in memory
 _MANY = 2048  # records that are worth a thread
 _EXACT_BINS = 512
+_LENGTH_BYTES = 8  # of one length
+_NOT_AS_WRITTEN = "its SHA-256 is not the manifest's, so the lengths are not those that were written"
 _BITS_KEPT = 5
 
 
@@ -240,27 +245,53 @@ def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-def read_lengths(path: Path, groups: int, records: int) -> NDArray[np.int64]:
+def read_lengths(path: Path, groups: int, records: int, digest: str | None = None) -> NDArray[np.int64]:
     """Return the lengths file of a shard as int64 (records, groups).
 
+    Args:
+        path: of the lengths file.
+        groups: its columns.
+        records: its rows.
+        digest: its SHA-256, in hexadecimal; None to believe whatever is there.
+
     Raises:
-        ShardReadError: the file is missing or of another size.
+        ShardReadError: the file is missing, of another size, or not what was written.
     """
+    expected = records * groups * _LENGTH_BYTES
     try:
-        table = np.fromfile(path, "<i8")
+        size = path.stat().st_size
+        table = np.fromfile(path, "<i8") if size == expected else None
     except OSError as error:
-        raise ShardReadError(
-            f"{path}: the lengths of a shard cannot be read: {error}; "
-            f"`seqrecorder verify {path.parent.parent}` says what else is damaged",
-            path=path,
-        ) from error
-    if table.size != records * groups:
-        raise ShardReadError(
-            f"{path}: expected {records} rows of {groups} lengths, got {table.size * 8} bytes; "
-            f"`seqrecorder verify {path.parent.parent}` says what else is damaged",
-            path=path,
-        )
+        raise _lengths_error(path, f"the lengths of a shard cannot be read: {error.strerror or error}") from error
+    if table is None or table.nbytes != expected:
+        raise _lengths_error(path, f"expected {records} rows of {groups} lengths, got {size} bytes")
+    if digest is not None and hashlib.sha256(table.data).hexdigest() != digest:
+        raise _lengths_error(path, _NOT_AS_WRITTEN)
     return table.reshape(records, groups)
+
+
+def check_lengths(path: Path, digest: str) -> None:
+    """Raise `ShardReadError` unless a lengths file has a SHA-256; it is looked at once for each state of the file."""
+    try:
+        found = _digest(FileState.of(path))
+    except ShardReadError as error:
+        raise _lengths_error(path, f"the lengths of a shard: {error.message}") from error
+    if found != digest:
+        raise _lengths_error(path, _NOT_AS_WRITTEN)
+
+
+@remember(most=1 << 16)
+def _digest(state: FileState) -> str:
+    return sha256(state.path)
+
+
+def _lengths_error(path: Path, message: str) -> ShardReadError:
+    dataset = path.parent.parent
+    return ShardReadError(
+        f"{path}: {message}; `seqrecorder verify {dataset}` says what else is damaged, `seqrecorder salvage` works the "
+        "lengths out anew",
+        path=path,
+    )
 
 
 @attrs.frozen

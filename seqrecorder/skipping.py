@@ -21,6 +21,7 @@ import attrs
 from seqrecorder.damage import UNKNOWN, Loss
 from seqrecorder.digests import sha256
 from seqrecorder.errors import ShardReadError
+from seqrecorder.file_state import FileState, remember
 from seqrecorder.framing import walk_frames
 from seqrecorder.recovery import recover_shard
 from seqrecorder.shards import RecordReader
@@ -58,14 +59,11 @@ class Repaired:
 
 
 @attrs.frozen
-class _Shard:
-    """A shard as it is now; equal to another where the same bytes are to be read in the same way."""
+class _Reading:
+    """How a shard is to be read."""
 
-    path: Path
     compression: Compression
     records: int
-    size: int
-    time: int
     has_lengths: bool
     fingerprint: str
     schema: Schema | None = attrs.field(eq=False)
@@ -91,27 +89,23 @@ def without_damage(
     Raises:
         ShardReadError: the shard is missing.
     """
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {error.strerror}", path=path) from error
     has_lengths = lengths is None or _has_digest(*lengths)
     fingerprint = "" if schema is None else schema.fingerprint
-    shard = _Shard(path, compression, records, stat.st_size, stat.st_mtime_ns, has_lengths, fingerprint, schema)
-    copy, losses = _copied(shard)
+    reading = _Reading(compression, records, has_lengths, fingerprint, schema)
+    copy, losses = _copied(FileState.of(path), reading)
     if losses:
         _report(path, losses)
     return copy
 
 
-@functools.lru_cache(maxsize=4096)
-def _copied(shard: _Shard) -> tuple[Repaired | None, tuple[Loss, ...]]:
-    path, compression = shard.path, shard.compression
-    if shard.has_lengths and _is_whole(path, compression, shard.records):
+@remember(most=4096)
+def _copied(state: FileState, reading: _Reading) -> tuple[Repaired | None, tuple[Loss, ...]]:
+    path, compression = state.path, reading.compression
+    if reading.has_lengths and _is_whole(path, compression, reading.records):
         return None, ()
     directory = Path(tempfile.mkdtemp(dir=_scratch(os.getpid())))
     copy, lengths = directory / path.name, directory / f"{path.name}.lengths"
-    done = recover_shard(path, copy, lengths, compression=compression, schema=shard.schema, expected=shard.records)
+    done = recover_shard(path, copy, lengths, compression=compression, schema=reading.schema, expected=reading.records)
     lost = [loss.records for loss in done.losses]
     stored = UNKNOWN if UNKNOWN in lost else done.records + sum(lost)
     return Repaired(copy, lengths, done.records, done.positions(), stored), done.losses

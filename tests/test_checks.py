@@ -101,7 +101,7 @@ def cut_manifest(lines: Path) -> None:
     path.write_text(path.read_text()[:-30])
 
 
-QUICK = [cut, append, remove, add_foreign, remove_lengths, change_asset, remove_asset, cut_manifest]
+QUICK = [cut, append, remove, add_foreign, change_lengths, remove_lengths, change_asset, remove_asset, cut_manifest]
 
 
 PLACES = {
@@ -113,7 +113,7 @@ PLACES = {
 """What is said of damage beside that a digest differs."""
 
 
-@pytest.mark.parametrize("damage", [*QUICK, flip, swap, change_lengths], ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", [*QUICK, flip, swap], ids=lambda damage: damage.__name__)
 def test_damage_is_found(lines: Path, damage: Callable[[Path], None]) -> None:
     """Every damage is found, and what can be seen without reading is found quickly too."""
     damage(lines)

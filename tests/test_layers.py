@@ -20,6 +20,7 @@ LAYERS = (
         "csv_line",
         "files",
         "digests",
+        "file_state",
         "following",
         "memory",
         "staging",

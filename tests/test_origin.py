@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -249,3 +250,97 @@ def test_ragged_steps_need_their_layout_said(tmp_path: Path) -> None:
     flat = write_by_hand(tmp_path / "flat.tfrecord", "example", records=LONG)
     with pytest.raises(sr.OptionError, match="bounds of ragged"):
         sr.read(flat, schema=Ragged)
+
+
+def flip_a_bit(file: Path, _other: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[0] ^= 1
+    file.write_bytes(data)
+
+
+def flip_the_last_bit(file: Path, _other: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 0x80
+    file.write_bytes(data)
+
+
+def truncate(file: Path, _other: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-8])
+
+
+def empty(file: Path, _other: Path) -> None:
+    file.write_bytes(b"")
+
+
+def lengthen(file: Path, _other: Path) -> None:
+    file.write_bytes(file.read_bytes() + bytes(8))
+
+
+def swap_rows(file: Path, _other: Path) -> None:
+    rows = np.fromfile(file, "<i8")
+    assert rows[0] != rows[1]
+    rows[[0, 1]] = rows[[1, 0]]
+    rows.tofile(file)
+
+
+def take_another_shards(file: Path, other: Path) -> None:
+    shutil.copy(other, file)
+
+
+def remove(file: Path, _other: Path) -> None:
+    file.unlink()
+
+
+def make_a_directory(file: Path, _other: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+CHANGES = [
+    flip_a_bit,
+    flip_the_last_bit,
+    truncate,
+    empty,
+    lengthen,
+    swap_rows,
+    take_another_shards,
+    remove,
+    make_a_directory,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("check", ["manifest", "full"])
+def test_changed_lengths_are_found_before_the_first_record(tmp_path: Path, change: Any, check: Any) -> None:
+    """A file of lengths that is not the one written is named by every reader, whether or not it needs lengths."""
+    path = tmp_path / "dataset"
+    sr.write([*RECORDS, RECORDS[0]], path, shards=2)
+    file, other = sorted(path.rglob("*.lengths"))
+    next(sr.read_records(path, check=check))
+    change(file, other)
+    readers = {
+        "single": lambda: sr.read(path, check=check),
+        "limited": lambda: sr.read(path, check=check, min_length=1, max_length=2),
+        "bucketed": lambda: sr.read(path, check=check, batch=sr.Bucket(2)),
+        "objects": lambda: sr.read_records(path, check=check),
+        "one of two": lambda: sr.read_records(path, check=check, shard=(0, 2)),
+        "planned": lambda: sr.plan(path, "train", sr.Pad(2)),
+    }
+    for name, read in readers.items():
+        with pytest.raises(sr.ShardReadError, match=r"00000-of-00002\.lengths.*seqrecorder verify"):
+            pytest.fail(f"{name}: {read()}")
+    manifest = sr.info(path)
+    with pytest.raises(sr.ShardReadError):
+        manifest.lengths("train", manifest.splits["train"].shards[0])
+    assert len(list(sr.read_records(path, shard=(1, 2), check=check))) == 3  # the other shard is as it was
+    assert len(list(sr.read_records(path, check="none"))) == 6
+
+
+def test_lengths_that_were_worked_out_anew_are_believed(tmp_path: Path) -> None:
+    """Where damage is skipped, changed lengths are those of the records again."""
+    path = tmp_path / "dataset"
+    sr.write(RECORDS, path)
+    [file] = path.rglob("*.lengths")
+    swap_rows(file, file)
+    kept = sr.read(path, on_corrupt="skip", min_length=3)
+    assert [int(one["length"]) for one in kept] == [record.length for record in RECORDS if record.length >= 3]

@@ -2,12 +2,13 @@
 
 import os
 import struct
+import time
 
 import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder import preflight
+from seqrecorder import file_state, preflight
 from seqrecorder.framing import lengths_lead_to_end
 
 
@@ -34,6 +35,12 @@ def walked(monkeypatch):
     return names
 
 
+@pytest.fixture
+def settled(monkeypatch):
+    """Files count as settled as soon as they are written."""
+    monkeypatch.setattr(file_state, "_SETTLED_NS", -1)
+
+
 @pytest.mark.parametrize(
     "lengths",
     [(), (0,), (5, 0, 17), (300_000,) * 3, (3 << 20, 1, 2 << 20, 600_000), range(3000), ((1 << 18) - 32, 3, 1 << 18)],
@@ -51,12 +58,14 @@ def test_lengths_lead_to_the_end(tmp_path, lengths):
         assert not lengths_lead_to_end(file)
 
 
-def test_files_are_followed_once(tmp_path, walked):
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("modified", [0, 2**61], ids=["long ago", "in the future"])
+def test_files_are_followed_once(tmp_path, walked, modified):
     """Frames are followed once for each state of a file; and only those of the files that a reader takes."""
     path = tmp_path / "lines"
     sr.write([Line(f"k{n}", [n]) for n in range(8)], path, shards=4)
     for shard in path.rglob("*.tfrecord"):
-        os.utime(shard, ns=(0, 0))  # files that changed just now are not trusted to stay the same
+        os.utime(shard, ns=(modified, modified))
     sr.read(path, shard=(1, 2))
     assert [name[6:11] for name in walked] == ["00001", "00003"]
     for _ in range(2):
@@ -83,6 +92,51 @@ def test_a_file_that_changed_just_now_is_followed_again(tmp_path):
     os.utime(shard, ns=(now, now))
     with pytest.raises(sr.ShardReadError, match="CRC differs"):
         sr.read(path)
+
+
+def forge(shard):
+    """Change a length in a shard, and set its size and times back."""
+    before = shard.stat()
+    data = bytearray(shard.read_bytes())
+    data[6] ^= 1
+    time.sleep(0.02)  # clocks of files tick
+    shard.write_bytes(data)
+    os.utime(shard, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = shard.stat()
+    assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("check", ["manifest", "full"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_time_that_was_set_back_deceives_no_check(tmp_path, check, bare):
+    """A file that was changed in place, with its size and its time as they were, is looked at again."""
+    path = tmp_path / "lines"
+    sr.write([Line("k", [1])], path)
+    [shard] = path.rglob("*.tfrecord")
+    options = {"schema": Line, "check": check} if bare else {"check": check}
+    sr.read(shard if bare else path, **options)
+    forge(shard)
+    with pytest.raises(sr.ShardReadError, match="CRC differs"):
+        sr.read(shard if bare else path, **options)
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_full_check_believes_nothing(tmp_path, monkeypatch, bare):
+    """Even a file whose state is in every respect what it was is read again from its first byte to its last."""
+    path = tmp_path / "lines"
+    sr.write([Line("k", [1])], path)
+    [shard] = path.rglob("*.tfrecord")
+    states = {}
+    of = file_state.FileState.of
+    monkeypatch.setattr(file_state.FileState, "of", lambda file: states.setdefault(file, of(file)))
+    options = {"schema": Line, "check": "full"} if bare else {"check": "full"}
+    sr.read(shard if bare else path, **options)
+    data = bytearray(shard.read_bytes())
+    data[-6] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(sr.ShardReadError, match="damaged after"):
+        sr.read(shard if bare else path, **options)
 
 
 def test_forged_in_place_names_everything(tmp_path):
