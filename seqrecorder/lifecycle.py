@@ -2,13 +2,13 @@
 
 A class may define `load(self, **params)`, which fills deferred fields just before encoding, and
 `split(self, **params)`, which yields the chunks of a long record; either may raise `SkipRecord`. Both run here,
-in this process or in a worker, on a shallow copy, so that what `load` read is released once it is encoded.
+in this process or in a worker, on a snapshot, so that what `load` read is released once it is encoded, and that records
+may be made in one buffer.
 """
 
 from __future__ import annotations
 
 import collections
-import copy
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +19,7 @@ from seqrecorder.csv_line import csv_line
 from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
 from seqrecorder.records import RecordCodec
 from seqrecorder.sizes import sizer
+from seqrecorder.snapshots import CannotWait, snapshotter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -150,6 +151,7 @@ class LifeCycle:
         self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))
         self.has_hooks = self._loads or self._splits
         self._size = sizer(schema)
+        self._snapshot = snapshotter(schema)
         stored = {field.name: field for field in schema.fields}
         self._columns = [
             attribute.name
@@ -188,6 +190,8 @@ class LifeCycle:
                 if size > _BLOCK_BYTES or len(records) == _BLOCK_RECORDS:
                     yield from self._blocks(positions, records, skipped, 0 if chunks else done)
                     positions, records, skipped, size = [], [], [], 0
+                elif not self._splits:  # others are snapshots already
+                    records[-1] = self._taken(records[-1])
         if records or skipped:
             yield from self._blocks(positions, records, skipped, len(sources.records))
 
@@ -214,16 +218,23 @@ class LifeCycle:
         record = source
         try:
             if self._loads:
-                record = copy.copy(record)
+                record = self._taken(record)
                 loaded = self._call("load", position, record)
                 record = record if loaded is None else loaded
             if not self._splits:
                 return collections.deque([record])
             chunks = self._call("split", position, record)
             self._check_chunks(position, chunks)
-            return collections.deque(self._guarded(position, chunks))
+            return collections.deque(map(self._taken, self._guarded(position, chunks)))
         except SkipRecord:
             return collections.deque()
+
+    def _taken(self, record: Any) -> Any:
+        """Return a snapshot of a record, before code of the class runs again."""
+        try:
+            return self._snapshot(record)
+        except CannotWait:  # its values do not fit, so that encoding refuses them
+            return record
 
     def _check_chunks(self, position: int, chunks: Any) -> None:
         is_record = isinstance(chunks, self._schema.record_class)

@@ -19,10 +19,11 @@ from seqrecorder.errors import (
 )
 from seqrecorder.lifecycle import check_params, hook_params
 from seqrecorder.naming import check_names
+from seqrecorder.snapshots import CannotWait
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -160,6 +161,7 @@ class RecordStream:
         splits: the names, where the source has them.
         size: how many records there are; None where the source does not know.
         skipped: how many rows `from_csv` left out, of the parts that came to their end.
+        cannot_wait: whether no snapshot could be taken of the record that was taken last.
     """
 
     def __init__(self, records: Any) -> None:
@@ -176,11 +178,13 @@ class RecordStream:
         sizes = [len(part) if isinstance(part, Sized) else None for part in parts]
         self.size = None if None in sizes else sum(filter(None, sizes))
         self.skipped = 0
+        self.cannot_wait = False
         self._taken = 0
         self._parts = zip(self.splits or (None,), parts, strict=True)
         self._part: Any = None
         self._split: str | None = None
         self._records: Iterator[Any] | None = None  # of the part
+        self._left = 0  # records of the part, if it is a list
         self._failure: Exception | None = None
         self._first: tuple[str | None, list[Any]] | None = None
 
@@ -192,11 +196,16 @@ class RecordStream:
 
     @property
     def held(self) -> bool:
-        """Whether what comes next is of a part, taken from before, that is in memory: it costs nothing to take many."""
-        return self._records is not None and isinstance(self._part, (list, tuple))
+        """Whether what comes next is of a list, taken from before: no code of the program runs to make it."""
+        return self._left > 0
 
-    def take(self, most: int) -> tuple[str | None, list[Any]]:
+    def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
         """Return the name of a split and its next records, at most so many; no record at the end.
+
+        Args:
+            most: how many at most.
+            snapshot: is called with each record before the next one is asked for, and what it returns takes its place.
+                Where it raises `CannotWait`, the record is the last that is taken.
 
         Raises:
             SourceError: the source failed; the number of the record is named.
@@ -205,6 +214,7 @@ class RecordStream:
             first, self._first = self._first, None
             return first
         block: list[Any] = []
+        self.cannot_wait = False
         while not block:
             if self._failure is not None:
                 raise self._failed(self._failure)
@@ -214,17 +224,32 @@ class RecordStream:
                     if self._part is None:
                         return None, []
                     self._records = iter(self._part)
-                block.extend(itertools.islice(self._records, most))
+                    self._left = len(self._part) if type(self._part) in (list, tuple) else 0
+                records = itertools.islice(self._records, most)
+                if snapshot is None:
+                    block.extend(records)
+                else:
+                    self._take_snapshots(records, snapshot, block)
             except Exception as error:  # noqa: BLE001 - what came before it is given first
                 self._failure = error
             else:
-                if len(block) < most:
+                if len(block) < most and not self.cannot_wait:
                     self._end_part()
             self._taken += len(block)
+            self._left = max(0, self._left - len(block))
         return self._split, block
 
+    def _take_snapshots(self, records: Iterable[Any], snapshot: Callable[[Any], Any], block: list[Any]) -> None:
+        for record in records:
+            try:
+                block.append(snapshot(record))
+            except CannotWait:
+                self.cannot_wait = True
+                block.append(record)
+                return
+
     def _end_part(self) -> None:
-        self._records = None
+        self._records, self._left = None, 0
         # What `from_csv` left out, which is known when it has come to its end.
         if isinstance(self._part, CsvRecords):
             self.skipped += self._part.skipped

@@ -10,6 +10,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Protocol
 
+import attrs
+
 from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
 from seqrecorder.lifecycle import Block, LifeCycle, Sources
 from seqrecorder.rows import sizes
@@ -17,6 +19,9 @@ from seqrecorder.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 _Result = tuple[list[Block], int]
 _AHEAD = 2  # chunks in flight for each worker
@@ -57,6 +62,16 @@ class InlineEncoder:
         """Nothing is held."""
 
 
+@attrs.frozen
+class _Chunk:
+    """A chunk that a worker has: its pickled sources, their positions, and from which of them on."""
+
+    pickled: bytes
+    positions: NDArray[np.int64]
+    future: Future[_Result]
+    start: int = 0
+
+
 class PoolEncoder:
     """Runs the life cycle in worker processes, a bounded number of chunks ahead.
 
@@ -78,16 +93,25 @@ class PoolEncoder:
                 f"cannot: {error}; define the class at the top of a module, or leave `workers` out"
             ) from error
         self._workers = workers
-        self._pending: collections.deque[tuple[Sources, Future[_Result]]] = collections.deque()
+        self._pending: collections.deque[_Chunk] = collections.deque()
         self._pool = ProcessPoolExecutor(
             workers, multiprocessing.get_context("spawn"), _start, (record_class, dict(params), rows)
         )
 
     def submit(self, sources: Sources) -> Iterator[Block]:
         """Hand a chunk to a worker, and yield the oldest blocks once enough are under way."""
-        self._pending.append((sources, self._pool.submit(_work, sources)))
+        # Pickled now: the pool does so in a thread of its own, when records may have changed.
+        try:
+            self._pending.append(self._handed_over(pickle.dumps(sources, pickle.HIGHEST_PROTOCOL), sources.positions))
+        except Exception as error:  # noqa: BLE001 - reported behind the chunks before it
+            failed: Future[_Result] = Future()
+            failed.set_exception(error)
+            self._pending.append(_Chunk(b"", sources.positions, failed))
         while len(self._pending) > self._workers * _AHEAD:
             yield from self._next()
+
+    def _handed_over(self, pickled: bytes, positions: NDArray[np.int64], start: int = 0) -> _Chunk:
+        return _Chunk(pickled, positions, self._pool.submit(_work, pickled, start), start)
 
     def drain(self) -> Iterator[Block]:
         """Wait for all chunks."""
@@ -95,9 +119,9 @@ class PoolEncoder:
             yield from self._next()
 
     def _next(self) -> list[Block]:
-        sources, future = self._pending.popleft()
+        chunk = self._pending.popleft()
         try:
-            blocks, done = future.result()
+            blocks, done = chunk.future.result()
         except SeqrecorderError:
             raise
         except BrokenProcessPool as error:
@@ -106,14 +130,13 @@ class PoolEncoder:
                 "needs `if __name__ == '__main__':` around its work"
             ) from error
         except Exception as error:
-            first, last = sources.positions[[0, -1]].tolist()
+            first, last = chunk.positions[[0, -1]].tolist()
             raise SourceError(
                 f"records {first} to {last} cannot reach a worker process and come back:"
                 f" {type(error).__name__}: {error}; make them picklable, or leave `workers` out"
             ) from error
-        if done < len(sources.records):
-            rest = sources.after(done)
-            self._pending.appendleft((rest, self._pool.submit(_work, rest)))
+        if done < len(chunk.positions):
+            self._pending.appendleft(self._handed_over(chunk.pickled, chunk.positions, done))
         return blocks
 
     def close(self) -> None:
@@ -131,14 +154,15 @@ def _start(record_class: type, params: dict[str, Any], rows: bool) -> None:  # n
     _life_cycle = LifeCycle(Schema.of(record_class), params, rows=rows)
 
 
-def _work(sources: Sources) -> _Result:
-    """Return the blocks of a chunk, as far as the memory goes, and how many of its sources are through."""
+def _work(pickled: bytes, start: int) -> _Result:
+    """Return the blocks of a chunk from one of its sources on, as far as the memory goes, and where they end."""
     if _life_cycle is None:  # pragma: no cover - the pool runs _start first
         raise RuntimeError("a worker was not started")
+    sources: Sources = pickle.loads(pickled)  # noqa: S301 - of the parent
     blocks, size = list[Block](), 0
-    for block in _life_cycle.encode(sources):
+    for block in _life_cycle.encode(sources.after(start)):
         blocks.append(block)
         size += int(sizes(block.data).sum())
         if size >= _RESULT_BYTES and block.done:
-            return blocks, block.done
+            return blocks, start + block.done
     return blocks, len(sources.records)

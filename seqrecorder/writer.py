@@ -169,7 +169,9 @@ class Writer:
     def _new_encoder(self) -> Encoder:
         options = self.options
         life_cycle = self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
-        self._waiting = Waiting(self.schema, hooks=life_cycle.has_hooks, workers=options.workers)
+        self._waiting = Waiting(
+            self.schema, hooks=life_cycle.has_hooks, workers=options.workers, whole=self._looks_at_records
+        )
         if options.workers == 1:
             return InlineEncoder(life_cycle)
         return PoolEncoder(self.schema.record_class, options.params, rows=options.csv, workers=options.workers)
@@ -197,7 +199,8 @@ class Writer:
         """Add a record.
 
         Args:
-            record: of the writer's class; it is encoded later, with others, so it must not change.
+            record: of the writer's class. Its values are taken now, so that it, its arrays and its lists may be filled
+                again for the next one; arrays of records that wait for others are copied for that.
             split: name of its split, where `splits` does not decide.
 
         Raises:
@@ -268,11 +271,16 @@ class Writer:
                 block = self._life_cycle.encode_columns(sources, part)
                 self._place(block if kept is None else block.only(kept))
 
+    @property
+    def _looks_at_records(self) -> bool:
+        """Whether splits or lines of the CSV come from more than the stored fields."""
+        needs, stored = self._router.needs, {field.name for field in self.schema.fields}
+        return self.options.csv or needs is None or bool(set(needs) - stored)
+
     def _views(self, columns: dict[str, Column], size: int) -> list[Any]:
         """Return what of the records decides splits, identifies them, and makes lines of the CSV."""
         needs = self._router.needs
-        stored = {field.name for field in self.schema.fields}
-        if self.options.csv or needs is None or set(needs) - stored:
+        if needs is None or self._looks_at_records:
             return RecordCodec(self.schema).to_records(columns, size)
         return views(self.schema, columns, size, list(dict.fromkeys([*needs, *self._keys.needs])))
 
@@ -394,7 +402,7 @@ def write(
 
     Args:
         records: any iterable of records of one class, taken one by one and never held as a whole; or a mapping of a
-            split's name to such an iterable.
+            split's name to such an iterable. Values are taken as a record comes; the next may use its arrays.
         destination: as for `Writer`, like all that follows.
         schema: the record class; needed only where there may be no record at all.
         splits: see `Writer`.

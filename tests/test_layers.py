@@ -39,6 +39,7 @@ LAYERS = (
         "pipelines",
         "building",
         "sizes",
+        "snapshots",
         "columns",
         "arrow",
         "pieces",

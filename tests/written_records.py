@@ -1,5 +1,7 @@
 """Record classes of the tests of writing, in a module of their own so that worker processes can import them."""
 
+# ruff: noqa: RUF009 - declarations are fields of attrs, which takes them out of the class
+
 import os
 from typing import Any
 
@@ -72,3 +74,44 @@ class Unpicklable:
 
     key: str = sr.context(str)
     extra: Any = attrs.field(default=None)
+
+
+@attrs.define(on_setattr=attrs.setters.NO_OP, eq=False)
+class Loose:
+    """A record of every kind of value, whose attributes take what they are given later as it is."""
+
+    key: str = sr.context(str, key=True)
+    rank: int = sr.context("int64", default=0)
+    blob: Any = sr.context(bytes, default=b"")
+    matrix: Any = sr.context("float32", shape=(2, 2), default=((0, 0), (0, 0)))
+    ids: Any = sr.feature_list("int64", default=())
+    words: Any = sr.feature_list(str, default=(), align=None)
+    blobs: Any = sr.feature_list(bytes, default=(), align=None)
+    ragged: Any = sr.feature_list("int32", shape=(None,), default=(), align=None)
+    bag: Any = sr.context("float64", sparse=32, default={})
+    note: Any = attrs.field(default="")
+
+
+@sr.record
+class Cut:
+    """A record that is loaded into, and cut out of, buffers that all share."""
+
+    key: str = sr.context(str, key=True)
+    chunk: int = sr.context("int64", chunk=True, default=0)
+    ids: Any = sr.feature_list("int64", default=())
+    size: int = attrs.field(default=0)
+
+    def load(self) -> None:
+        _BUFFER[: self.size] += self.ids[:1]
+        self.ids = _BUFFER[: self.size]
+        self.ids[:] = np.arange(self.size) + 100 * self.size
+
+    def split(self) -> Any:
+        piece = np.zeros(2, np.int64)
+        for number in range(len(self.ids) // 2):
+            piece[:] = self.ids[2 * number : 2 * number + 2]
+            yield Cut(self.key, number, piece)
+            self.ids[:] += 1000
+
+
+_BUFFER = np.zeros(64, np.int64)
