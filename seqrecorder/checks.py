@@ -167,13 +167,9 @@ def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) 
     where = f"{split}/{shard.name}"
     try:
         path = manifest.shard_path(split, shard)
-    except ManifestError as error:
+        size = _size(path)
+    except (ManifestError, ShardReadError) as error:
         yield Problem(where, error.message)
-        return
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        yield Problem(where, f"cannot be read: {error.strerror}")
         return
     if size != shard.bytes:
         yield Problem(where, f"expected {shard.bytes} bytes, got {size}")
@@ -197,6 +193,21 @@ def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) 
         yield Problem(where, f"expected {shard.records} records, got {walk.lengths.size}")
     origin = Origin(where, manifest.schema, "steps", manifest.compression, ())
     yield from _verify_records(origin, path, walk, lengths)
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file.
+
+    Raises:
+        ShardReadError: there is none, or a directory in its place.
+    """
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ShardReadError(f"cannot be read: {error.strerror}", path=path) from error
+    if path.is_dir():
+        raise ShardReadError("expected a file, got a directory", path=path)
+    return size
 
 
 def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Iterator[Problem]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from seqrecorder.schema import Schema
 
 _ANNOTATIONS = {"bool": "bool", "str": "str", "bytes": "bytes"}
+RESERVED = frozenset({"self", "sr", "np", *_ANNOTATIONS, "int", "float", "complex", "list"})
+"""Names that the text of a class uses itself, so that no attribute of it can have them."""
 _FLAGS = ("optional", "dense", "key", "chunk", "deferred")
 
 
@@ -34,7 +36,7 @@ def draft(schema: Schema, *, comments: Mapping[str, str] | None = None, notes: I
     It needs `import numpy as np` and `import seqrecorder as sr` above it.
 
     Args:
-        schema: the fields.
+        schema: the fields, whose names `identifier` gave.
         comments: a comment for each of some fields, by the field's name.
         notes: lines that stand as comments under the last field.
     """
@@ -49,13 +51,13 @@ def draft(schema: Schema, *, comments: Mapping[str, str] | None = None, notes: I
 
 
 def identifier(feature: str, taken: Iterable[str]) -> str:
-    """Return an attribute's name for a feature's name, apart from those that are taken.
+    """Return an attribute's name for a feature's name, apart from those that are taken or reserved.
 
     >>> identifier("image/encoded", []), identifier("class", []), identifier("a-b", ["a_b"])
     ('image_encoded', 'field_class', 'a_b_')
     """
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in feature)
-    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+    if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED or name.startswith("_"):
         name = f"field_{name.strip('_')}"
     held = set(taken)
     while name in held:

@@ -23,6 +23,8 @@ DEFAULT_GROUP = "default"
 Kind = Literal["context", "feature_list"]
 Storage = Literal["auto", "raw", "packed", "tensor", "png", "jpeg"]
 _STORAGES = ("auto", "raw", "packed", "tensor", "png", "jpeg")
+_MOST_ELEMENTS = 2**31 - 1  # a message has no more bytes
+_MOST_DIMENSIONS = 29  # numpy has 32 before release 2, and records, steps and ragged values take one each
 _IMAGE_CHANNELS = {"png": (1, 2, 3, 4), "jpeg": (1, 3)}
 
 T = TypeVar("T")
@@ -238,6 +240,12 @@ def _check_shape(field: Field) -> None:
         elif size == 0:
             # TensorFlow's parser can kill the process on such a step (tensorflow issues 108141, 123476).
             raise SchemaError(f"{where}: a dimension of 0 stores nothing, got shape {field.shape}; leave the field out")
+    if len(field.shape) > _MOST_DIMENSIONS:
+        raise SchemaError(f"{where}: expected at most {_MOST_DIMENSIONS} dimensions, got {len(field.shape)}")
+    if field.count > _MOST_ELEMENTS:
+        raise SchemaError(
+            f"{where}: a record holds at most {_MOST_ELEMENTS} elements, got shape {field.shape}; store parts of it"
+        )
 
 
 def _check_storage(field: Field) -> None:
@@ -274,6 +282,10 @@ def _check_sparse(field: Field) -> None:
     if field.sparse is not None:
         if isinstance(field.sparse, bool) or not isinstance(field.sparse, int) or field.sparse < 1:
             raise SchemaError(f"{where}: sparse is the size of the dense vector, 1 or more, got {field.sparse!r}")
+        most = _MOST_ELEMENTS if field.dense else 2**63 - 1
+        if field.sparse > most:
+            kind = "a vector that is read as dense" if field.dense else "a vector"
+            raise SchemaError(f"{where}: {kind} has at most {most} elements, got sparse={field.sparse}")
         if field.shape or storage != "auto":
             raise SchemaError(f"{where}: a sparse field has no shape and storage='auto'; its size is {field.sparse}")
     elif field.dense:

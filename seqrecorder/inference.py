@@ -6,12 +6,13 @@ of them are equally long. What bytes mean to `tf.io.decode_raw` is nowhere in th
 
 from __future__ import annotations
 
+import keyword
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.draft import draft, identifier
+from seqrecorder.draft import RESERVED, draft, identifier
 from seqrecorder.dtypes import element_type
 from seqrecorder.errors import OptionError, SchemaError, SchemaMismatchError, did_you_mean
 from seqrecorder.fields import DEFAULT_GROUP, Field, check_together
@@ -108,7 +109,7 @@ def infer(
         SchemaError: no feature can be declared.
         OptionError: options make no sense.
     """
-    if not name.isidentifier():
+    if not name.isidentifier() or name in RESERVED or keyword.iskeyword(name):
         raise OptionError(f"name: expected a class's name, got {name!r}")
     if records is not None and (not isinstance(records, int) or isinstance(records, bool) or records < 1):
         raise OptionError(f"records: expected a number of 1 or more, or None for all, got {records!r}")
@@ -229,7 +230,7 @@ def _field(feature: FeatureDescription, attribute: str, basis: _Basis) -> tuple[
     align, multiple = basis.sequences.get(feature.name, (None, 1))
     is_list = feature.name in basis.sequences
     if is_list:
-        options["align"] = align
+        options["align"] = align if align in (None, DEFAULT_GROUP) else identifier(align, ())
     raw = basis.raw.get(feature.name)
     if raw is not None:
         element, shape, storage, comment = raw.element, raw.shape, "raw", raw.comment
@@ -244,9 +245,19 @@ def _field(feature: FeatureDescription, attribute: str, basis: _Basis) -> tuple[
         elif count != 1 and storage == "auto" and not (is_list and feature.kind == "context"):
             shape = (count or None,)
         if feature.dtype == "bytes":
-            comment = f"not text; numbers, for decode_raw? then --raw {feature.name!a}=DTYPE"
+            comment = _bytes_comment(feature)
     kind = "feature_list" if is_list else "context"
     return Field(attribute, feature.name, kind, element, shape, storage, **options), comment  # type: ignore[arg-type]
+
+
+def _bytes_comment(feature: FeatureDescription) -> str:
+    """Return what bytes that are no text may be."""
+    if feature.format in ("PNG", "JPEG"):
+        storage = feature.format.lower()
+        return f'{feature.format} images; if of one size: "uint8", shape=(height, width, channels), storage="{storage}"'
+    if feature.format is not None:
+        return f"{feature.format} files"
+    return f"not text; numbers, for decode_raw? then --raw {feature.name!a}=DTYPE"
 
 
 def _sequences(profile: Profile, raw: Mapping[str, Found]) -> dict[str, tuple[str | None, int]]:

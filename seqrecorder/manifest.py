@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
 _CHECKSUM = "checksum"
+DEEPEST = 100
+"""Levels of the user's own metadata."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in an escape, where UTF-8 has none
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -255,7 +258,10 @@ def is_as_written(text: str) -> bool:
     """
     data = json.loads(text)
     data.pop(_CHECKSUM, None)
-    return text == _sealed(data)
+    try:
+        return text == _sealed(data)
+    except RecursionError:  # of something that no release writes, and none reads
+        return False
 
 
 def _sealed(data: Mapping[str, Any]) -> str:
@@ -299,7 +305,9 @@ def parse_manifest(text: str, path: Path) -> Manifest:
     """
     file = path / MANIFEST
     try:
-        data = json.loads(text)
+        data = json.loads(text, parse_constant=_refuse_constant)
+        if _SURROGATE.search(text):
+            json.dumps(data, ensure_ascii=False).encode()
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError("not a manifest of seqrecorder")
         version = data["format_version"]
@@ -320,7 +328,7 @@ def parse_manifest(text: str, path: Path) -> Manifest:
             generation=_count(data["generation"]),
             skipped=_count(data["skipped"]),
             splitting=_splitting(data["splitting"]),
-            metadata=data["metadata"],
+            metadata=_metadata(data["metadata"]),
             asset_infos={
                 name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
                 for name, info in data["assets"].items()
@@ -329,7 +337,30 @@ def parse_manifest(text: str, path: Path) -> Manifest:
     except ManifestError as error:
         raise ManifestError(f"{file}: {error}", path=file) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ManifestError(f"{file}: damaged, or not a manifest: {error!r}", path=file) from None
+        raise ManifestError(f"{file}: damaged, or not a manifest: {error!r:.1000}", path=file) from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _metadata(value: Any) -> Any:
+    if is_too_deep(value):
+        raise ValueError(f"metadata of more than {DEEPEST} levels")
+    return value
+
+
+def is_too_deep(value: Any) -> bool:
+    """Return whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner: list[Any] = []
+        for item in level:
+            inner += item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ()
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def _splitting(data: Mapping[str, Any]) -> Splitting:

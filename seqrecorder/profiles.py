@@ -19,6 +19,17 @@ SEQUENCE_EXAMPLE = "tf.train.SequenceExample"
 EXAMPLE = "tf.train.Example"
 ABSENT = -1
 
+# How files of these formats begin.
+_FORMATS = {
+    b"\x89PNG\r\n\x1a\n": "PNG",
+    b"\xff\xd8\xff": "JPEG",
+    b"GIF8": "GIF",
+    b"RIFF": "WAV or WebP",
+    b"fLaC": "FLAC",
+    b"OggS": "Ogg",
+    b"\x1f\x8b": "GZIP",
+    b"\x93NUMPY": "npy",
+}
 _DTYPES = {"int64_list": "int64", "float_list": "float32", "bytes_list": "bytes"}
 
 
@@ -50,6 +61,7 @@ class FeatureDescription:
         present: in how many of the messages it is.
         steps: number of steps; None for `context`.
         values: number of values, of each step for a `feature_list`; None where there is no step.
+        format: `PNG`, `JPEG` and the like where all values are bytes that begin so, else None.
     """
 
     name: str
@@ -58,6 +70,7 @@ class FeatureDescription:
     present: int
     steps: Range | None
     values: Range | None
+    format: str | None = None
 
 
 @attrs.frozen(eq=False)
@@ -91,6 +104,7 @@ class _Tally:
     def __init__(self) -> None:
         self.kinds: set[str] = set()
         self.is_text = True
+        self.formats: set[str | None] = set()
         self.positions: list[int] = []
         self.sizes: list[int] = []
         self.totals: list[int] = []
@@ -105,6 +119,8 @@ class _Tally:
             self.kinds.add(kind)
             if kind == "bytes_list" and self.is_text:
                 self.is_text = all(map(_is_text, values))
+            if kind == "bytes_list" and len(self.formats) <= 1:
+                self.formats.update(map(_format, values))
         known = self.values
         if known is None:
             self.values = Range(count, count)
@@ -124,6 +140,11 @@ class _Tally:
             return "mixed" if self.kinds else None
         dtype = _DTYPES[next(iter(self.kinds))]
         return "str" if dtype == "bytes" and self.is_text else dtype
+
+    @property
+    def format(self) -> str | None:
+        """The format of files that all values are."""
+        return next(iter(self.formats)) if len(self.formats) == 1 else None
 
 
 class Profiler:
@@ -171,7 +192,7 @@ class Profiler:
         sizes = {name: self._dense(tally, tally.sizes) for name, tally in tallies.items()}
         totals = {name: self._dense(tally, tally.totals) for name, tally in tallies.items()}
         features = [
-            FeatureDescription(name, "context", tally.dtype(), len(tally.positions), None, tally.values)
+            FeatureDescription(name, "context", tally.dtype(), len(tally.positions), None, tally.values, tally.format)
             for name, tally in sorted(self._context.items())
         ]
         features += [
@@ -182,6 +203,7 @@ class Profiler:
                 len(tally.positions),
                 Range(min(tally.sizes), max(tally.sizes)),
                 tally.values,
+                tally.format,
             )
             for name, tally in sorted(self._lists.items())
         ]
@@ -231,6 +253,10 @@ def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True)
 def _agree(one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
     both = (one != ABSENT) & (other != ABSENT)
     return bool(both.any() and (one == other)[both].all())
+
+
+def _format(value: bytes) -> str | None:
+    return next((name for start, name in _FORMATS.items() if value.startswith(start)), None)
 
 
 def _is_text(value: bytes) -> bool:

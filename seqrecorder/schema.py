@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import keyword
+import unicodedata
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 
 _SCHEMA = "__seqrecorder_schema__"
+# What data of unknown origin make of the code that expects a schema.
+_NO_SCHEMA = (Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
 class Codec(Protocol):
@@ -187,8 +190,8 @@ class Schema:
                 raise SchemaError(f"expected a name and fields, got name {name!r} and {len(fields)} fields")
             _check_arguments(fields)
             check_together(name, fields)
-        except (SchemaError, Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ManifestError(f"schema: not one that this version of seqrecorder reads: {error!r}") from None
+        except _NO_SCHEMA as error:
+            raise ManifestError(f"schema: not one that this version of seqrecorder reads: {error!r:.1000}") from None
         return cls(name, fields)
 
     @functools.cached_property
@@ -345,6 +348,8 @@ def _check_arguments(fields: Sequence[Field]) -> None:
     """Raise `SchemaError` for stored names of which no class with such arguments can be made."""
     arguments = [field.name.lstrip("_") for field in fields]
     for field, argument in zip(fields, arguments, strict=True):
+        if unicodedata.normalize("NFKC", field.name) != field.name:  # Python takes two such names for one
+            raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
         if not argument.isidentifier() or keyword.iskeyword(field.name) or argument == "self" or "__" in field.name[:2]:
             raise SchemaError(f"{field.name!r} cannot be the name of a field")
     if len(set(arguments)) < len(arguments):

@@ -10,6 +10,7 @@ import attrs
 
 from seqrecorder.errors import OptionError
 from seqrecorder.framing import check_compression
+from seqrecorder.manifest import DEEPEST, is_too_deep
 from seqrecorder.naming import check_names
 from seqrecorder.publish import ASSET_GENERATION
 
@@ -71,6 +72,8 @@ def _check_metadata(value: Any) -> None:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OptionError(f"metadata: expected what JSON holds, got {error}") from error
+    if is_too_deep(value):
+        raise OptionError(f"metadata: expected at most {DEEPEST} levels; write deeper ones as text, or as an asset")
     inner = [value]
     while inner:
         item = inner.pop()

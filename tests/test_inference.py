@@ -276,3 +276,25 @@ def test_bad_files_are_named(tmp_path):
         infer(path)
     with pytest.raises(sr.SchemaError, match="no feature can be declared: 'a': it has values of several types"):
         infer(written(tmp_path / "mixed", [example(a=feature(1)), example(a=feature(b"b"))]))
+
+
+def test_formats_of_files_are_known(tmp_path):
+    """Bytes that begin like a PNG, or like other known files, are said to be such, unless one of them is not."""
+    starts = {"png": [b"\x89PNG\r\n\x1a\n"] * 2, "sound": [b"fLaC"] * 2, "mixed": [b"\xff\xd8\xff", b"\xff"]}
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as file:
+        for number in range(2):
+            example = tf.train.SequenceExample()
+            for name, values in starts.items():
+                example.context.feature[name].bytes_list.value.append(values[number] + b"\x00\xff")
+            file.write(example.SerializeToString())
+    comments = infer(tmp_path / "a.tfrecord").comments
+    assert comments["png"].startswith('PNG images; if of one size: "uint8", shape=')
+    assert comments["sound"] == "FLAC files"
+    assert "decode_raw" in comments["mixed"]
+
+
+@pytest.mark.parametrize("name", ["np", "class", "a b"])
+def test_names_of_classes(tmp_path, name):
+    """A class cannot have a name that its own text needs, or that Python does not take."""
+    with pytest.raises(sr.OptionError, match="class's name"):
+        infer(tmp_path / "a.tfrecord", name=name)

@@ -8,11 +8,12 @@ are shuffled, those stay, and the class's schema parses what they give.
 from __future__ import annotations
 
 import ast
+import keyword
 from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.draft import draft
+from seqrecorder.draft import RESERVED, draft
 from seqrecorder.dtypes import element_type
 from seqrecorder.errors import SchemaError
 from seqrecorder.fields import Field
@@ -154,7 +155,7 @@ def _field(name: str, spec: ast.expr, names: Names) -> Field:
     sizes = [item.value for item in shape.elts if isinstance(item, ast.Constant) and isinstance(item.value, int)]
     if len(sizes) != len(shape.elts):
         raise Unclear("records", f"the shape of the feature {name!r} is computed: {ast.unparse(shape)}", spec)
-    if not name.isidentifier():
+    if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED:
         raise Unclear("records", f"the feature {name!r} cannot be an attribute", spec)
     try:
         # The parser lets the lists of a record differ in length.
