@@ -6,13 +6,17 @@ import tensorflow as tf
 
 from seqrecorder import crc
 
+AROUND_THE_WIDTHS = [0, 1, 4, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 1000, 5000, 0, 3]
+LONG = [5000, 70_001, 0, 3000, 1]
 
+
+@pytest.mark.parametrize("lengths", [AROUND_THE_WIDTHS, LONG], ids=["around the widths", "long"])
 @pytest.mark.parametrize("piece", [64, 1000, 4 << 20])
-def test_spans_have_the_crc_that_tensorflow_writes(tmp_path, monkeypatch, piece):
+def test_spans_have_the_crc_that_tensorflow_writes(tmp_path, monkeypatch, piece, lengths):
     """Spans of every length around the widths, in one piece or in several, have the CRC of TensorFlow's frames."""
     monkeypatch.setattr(crc, "_PIECE", piece)
     random = np.random.default_rng(piece)
-    lengths = np.array([0, 1, 4, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 1000, 5000, 0, 3])
+    lengths = np.array(lengths)
     with tf.io.TFRecordWriter(str(tmp_path / "shard")) as writer:
         for length in lengths.tolist():
             writer.write(random.bytes(length))
