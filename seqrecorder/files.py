@@ -20,12 +20,14 @@ from seqrecorder.errors import DatasetError, DatasetNotFoundError, ShardWriteErr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# `fcntl` is missing on Windows; Any, since what it has differs by system.
+# Both are missing on Windows; Any, since what they have differs by system.
 fcntl: Any
+resource: Any
 try:
     import fcntl
+    import resource
 except ImportError:
-    fcntl = None
+    fcntl = resource = None
 
 FAULT_POINTS = (
     "before_mkdir",
@@ -155,8 +157,27 @@ def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
     except DatasetError:
         raise
     except OSError as error:
-        advice = "free some space or write elsewhere" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-        raise error_at(ShardWriteError, doing, path, error, advice) from error
+        raise error_at(ShardWriteError, doing, path, error, advice_on(error.errno)) from error
+
+
+def advice_on(number: int | None) -> str:
+    """Return what to do about a failed operation, for the end of a message; nothing where that is not known.
+
+    >>> advice_on(errno.ENOSPC)
+    'free some space or write elsewhere'
+
+    Args:
+        number: what the system says, as in `errno`.
+    """
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space or write elsewhere"
+    if number in (errno.EMFILE, errno.ENFILE):
+        limit = f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]} " if resource is not None else ""
+        return (
+            f"the limit is {limit}open files to a process (`ulimit -n`), or one of the whole system: raise it, close "
+            "others, or use fewer `shards` and workers"
+        )
+    return ""
 
 
 # Durability

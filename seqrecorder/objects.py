@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -13,6 +13,7 @@ from seqrecorder.ahead import THREADS, ahead
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.framing import FOOTER, HEADER, walk_frames
 from seqrecorder.preflight import advice
+from seqrecorder.reopening import read_in_turn
 from seqrecorder.shards import RecordReader
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 # Each window costs some milliseconds of eager operations: 8,192 short records at a time take a seventh less than 4,096,
 # and these half of 1,024.
 _WINDOW = 8192
+_MOST_OPEN = 32
+"""Files that are kept open, of those among which records were dealt: each takes a descriptor, a thread and a buffer."""
+_BLOCKS = 64 << 20  # bytes, of more files together
+_LEAST_BLOCK = 1 << 12
+
+T = TypeVar("T", list[bytes], Any)
 
 
 def records(origin: Origin, codec: RecordCodec, deal: tuple[int, int] | None) -> Iterator[Any]:
@@ -111,10 +118,14 @@ def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[Any]:
 
     window = origin.window(_WINDOW)
     if len(files) == 1:
-        yield from _counted(files[0], origin, window)
+        yield from _read(files[0], origin, window)
         return
     each = max(1, window // len(files))
-    readers = [(part.numpy().tolist() for part in _counted(file, origin, each)) for file in files]
+    if len(files) > _MOST_OPEN:
+        block = max(_LEAST_BLOCK, _BLOCKS // len(files))
+        readers = [_counted(file, origin, read_in_turn(file.path, origin.compression, each, block)) for file in files]
+    else:
+        readers = [(part.numpy().tolist() for part in _read(file, origin, each)) for file in files]
     if any(file.kept is not None for file in files) and all(file.is_numbered for file in files):
         mixed = _merged(files, readers, window)
     else:
@@ -146,11 +157,16 @@ def _merged(files: Sequence[ShardFile], readers: Sequence[Iterator[list[bytes]]]
         yield data
 
 
-def _counted(file: ShardFile, origin: Origin, window: int) -> Iterator[Any]:
+def _read(file: ShardFile, origin: Origin, window: int) -> Iterator[Any]:
+    return _counted(file, origin, RecordReader(file.path, origin.compression, window).windows())
+
+
+def _counted(file: ShardFile, origin: Origin, windows: Iterator[T]) -> Iterator[T]:
+    """Yield the windows of a file, once it was looked at, and raise at the end unless its records are all there."""
     origin.check_frames(file)
     done = 0
-    for data in RecordReader(file.path, origin.compression, window).windows():
-        done += int(data.shape[0])
+    for data in windows:
+        done += len(data)
         yield data
     if file.records not in (-1, done):
         byte = int(walk_frames(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(

@@ -9,6 +9,7 @@ import numpy as np
 
 from seqrecorder.lifecycle import check_columns
 from seqrecorder.naming import check_names
+from seqrecorder.shard_files import OpenShards
 from seqrecorder.splitwriter import SplitWriter
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Placement:
         self._directory, self._old = directory, old
         self.skipped = 0
         self._writers: dict[str, SplitWriter] = {}
+        self._open_shards = OpenShards()
         self._columns: list[str] | None = None
         self._routes: collections.deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = collections.deque()
 
@@ -63,7 +65,9 @@ class Placement:
         if name not in self._writers:
             start = self._old[name].records if name in self._old else 0
             check_names(dict.fromkeys([*self._old, *self._writers, name]), "split")
-            self._writers[name] = SplitWriter(name, self._directory / name, self._options, self._directory, start)
+            self._writers[name] = SplitWriter(
+                name, self._directory / name, self._options, self._directory, start, open_shards=self._open_shards
+            )
         return self._writers[name]
 
     @property

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,13 +19,14 @@ from seqrecorder.damage import find_records, opened
 from seqrecorder.digests import sha256
 from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
 from seqrecorder.file_state import FileState, remember
-from seqrecorder.files import faults_around
+from seqrecorder.files import advice_on, faults_around
 from seqrecorder.following import Follower
-from seqrecorder.frames import are_short, frames
+from seqrecorder.frames import are_short
 from seqrecorder.framing import walk_frames
 from seqrecorder.naming import MANIFEST
 from seqrecorder.pipelines import tf_records
 from seqrecorder.rows import sizes
+from seqrecorder.shard_files import AppendedFile, FramedFile, OpenShards, TensorFlowFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
 
     from seqrecorder.framing import Compression
 
-# GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
-_GZIP_LEVEL = 1
-_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.EIO, errno.EACCES, errno.ENOENT)
+_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
 _ROWS_WAITING = 8192  # rows of lengths that are kept in memory
-_MANY = 2048  # records that are worth a thread
 _EXACT_BINS = 512
 _LENGTH_BYTES = 8  # of one length
 _NOT_AS_WRITTEN = "its SHA-256 is not the manifest's, so the lengths are not those that were written"
@@ -54,24 +51,33 @@ class ShardWriter:
         path: the shard's file.
         lengths_path: the file of its lengths.
         compression: None or `GZIP`.
+        open_shards: of all shards that are written at a time; None where this is the only one.
 
     Attributes:
-        records: how many were written.
+        records: how many were added.
         payload: their bytes, before compression.
         follower: goes behind the file; gives its digest once it is closed.
     """
 
-    def __init__(self, path: Path, lengths_path: Path, compression: Compression) -> None:
+    def __init__(
+        self, path: Path, lengths_path: Path, compression: Compression, open_shards: OpenShards | None = None
+    ) -> None:
         self.path, self.lengths_path = path, lengths_path
         self.records = 0
         self.payload = 0
         self.follower = Follower(path)
         self._rows: list[NDArray[np.int64]] = []
-        self._waiting = 0
-        self._file: _Frames | _TensorFlowFrames | None = None
+        self._waiting_rows = 0
+        self._waiting: list[bytes] = []
+        self._open_shards = open_shards or OpenShards()
+        self._stays_open = self._open_shards.take_place()
+        self._file: AppendedFile | FramedFile | TensorFlowFile | None = None
         try:
             with self._writing("open", path):
-                self._file = _TensorFlowFrames(path, compression) if compression else _Frames(path)
+                if not self._stays_open:
+                    self._file = AppendedFile(path, compression)
+                else:
+                    self._file = TensorFlowFile(path, compression) if compression else FramedFile(path)
         except ShardWriteError:
             self.abandon()
             raise
@@ -90,15 +96,15 @@ class ShardWriter:
     def _failure(self, path: Path, error: Exception) -> ShardWriteError:
         message = getattr(error, "message", None) or getattr(error, "strerror", None) or repr(error)
         said = str(message).splitlines()[0]
+        # TensorFlow has the system's words for it, but not its number.
+        number = getattr(error, "errno", None) or next((one for one in _CAUSES if os.strerror(one) in said), None)
+        advice = advice_on(number) or "free some space or choose another destination"
         ours = ShardWriteError(
-            f"{path}: cannot be written after {self.records} records, {self.payload:,} bytes: {said};"
-            " nothing was published; free some space or choose another destination, and write again",
+            f"{path}: cannot be written after {self.records} records, {self.payload:,} bytes: {said}; nothing was "
+            f"published; {advice}, and write again",
             path=path,
         )
-        # TensorFlow has the system's words for it, but not its number.
-        ours.errno = getattr(error, "errno", None) or next(
-            (number for number in _CAUSES if os.strerror(number) in said), None
-        )
+        ours.errno = number
         ours.strerror = said
         return ours
 
@@ -108,27 +114,49 @@ class ShardWriter:
         Raises:
             ShardWriteError: the disk is full, or failed; the shard and its bytes are named.
         """
-        with self._writing("write", self.path):
-            if not self.records and isinstance(self._file, _Frames) and not are_short(data):
-                self._file.close()
-                self._file = _TensorFlowFrames(self.path)
-            self._opened.write(data)
+        size = int(sizes(data).sum())
+        if self._stays_open:
+            self._write_now(data)
+        else:
+            self._waiting += data
         self.records += len(data)
-        self.payload += int(sizes(data).sum())
-        self.follower.follow(self.payload)
+        self.payload += size
         self._rows.append(np.ascontiguousarray(lengths, "<i8"))
-        self._waiting += len(data)
-        if self._waiting >= _ROWS_WAITING:
+        self._waiting_rows += len(data)
+        if self._stays_open:
+            self.follower.follow(self.payload)
+            if self._waiting_rows >= _ROWS_WAITING:
+                self._append_rows()
+        else:
+            self._open_shards.wait(self, len(data), size)
+
+    def _write_now(self, data: Sequence[bytes]) -> None:
+        with self._writing("write", self.path):
+            if not self.records and isinstance(self._file, FramedFile) and not are_short(data):
+                self._file.close()
+                self._file = TensorFlowFile(self.path)
+            self._opened.write(data)
+
+    def write_waiting(self) -> None:
+        """Append the records that wait, and their lengths.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        data, self._waiting = self._waiting, []
+        if data:
+            self._write_now(data)
+            self.follower.follow(self.payload)
             self._append_rows()
 
     @property
-    def _opened(self) -> _Frames | _TensorFlowFrames:
+    def _opened(self) -> AppendedFile | FramedFile | TensorFlowFile:
         if self._file is None:  # pragma: no cover - nothing is written after the end
             raise RuntimeError(f"{self.path} is closed")
         return self._file
 
     def _append_rows(self) -> None:
-        rows, self._rows, self._waiting = self._rows, [], 0
+        rows, self._rows, self._waiting_rows = self._rows, [], 0
         with self._writing("open", self.lengths_path), self.lengths_path.open("ab") as file:  # noqa: SIM117
             with self._writing("write", self.lengths_path):
                 file.write(b"".join(row.tobytes() for row in rows))
@@ -143,12 +171,14 @@ class ShardWriter:
         Raises:
             ShardWriteError: the disk is full, or failed; the shard and its bytes are named.
         """
+        self.write_waiting()
         with self._writing("flush", self.path):
             file, self._file = self._opened, None
             try:
                 file.flush()
             finally:
                 file.close()
+                self._leave()
         self._append_rows()
         return read_lengths(self.lengths_path, groups, self.records)
 
@@ -157,71 +187,18 @@ class ShardWriter:
         import tensorflow as tf
 
         self.follower.wait()
+        self._waiting = []
+        self._leave()
         file, self._file = self._file, None
         if file is not None:
             # The staging directory goes, and this file with it.
             with contextlib.suppress(tf.errors.OpError, OSError):
                 file.close()
 
-
-class _Frames:
-    """A file without compression, whose frames are made in numpy: for short records.
-
-    Of many they are made and written in a thread, while the next are encoded: 200,000 records of 45 bytes took 80 ms as
-    columns, and 92 without. Its errors come out of the next call.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames")
-        self._pending: Future[Any] | None = None
-
-    def write(self, data: Sequence[bytes]) -> None:
-        self._wait()
-        if len(data) < _MANY:
-            self._append(data)
-        else:
-            self._pending = self._pool.submit(self._append, data)
-
-    def _append(self, data: Sequence[bytes]) -> None:
-        self._file.write(frames(data).data)
-
-    def _wait(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.result()
-
-    def flush(self) -> None:
-        self._wait()
-        self._file.flush()
-
-    def close(self) -> None:
-        self._pool.shutdown()
-        self._file.close()
-
-
-class _TensorFlowFrames:
-    """A file that TensorFlow writes: for large records, and with compression."""
-
-    def __init__(self, path: Path, compression: Compression = None) -> None:
-        import tensorflow as tf
-
-        level = _GZIP_LEVEL if compression else None
-        options = tf.io.TFRecordOptions(compression_type=compression or "", compression_level=level)
-        self._writer: Any = tf.io.TFRecordWriter(str(path), options)
-
-    def write(self, data: Sequence[bytes]) -> None:
-        # TensorFlow's class wraps the method in Python, which doubles the time that short records take.
-        plain: Any = super(type(self._writer), self._writer)
-        write = plain.write
-        for item in data:
-            write(item)
-
-    def flush(self) -> None:
-        self._writer.flush()
-
-    def close(self) -> None:
-        self._writer.close()
+    def _leave(self) -> None:
+        if self._stays_open:
+            self._open_shards.give_place()
+        self._stays_open = False
 
 
 def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -327,19 +304,32 @@ class RecordReader:
                 yield window
                 done += int(window.shape[0])
         except tf.errors.OpError as error:
-            raise ShardReadError(
-                f"{self.path}: damaged after {done} or more records: {self._first_loss() or first_line(error)}; "
-                f"`seqrecorder verify {_place(self.path)}` lists all damage, `seqrecorder salvage` saves what is whole",
-                path=self.path,
-            ) from error
+            raise damage_error(self.path, self.compression, done, first_line(error)) from error
 
-    def _first_loss(self) -> str:
-        """Return where the damage is, which TensorFlow does not say; nothing where none is found."""
-        walk = walk_frames(self.path, self.compression)
-        if walk.problem:
-            return f"record {walk.lengths.size} at byte {walk.offset}: the file {walk.problem}"
-        with opened(self.path, self.compression) as (file, size, problem):
-            return next(map(str, find_records(file, size, problem).losses), "")
+
+def damage_error(path: Path, compression: Compression, done: int, said: str) -> ShardReadError:
+    """Return the error for a damaged shard, with the place of the damage.
+
+    Args:
+        path: of the shard.
+        compression: of the shard.
+        done: how many records were read before.
+        said: what is said where no damage is found.
+    """
+    return ShardReadError(
+        f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or said}; "
+        f"`seqrecorder verify {_place(path)}` lists all damage, `seqrecorder salvage` saves what is whole",
+        path=path,
+    )
+
+
+def _first_loss(path: Path, compression: Compression) -> str:
+    """Return where the damage is, which TensorFlow does not say; nothing where none is found."""
+    walk = walk_frames(path, compression)
+    if walk.problem:
+        return f"record {walk.lengths.size} at byte {walk.offset}: the file {walk.problem}"
+    with opened(path, compression) as (file, size, problem):
+        return next(map(str, find_records(file, size, problem).losses), "")
 
 
 def _place(path: Path) -> Path:

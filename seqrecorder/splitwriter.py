@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -16,11 +15,12 @@ from seqrecorder.files import faults_around, writing
 from seqrecorder.manifest import ShardInfo, SplitInfo
 from seqrecorder.naming import examples_name, lengths_name, shard_name
 from seqrecorder.rows import sizes
+from seqrecorder.shard_files import OpenShards
 from seqrecorder.shards import ShardWriter, histogram
 from seqrecorder.spill import ShuffledSpill
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -31,6 +31,7 @@ DEFAULT_SHARD_BYTES = 128 << 20
 """Shards end once they are this large, where neither their number nor their size is given."""
 
 _FRAME = 16  # bytes around each record
+_LINES_WAITING = 64 << 10  # characters of the CSV, for each split
 _SPILL_BATCH = 1024
 _SPILL_BYTES = 64 << 20  # for each split
 _SURROGATES = "surrogatepass"  # plain fields may hold any text
@@ -86,15 +87,28 @@ class SplitWriter:
         options: how records become shards.
         scratch: a directory for temporary files.
         start: how many records the split has already, in earlier generations.
+        open_shards: of all splits that are written at a time; None where this is the only one.
     """
 
-    def __init__(self, name: str, directory: Path, options: ShardOptions, scratch: Path, start: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        options: ShardOptions,
+        scratch: Path,
+        start: int = 0,
+        *,
+        open_shards: OpenShards | None = None,
+    ) -> None:
         self.name, self.directory, self.options, self.start = name, directory, options, start
+        self._open_shards = open_shards or OpenShards()
         self.records = 0
         self._shards: list[ShardWriter] = []
         self._summaries: list[_Summary] = []  # of the first shards: those that are closed
         self._filled = 0
-        self._csv: TextIO | None = None
+        self._csv: Path | None = None
+        self._lines: list[str] = []
+        self._line_characters = 0
         with writing("create the directory of split", directory), faults_around("mkdir", directory):
             directory.mkdir(exist_ok=True)
         self._spill = None
@@ -137,11 +151,25 @@ class SplitWriter:
             header = csv_line([*_PLACE_COLUMNS, *columns])
         except ValueError as error:
             raise OptionError(f"csv=True: the columns {', '.join(map(repr, columns))}: {error}") from error
-        with writing("write", path):
-            with faults_around("open", path):
-                self._csv = path.open("w", encoding="utf-8", errors=_SURROGATES, newline="")
-            with faults_around("write", path):
-                self._csv.write(header + "\n")
+        with writing("write", path), faults_around("open", path):
+            path.open("w").close()
+        self._csv = path
+        self._add_lines([header + "\n"])
+
+    def _add_lines(self, lines: Iterable[str]) -> None:
+        """Add lines to the CSV, which is open only while some are written: there may be many splits."""
+        before = len(self._lines)
+        self._lines += lines
+        self._line_characters += sum(map(len, self._lines[before:]))
+        if self._line_characters > _LINES_WAITING:
+            self._write_lines()
+
+    def _write_lines(self) -> None:
+        lines, self._lines, self._line_characters = self._lines, [], 0
+        if self._csv is not None and lines:
+            with writing("write", self._csv), faults_around("write", self._csv):  # noqa: SIM117
+                with self._csv.open("a", encoding="utf-8", errors=_SURROGATES, newline="") as file:
+                    file.writelines(lines)
 
     def _place(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
         if self.options.shards is None:
@@ -184,16 +212,15 @@ class SplitWriter:
     def _new_shard(self) -> ShardWriter:
         # The number of shards is in their names and not known yet, so they are renamed at the end.
         path = self.directory / f"{len(self._shards):05d}.part"
-        return ShardWriter(path, path.with_suffix(".lengths"), self.options.compression)
+        return ShardWriter(path, path.with_suffix(".lengths"), self.options.compression, self._open_shards)
 
     def _write(self, shard: int, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
         writer = self._shards[shard]
         if self._csv is not None and rows is not None:
-            with writing("write", self._csv.name), faults_around("write", self._csv.name):
-                self._csv.writelines(
-                    f"{shard},{writer.records + i},{steps},{row}\n"
-                    for i, (steps, row) in enumerate(zip(lengths[:, 0].tolist(), rows, strict=True))
-                )
+            self._add_lines(
+                f"{shard},{writer.records + i},{steps},{row}\n"
+                for i, (steps, row) in enumerate(zip(lengths[:, 0].tolist(), rows, strict=True))
+            )
         writer.write(data, lengths)
 
     def _summarize(self) -> None:
@@ -214,9 +241,7 @@ class SplitWriter:
                 self._place_spilled(batch)
         while len(self._summaries) < len(self._shards):
             self._summarize()
-        if self._csv is not None:
-            with writing("write", self._csv.name), faults_around("flush", self._csv.name):
-                self._csv.close()
+        self._write_lines()
         digests = in_threads(lambda shard: shard.follower.finish(), self._shards)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in self._shards])
         paths = [self._name_finally(index) for index in range(len(self._shards))]
@@ -260,6 +285,3 @@ class SplitWriter:
             shard.abandon()
         if self._spill is not None:
             self._spill.close()
-        if self._csv is not None:
-            with contextlib.suppress(OSError):  # what is buffered is written on closing
-                self._csv.close()

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqrecorder as sr
+from seqrecorder import shard_files
 from seqrecorder import shards as module
 from seqrecorder.files import on_fault_point
 from seqrecorder.shards import RecordReader, ShardWriter, histogram, peek, read_lengths
@@ -52,8 +53,11 @@ def test_empty_shard(tmp_path: Path) -> None:
     assert (table.shape, (tmp_path / "x.lengths").stat().st_size, peek(path, None, 1)) == ((0, 2), 0, [])
 
 
-def test_every_failure_names_the_shard(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most_open", [0, 32])
+def test_every_failure_names_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_open: int) -> None:
     """An error at the 1st, 2nd, ... operation is a ShardWriteError with the file, the records and the bytes so far."""
+    monkeypatch.setattr(shard_files, "_MOST_OPEN", most_open)
+    monkeypatch.setattr(shard_files, "_MOST_WAITING", 0)
     messages = []
     for number in range(1, 100):
         (tmp_path / str(number)).mkdir()
@@ -73,7 +77,7 @@ def test_every_failure_names_the_shard(tmp_path: Path) -> None:
     assert "free some space" in messages[0]
 
 
-@pytest.mark.parametrize("records", [1, module._MANY])
+@pytest.mark.parametrize("records", [1, shard_files._MANY])
 @pytest.mark.parametrize("last", [False, True])
 def test_a_disk_that_fills_while_short_records_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, last: bool
@@ -90,7 +94,7 @@ def test_a_disk_that_fills_while_short_records_are_written(
             shard.write(data, lengths)
 
     shard.write(data, lengths)
-    monkeypatch.setattr(module, "frames", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    monkeypatch.setattr(shard_files, "frames", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(sr.ShardWriteError, match=r"x.tfrecord: .*No space left") as caught:
         go_on()
     assert caught.value.errno == errno.ENOSPC
@@ -101,7 +105,7 @@ def test_short_records_of_any_number_are_read_in_their_order(tmp_path: Path) -> 
     """Whether they were written in a thread, or at once behind such, all come back."""
     shard = ShardWriter(tmp_path / "x.tfrecord", tmp_path / "x.lengths", None)
     written = []
-    for records in (1, module._MANY, 2, 3 * module._MANY, module._MANY, 1):
+    for records in (1, shard_files._MANY, 2, 3 * shard_files._MANY, shard_files._MANY, 1):
         data = [b"%d" % (len(written) + i) for i in range(records)]
         shard.write(data, np.arange(len(written), len(written) + records)[:, None])
         written += data

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
+from seqrecorder import shard_files
 from seqrecorder.shards import RecordReader
 from seqrecorder.splitwriter import ShardOptions, SplitWriter
 
@@ -99,3 +100,37 @@ def test_senseless_options(name: str, value: Any) -> None:
     """Counts are ints of 1 or more."""
     with pytest.raises(sr.OptionError, match=f"{name}: expected an int of 1 or more"):
         ShardOptions(**{name: value})
+
+
+@pytest.mark.parametrize("sizes", [(3, 40, 0), (5000, 10, 70_000)], ids=["short", "long"])
+@pytest.mark.parametrize("most_waiting", [1, 20_000, 32 << 20])
+def test_shards_that_are_not_kept_open_have_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], most_waiting: int
+) -> None:
+    """Whether few shards are kept open, or all, their files and the CSV are the same."""
+    data = [bytes([i]) * sizes[i % len(sizes)] for i in range(50)]
+    (tmp_path / "all").mkdir()
+    (tmp_path / "few").mkdir()
+    kept = write(tmp_path / "all", data, 9, shards=8)
+    monkeypatch.setattr(shard_files, "_MOST_OPEN", 3)
+    monkeypatch.setattr(shard_files, "_MOST_WAITING", most_waiting)
+    assert write(tmp_path / "few", data, 9, shards=8) == kept
+    for file in names(tmp_path / "all" / "train"):
+        assert (tmp_path / "few" / "train" / file).read_bytes() == (tmp_path / "all" / "train" / file).read_bytes()
+
+
+def test_compressed_shards_that_are_not_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold the same records, one stream each, and the same bytes however many records wait."""
+    monkeypatch.setattr(shard_files, "_MOST_OPEN", 0)
+    data = [np.random.default_rng(i).bytes(i * 40) for i in range(50)]
+    digests = set()
+    for number, most_waiting in enumerate((1, 5000, 32 << 20)):
+        monkeypatch.setattr(shard_files, "_MOST_WAITING", most_waiting)
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        info = write(directory, data, 9, shards=8, compression="GZIP")
+        for i, shard in enumerate(info.shards):
+            parts = RecordReader(directory / "train" / shard.name, "GZIP")
+            assert [item for part in parts for item in part] == data[i::8]
+        digests.add(tuple(shard.sha256 for shard in info.shards))
+    assert len(digests) == 1
