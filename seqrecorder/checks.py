@@ -20,6 +20,7 @@ from seqrecorder.errors import (
     SeqrecorderError,
     ShardReadError,
 )
+from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.framing import FOOTER, HEADER, detect_compression, walk_frames
 from seqrecorder.manifest import Manifest, ShardInfo, is_as_written, read_manifest
 from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST, inside
@@ -107,6 +108,8 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
     """
     if level not in ("quick", "full"):
         raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
+    if level == "full":
+        check_threads_of_tensorflow("verify")
     single = isinstance(path, (str, os.PathLike))
     if schema is not None and not (single and Path(path, MANIFEST).is_file()):
         return _verify_bare(path, level, schema)

@@ -15,6 +15,7 @@ from seqrecorder.batching.window import Window
 from seqrecorder.cropping import check_steps
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import WINDOW, Feed, tell_cardinality
+from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.memory import keep_freed_memory
 from seqrecorder.numbering import with_number
@@ -159,6 +160,7 @@ def read(
     """
     import tensorflow as tf
 
+    check_threads_of_tensorflow("read")
     if batch is not None and not isinstance(batch, (Pad, Bucket, Ragged, Unroll, Window, Pack)):
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
@@ -304,6 +306,7 @@ def read_records(
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
+    check_threads_of_tensorflow("read_records")
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )

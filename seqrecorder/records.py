@@ -17,6 +17,7 @@ from seqrecorder.building import builder
 from seqrecorder.columns import Column, gather, group_lengths, scatter
 from seqrecorder.errors import FieldProblem, RecordError, first_line
 from seqrecorder.features import text_features
+from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.layouts import describe_message, has_feature, message_of
 from seqrecorder.memory import keep_freed_memory
 from seqrecorder.mismatch import Mismatch
@@ -133,6 +134,7 @@ class RecordCodec:
         """
         import tensorflow as tf
 
+        check_threads_of_tensorflow("decode records")
         size = int(serialized.shape[0])
         if not size:
             return [[] for _ in self.schema.fields]

@@ -24,6 +24,7 @@ from seqrecorder.errors import (
     ShardReadError,
 )
 from seqrecorder.files import faults_around, sync_directory, sync_file, write_file, writing
+from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.framing import check_compression, detect_compression
 from seqrecorder.listing import copy_listing
 from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, read_manifest
@@ -146,6 +147,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         ManifestError: the manifest is lost, and no `schema` says what the shards hold.
         ShardWriteError: the disk is full, or failed; nothing is left at the destination.
     """
+    check_threads_of_tensorflow("salvage")
     kind = check_compression(compression)
     with cleanup_when_terminated():
         if isinstance(damaged, (str, os.PathLike)):

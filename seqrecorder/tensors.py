@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.varints import varint
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def encode_images(values: NDArray[np.uint8], storage: str) -> list[bytes]:
     """Return each image of shape (height, width, channels) as PNG (exact) or JPEG (lossy) bytes."""
     import tensorflow as tf
 
+    check_threads_of_tensorflow("encode images")
     encode = tf.io.encode_png if storage == "png" else tf.io.encode_jpeg
     with tf.device("CPU:0"):
         return [encode(image).numpy() for image in values]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import collections
 import multiprocessing
+import os
 import pickle
 import signal
+import sys
+import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,12 +22,14 @@ from seqrecorder.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from multiprocessing.connection import Connection
 
     import numpy as np
     from numpy.typing import NDArray
 
 _Result = tuple[list[Block], int]
 _AHEAD = 2  # chunks in flight for each worker
+_LOOK_SECONDS = 0.5
 _RESULT_BYTES = 32 << 20  # after which a worker hands over what it has, and the rest of its chunk waits
 
 
@@ -94,8 +99,11 @@ class PoolEncoder:
             ) from error
         self._workers = workers
         self._pending: collections.deque[_Chunk] = collections.deque()
+        # Nothing is ever sent: workers see the end of it where this process ends, however that comes.
+        context = multiprocessing.get_context("spawn")
+        self._reader, self._lifeline = context.Pipe(duplex=False)
         self._pool = ProcessPoolExecutor(
-            workers, multiprocessing.get_context("spawn"), _start, (record_class, dict(params), rows)
+            workers, context, _start, (record_class, dict(params), rows, self._reader, os.getpid())
         )
 
     def submit(self, sources: Sources) -> Iterator[Block]:
@@ -119,7 +127,7 @@ class PoolEncoder:
             yield from self._next()
 
     def _next(self) -> list[Block]:
-        chunk = self._pending.popleft()
+        chunk = self._pending[0]
         try:
             blocks, done = chunk.future.result()
         except SeqrecorderError:
@@ -135,23 +143,39 @@ class PoolEncoder:
                 f"records {first} to {last} cannot reach a worker process and come back:"
                 f" {type(error).__name__}: {error}; make them picklable, or leave `workers` out"
             ) from error
+        self._pending.popleft()
         if done < len(chunk.positions):
             self._pending.appendleft(self._handed_over(chunk.pickled, chunk.positions, done))
         return blocks
 
     def close(self) -> None:
         """Stop the workers; what is outstanding is dropped."""
+        if self._pending:
+            # Something failed, or the process is to end: `load` may take as long as it likes, and is not waited for.
+            for process in list((self._pool._processes or {}).values()):  # noqa: SLF001 - public from Python 3.14 on
+                process.kill()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._reader.close()
+        self._lifeline.close()
 
 
 _life_cycle: LifeCycle | None = None
 
 
-def _start(record_class: type, params: dict[str, Any], rows: bool) -> None:  # noqa: FBT001 - positional by the pool
+def _start(record_class: type, params: dict[str, Any], rows: bool, parent: Connection, pid: int) -> None:  # noqa: FBT001 - positional by the pool
+    threading.Thread(target=_end_with, args=(parent, pid), name="seqrecorder-lifeline", daemon=True).start()
     # An interrupt reaches the whole group of processes; the parent decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     global _life_cycle  # noqa: PLW0603 - the one state of a worker process
     _life_cycle = LifeCycle(Schema.of(record_class), params, rows=rows)
+
+
+def _end_with(parent: Connection, pid: int) -> None:
+    """End this process, whatever it does, once its parent is gone: killed, it stops nobody."""
+    # A process that the parent forked may hold the other end of the pipe; then we get another parent.
+    while not parent.poll(_LOOK_SECONDS) and (sys.platform == "win32" or os.getppid() == pid):
+        pass
+    os._exit(1)
 
 
 def _work(pickled: bytes, start: int) -> _Result:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,7 @@ import numpy as np
 from seqrecorder.assets import write_assets
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.files import write_file
+from seqrecorder.forks import kept_from_children
 from seqrecorder.framing import check_compression
 from seqrecorder.given import given_columns
 from seqrecorder.lifecycle import Block, LifeCycle, Sources, check_params
@@ -39,7 +41,6 @@ from seqrecorder.workers import InlineEncoder, PoolEncoder
 from seqrecorder.write_options import WriteOptions
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
     from types import TracebackType
 
@@ -127,6 +128,7 @@ class Writer:
         self._position = 0
         self._placement: Placement | None = None
         self._entered = False
+        self._process = os.getpid()
         self._staging: Staging | None = None
         self._failure: BaseException | None = None
         self._cleanup = contextlib.ExitStack()
@@ -137,7 +139,7 @@ class Writer:
         """Make the staging directory."""
         if self._entered:
             raise OptionError("a Writer is used once: make another one")
-        self._entered = True
+        self._entered, self._process = True, os.getpid()
         options = self.options
         with contextlib.ExitStack() as stack:
             stack.enter_context(cleanup_when_terminated())
@@ -147,6 +149,7 @@ class Writer:
             self._staging = stack.enter_context(
                 Staging(self.destination, overwrite=options.overwrite or options.append)
             )
+            stack.enter_context(kept_from_children(self._staging.path))
             placement = Placement(
                 self.schema,
                 self._router,
@@ -180,12 +183,25 @@ class Writer:
     def _opened(self) -> Placement:
         if self._placement is None:
             raise OptionError("a Writer writes inside its `with` block")
+        self._check_process()
         return self._placement
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise OptionError(
+                f"this Writer is of process {self._process}, and this one, {os.getpid()}, was forked from it: only "
+                "that one writes and publishes; leave the child by os._exit, or fork outside of the `with` block"
+            )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Publish the dataset, or remove every trace of it after an error."""
+        """Publish the dataset, or remove every trace of it after an error; a forked child does neither."""
+        if self._process != os.getpid():
+            self._placement = None
+            if kind is None:
+                self._check_process()
+            return
         try:
             with self._cleanup:
                 if kind is None:

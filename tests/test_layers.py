@@ -19,6 +19,7 @@ LAYERS = (
     (
         "csv_line",
         "files",
+        "forks",
         "digests",
         "file_state",
         "following",
