@@ -18,7 +18,7 @@ import numpy as np
 
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.features import LARGE, WIDE, text_features, wide_features, with_room
-from seqrecorder.mismatch import Mismatch
+from seqrecorder.mismatch import Mismatch, advice
 from seqrecorder.rows import of_matrix
 from seqrecorder.schema import Schema
 from seqrecorder.sizes import Taken
@@ -113,8 +113,9 @@ def _check_types(schema: Schema, records: Sequence[Any]) -> None:
     for kind in set(map(type, records)) - {schema.record_class}:
         if attrs.has(kind) and Schema.of(kind).fields == schema.fields:
             continue
-        position = next(i for i, record in enumerate(records) if type(record) is kind)
-        raise RecordError(f"expected a record of class {schema.name}, got {kind.__name__}", position=position)
+        position, wrong = next((i, record) for i, record in enumerate(records) if type(record) is kind)
+        got = f"{kind.__name__}{advice(wrong, schema.name)}"
+        raise RecordError(f"expected a record of class {schema.name}, got {got}", position=position)
 
 
 def _gather_field(field: Field, taken: Taken, problems: dict[int, list[FieldProblem]]) -> Column | None:

@@ -151,6 +151,8 @@ class Feed:
             OptionError: there is no feature list.
         """
         schema = self.origin.schema
+        if length_field is not None and not isinstance(length_field, str):
+            raise OptionError(f"length_field: expected the name of a feature list, got {length_field!r}")
         if length_field is not None:
             field = schema[length_field]
             if not field.is_list:

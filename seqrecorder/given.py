@@ -43,7 +43,7 @@ def given_columns(schema: Schema, given: Any) -> tuple[dict[str, Column], int]:
     if is_arrow(given):
         given = columns_of_table(given)
     if not isinstance(given, Mapping):
-        raise OptionError(f"columns: expected a mapping of field to column, got {type(given).__name__}")
+        raise OptionError(f"columns: expected a mapping of field to column, got {type(given).__name__}{_advice(given)}")
     names = [field.name for field in schema.fields]
     for name in given:
         if name not in names:
@@ -71,6 +71,12 @@ def given_columns(schema: Schema, given: Any) -> tuple[dict[str, Column], int]:
         position = min(problems)
         raise RecordError(f"{schema.name} cannot be encoded", position=position, problems=problems[position])
     return columns, size
+
+
+def _advice(given: Any) -> str:
+    if hasattr(given, "with_format"):  # of the Hugging Face Hub's library
+        return "; give its Arrow tables: for table in dataset.with_format('arrow').iter(10_000): write_batch(table)"
+    return "; records go to `write` and `write_all`" if isinstance(given, (list, tuple)) else ""
 
 
 # One column ----------------------------------------------------------------------------------------------------------

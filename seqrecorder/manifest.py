@@ -210,6 +210,11 @@ class Manifest:
             if len(names) == 1:
                 return self.splits[names[0]]
             raise OptionError(f"{self.path} has several splits: name one of {', '.join(names)}")
+        if not isinstance(name, str):
+            raise OptionError(
+                f"split: expected the name of one, got {name!r}; read each, and join what comes: "
+                "`dataset.concatenate(other)`, `itertools.chain(records, others)`"
+            )
         if name not in self.splits:
             raise DatasetNotFoundError(
                 f"{self.path} has no split {name!r}{did_you_mean(name, names)}; it has {', '.join(names)}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,18 @@ def describe(value: object) -> str:
     text = repr(value)
     limit = 60
     return f"{type(value).__name__} {text if len(text) <= limit else text[:limit] + '...'}"
+
+
+def advice(given: object, record_class: str = "Record") -> str:
+    """Return what to do with something that was given for a record, as the end of a message."""
+    if isinstance(given, Mapping):
+        return f"; make a record of each: {record_class}(**row), or give columns to Writer.write_batch"
+    if isinstance(given, (list, tuple)):
+        return f"; make a record of each: {record_class}(*row)"
+    is_column = isinstance(given, (str, bytes, int, float)) or hasattr(given, "dtype")
+    if is_column or hasattr(type(given), "__arrow_c_stream__"):
+        return "; columns and tables go to Writer.write_batch"
+    return ""
 
 
 def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -88,6 +89,8 @@ def chosen_fields(schema: Schema, fields: Sequence[str] | None) -> Schema:
         return schema
     if isinstance(fields, str):
         raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")
+    if not isinstance(fields, Iterable):
+        raise OptionError(f"fields: expected a sequence of names, got {fields!r}")
     names = list(fields)
     if not names:
         raise OptionError("fields: expected one name or more, got none; leave `fields` out for all of them")
@@ -105,6 +108,7 @@ def needed_fields(schema: Schema, options: OutputOptions, fields: Sequence[str] 
     chosen = chosen_fields(schema, fields)
     if options.inputs is None:
         return chosen
+    _check_targets(schema, options)
     made = _made_names(schema, options)
     wanted = [name for part in (options.inputs, options.targets, options.weights or None) for name in _names(part)]
     names = []
@@ -128,12 +132,24 @@ def needed_fields(schema: Schema, options: OutputOptions, fields: Sequence[str] 
     return chosen.select(names)
 
 
+def _check_targets(schema: Schema, options: OutputOptions) -> None:
+    for option, part in (("targets", options.targets), ("weights", options.weights or None)):
+        for name in _names(part):
+            if name in _field_names(schema) and schema[name].element.is_text:
+                raise OptionError(
+                    f"{option}: {name!r} is text, of which Keras makes no loss: store numbers, or read dictionaries "
+                    f"(leave inputs and {option} out) and `map` them, with `keras.layers.StringLookup` for one"
+                )
+
+
 def _check_clashes(schema: Schema, options: OutputOptions) -> None:
     names = set(_field_names(schema))
     made = [("index_name", options.index_name)]
     if options.carried is not None:
         made += [("length_name", options.length_name), ("mask_name", options.mask_name)]
     for option, name in made:
+        if not isinstance(name, (str, NoneType)):
+            raise OptionError(f"{option}: expected a name, got {name!r}")
         if name in names:
             raise OptionError(
                 f"{schema.name} has a field {name!r}, as elements name what they carry: pass {option}= another name"
@@ -168,10 +184,10 @@ def _names(part: Any) -> list[str]:
         return []
     if isinstance(part, str):
         return [part]
-    if isinstance(part, Mapping):
-        return list(part.values())
-    if isinstance(part, Sequence):
-        return list(part)
+    if isinstance(part, (Mapping, Sequence)):
+        names = list(part.values() if isinstance(part, Mapping) else part)
+        if all(isinstance(name, str) for name in names):
+            return names
     raise OptionError(f"inputs and targets: expected a name, a sequence of names or a mapping, got {part!r}")
 
 

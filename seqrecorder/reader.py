@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -165,6 +166,10 @@ def read(
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs)
+    if not isinstance(deterministic, bool):
+        raise OptionError(f"deterministic: expected True or False, got {deterministic!r}")
+    if seed is not None and (not isinstance(seed, numbers.Integral) or isinstance(seed, bool)):
+        raise OptionError(f"seed: expected an int or None, got {seed!r}")
     keep_freed_memory()
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt

@@ -20,7 +20,7 @@ from seqrecorder.errors import ManifestError, SchemaError, SchemaMismatchError, 
 from seqrecorder.evolution import changes, source_of
 from seqrecorder.field_json import brief, field_from_dict, field_to_dict, in_full
 from seqrecorder.fields import DEFAULT_GROUP, Field, check_together
-from seqrecorder.mismatch import Mismatch
+from seqrecorder.mismatch import Mismatch, advice, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -99,6 +99,10 @@ class Schema:
         if isinstance(source, Schema):
             return source
         record_class = source if isinstance(source, type) else type(source)
+        if not isinstance(source, type) and not attrs.has(record_class):
+            what_to_do = advice(source)
+            if what_to_do or record_class.__module__ == "builtins":  # else its class can be decorated
+                raise SchemaError(f"expected a record class, or a record, got {describe(source)}{what_to_do}")
         known: Schema | None = vars(record_class).get(_SCHEMA)
         if known is None:
             fields = stored_fields(record_class)
@@ -142,7 +146,8 @@ class Schema:
             if field.name == name:
                 return field
         names = [field.name for field in self.fields]
-        raise SchemaError(f"{self.name} has no field {name!r}{did_you_mean(name, names)}; it has {', '.join(names)}")
+        close = did_you_mean(str(name), names)
+        raise SchemaError(f"{self.name} has no field {name!r}{close}; it has {', '.join(names)}")
 
     def select(self, names: Iterable[str]) -> Schema:
         """Return the schema of some fields, in declaration order.

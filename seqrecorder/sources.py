@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from seqrecorder.arrow import is_arrow
 from seqrecorder.errors import (
     DatasetError,
     DatasetNotFoundError,
@@ -170,6 +171,11 @@ class RecordStream:
         self.splits = check_names(records, "split") if isinstance(records, Mapping) else ()
         parts = list(records.values()) if isinstance(records, Mapping) else [records]
         for part in parts:
+            if is_arrow(part):
+                raise OptionError(
+                    f"records: expected an iterable of records, got a {type(part).__name__}; give tables to"
+                    " Writer.write_batch: with seqrecorder.Writer(path, Class) as writer: writer.write_batch(table)"
+                )
             if not isinstance(part, Iterable) or isinstance(part, (type, Mapping)):
                 raise OptionError(
                     "records: expected an iterable of records, or a mapping of names of splits to such, got"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, Literal
 
 import attrs
 
@@ -14,11 +16,10 @@ from seqrecorder.manifest import DEEPEST, is_too_deep
 from seqrecorder.naming import check_names
 from seqrecorder.publish import ASSET_GENERATION
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 def _own_dict(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    if not isinstance(value, (Mapping, NoneType)):
+        raise OptionError(f"params and assets: expected a mapping of names, got {value!r}")
     return dict(value or {})
 
 
@@ -50,6 +51,9 @@ class WriteOptions:
             raise OptionError(f"workers: expected a number of processes, 1 or more, got {self.workers!r}")
         if self.on_duplicate not in ("error", "first"):
             raise OptionError(f"on_duplicate: expected 'error' or 'first', got {self.on_duplicate!r}")
+        for name in ("shuffle", "csv", "overwrite", "append"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"{name}: expected True or False, got {getattr(self, name)!r}")
         if self.append and self.overwrite:
             raise OptionError("give append=True or overwrite=True, not both")
         check_compression(self.compression)

@@ -453,7 +453,7 @@ def write(
         first = stream.peek()
         if first is None:
             raise OptionError("there is no record to write; pass schema= to write an empty dataset")
-        schema = type(first)
+        schema = Schema.of(first)
     writer = Writer(
         destination,
         schema,

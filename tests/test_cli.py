@@ -405,7 +405,7 @@ def test_a_missing_dataset_is_one_clear_line(capsys, tmp_path, command):
     ("arguments", "message"),
     [
         (["--split", "trian"], "has no split 'trian' (did you mean 'train'?)"),
-        (["--schema", "json:dumps"], "function is not an attrs class"),
+        (["--schema", "json:dumps"], "expected a record class, or a record, got function"),
     ],
 )
 def test_errors_of_the_library_are_one_line(capsys, corpus, arguments, message):

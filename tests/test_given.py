@@ -191,6 +191,15 @@ def test_what_is_no_mapping_is_refused():
     """Columns come as a mapping."""
     with pytest.raises(sr.OptionError, match="expected a mapping of field to column, got list"):
         given_columns(Schema.of(Mixed), [1])
+    with pytest.raises(sr.OptionError, match="got list; records go to `write`"):
+        given_columns(Schema.of(Mixed), RECORDS)
+
+    class Dataset:  # as the library of that name has it
+        def with_format(self, kind):
+            return kind
+
+    with pytest.raises(sr.OptionError, match="with_format.'arrow'"):
+        given_columns(Schema.of(Mixed), Dataset())
     with pytest.raises(sr.OptionError, match="none to tell the number of records"):
         given_columns(Schema.of(Mixed), {})
 

@@ -357,12 +357,25 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
         ({"batch": sr.Pad(4, length_name="label")}, "length_name"),
         ({"batch": sr.Pad(4, mask_name="ids")}, "mask_name"),
         ({"batch": sr.Bucket(4, length_field="label")}, "context field"),
+        ({"batch": sr.Bucket(4, length_field=lambda record: 1)}, "length_field: expected the name"),
+        ({"batch": sr.Bucket(4, length_field=("ids", "words"))}, "length_field: expected the name"),
+        ({"split": ["train", "eval"]}, "split: expected the name of one.*concatenate"),
+        ({"split": slice(3)}, "split: expected the name of one"),
+        ({"inputs": [3]}, "inputs and targets: expected a name"),
+        ({"inputs": {"a": ["ids"]}}, "inputs and targets: expected a name"),
+        ({"inputs": "ids", "targets": "words"}, "targets: 'words' is text.*StringLookup"),
+        ({"inputs": "ids", "targets": ("label", "key")}, "targets: 'key' is text"),
+        ({"inputs": "ids", "targets": "label", "weights": "key"}, "weights: 'key' is text"),
+        ({"fields": 3}, "sequence of names"),
+        ({"index_name": 3}, "index_name: expected a name"),
+        ({"deterministic": "no"}, "deterministic"),
+        ({"seed": "a"}, "seed"),
     ],
 )
 def test_options_that_make_no_sense(corpus: Path, arguments: dict[str, object], message: str) -> None:
     """An option that makes no sense is refused at once, by name."""
     with pytest.raises(sr.OptionError, match=message):
-        sr.read(corpus, "train", **arguments)
+        sr.read(corpus, **{"split": "train", **arguments})
 
 
 def test_unknown_field_names_are_refused(corpus: Path) -> None:

@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import seqrecorder as sr
@@ -109,3 +113,30 @@ def test_what_came_before_a_failure_is_given(most: int) -> None:
     for _ in range(2):
         with pytest.raises(sr.SourceError, match=r"failed at record 5: KeyError: 'x'"):
             stream.take(most)
+
+
+@pytest.mark.parametrize(
+    "make", [pa.table, pd.DataFrame, pl.DataFrame, lambda columns: {"train": pd.DataFrame(columns)}]
+)
+def test_tables_are_not_records(make):
+    """A table is refused before it is iterated over, with the name of what takes it."""
+    with pytest.raises(sr.OptionError, match="Writer.write_batch"):
+        RecordStream(make({"key": ["a"]}))
+
+
+@pytest.mark.parametrize("schema", [Word, None])
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ([{"text": "a", "count": 1}], r"\(\*\*row\)"),
+        ([("a", 1)], r"\(\*row\)"),
+        ({"text": ["a"], "count": [1]}, "Writer.write_batch"),
+        (np.zeros(3), "Writer.write_batch"),
+        ([pa.table({"text": ["a"]})], "Writer.write_batch"),
+    ],
+)
+def test_what_is_no_record_is_told_what_it_becomes(tmp_path: Path, schema, given, advice):
+    """Rows and columns that are given for records are refused with what to do, with a class and without one."""
+    with pytest.raises(sr.SeqrecorderError, match=f"(?s)expected a record.*{advice}"):
+        sr.write(given, tmp_path / "d", schema=schema)
+    assert not (tmp_path / "d").exists()
