@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,9 +10,11 @@ from seqrecorder.digests import sha256
 from seqrecorder.errors import DatasetNotFoundError
 from seqrecorder.files import write_file
 from seqrecorder.manifest import AssetInfo
+from seqrecorder.places import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> dict[str, AssetInfo]:
@@ -41,7 +42,7 @@ def _contents(name: str, content: Any) -> bytes:
     if isinstance(content, (bytes, str)):
         return content.encode() if isinstance(content, str) else content
     try:
-        return Path(content).read_bytes()
+        return local_path(content).read_bytes()
     except OSError as error:
         raise DatasetNotFoundError(
             f"asset {name!r}: {content} cannot be read: {error.strerror}", path=content

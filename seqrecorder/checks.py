@@ -26,6 +26,7 @@ from seqrecorder.manifest import Manifest, ShardInfo, is_as_written, read_manife
 from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST, inside
 from seqrecorder.origin import Origin, resolve
 from seqrecorder.parsing import Parser
+from seqrecorder.places import local_path
 from seqrecorder.records import RecordCodec
 from seqrecorder.schema import Schema
 from seqrecorder.shards import RecordReader, read_lengths
@@ -111,11 +112,11 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
     if level == "full":
         check_threads_of_tensorflow("verify")
     single = isinstance(path, (str, os.PathLike))
-    if schema is not None and not (single and Path(path, MANIFEST).is_file()):
+    if schema is not None and not (single and (local_path(path) / MANIFEST).is_file()):
         return _verify_bare(path, level, schema)
-    if single and Path(path).is_file() and Path(path).name != MANIFEST:
-        return _verify_frames(Path(path), level)
-    directory = Path(path)
+    directory = local_path(path)
+    if directory.is_file() and directory.name != MANIFEST:
+        return _verify_frames(directory, level)
     try:
         manifest = read_manifest(directory)
     except ManifestError as error:
@@ -143,7 +144,7 @@ def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
 
 def _names(manifest: Manifest) -> Iterator[Problem]:
     """Find files that the manifest does not know."""
-    for stray in sorted([*manifest.path.glob("*.tfrecord"), *manifest.path.glob("*/*.tfrecord")]):
+    for stray in sorted([*manifest.path.glob("*.tfrecord"), *manifest.path.glob("[!.]*/*.tfrecord")]):
         if stray.parent.name not in manifest.splits or stray.parent == manifest.path:
             yield Problem(str(stray.relative_to(manifest.path)), "a shard of no split that the manifest knows")
     for split in manifest.splits.values():

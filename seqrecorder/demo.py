@@ -29,6 +29,7 @@ from seqrecorder.batching.bucket import Bucket
 from seqrecorder.batching.pad import Pad
 from seqrecorder.declarations import context, feature_list, record
 from seqrecorder.errors import DatasetExistsError, OptionError
+from seqrecorder.places import local_path
 from seqrecorder.reader import read, read_records
 from seqrecorder.splits import Ratios, key_hash
 from seqrecorder.writer import write
@@ -178,8 +179,9 @@ def run(
     if training_steps < 1:
         raise OptionError(f"training_steps: expected 1 or more, got {training_steps}")
     if directory is not None:
-        _refuse_existing(Path(directory), overwrite=overwrite)
-        return _run(Path(directory), functions, training_steps, say, overwrite=overwrite)
+        destination = local_path(directory)
+        _refuse_existing(destination, overwrite=overwrite)
+        return _run(destination, functions, training_steps, say, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="seqrecorder-demo-") as temporary:
         say(f"the dataset goes to {temporary} and is removed afterwards; name a directory to keep it")
         report = _run(Path(temporary, "stdlib"), functions, training_steps, say, overwrite=False)

@@ -1,8 +1,6 @@
-"""Local files: writing with good errors, syncing, and locking.
+"""Local files: writing with good errors, and syncing.
 
 Every operation that changes a file goes past a fault point, where a test can make it fail or kill the process.
-A lock is an flock on a directory itself: the system drops it when the process dies, so it tells a live writer
-from what a killed one left, and it lasts through a rename of the directory.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.errors import DatasetError, DatasetNotFoundError, ShardWriteError
+from seqrecorder.errors import DatasetError, ShardWriteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,11 +51,13 @@ FAULT_POINTS = (
 
 _hook: Callable[[str, str], object] | None = None
 
-_REPLACING = ".replacing-"
+_BINARY = getattr(os, "O_BINARY", 0)  # of Windows
+
+REPLACING = ".replacing-"
+"""What stands in the name of a file that is about to replace another one, before 16 digits in hex."""
+
 UNSUPPORTED = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP])
 """What the system says to a call that it, or the file system, does not know."""
-
-_NO_LOCKS = frozenset([errno.ENOLCK, errno.EBADF, *UNSUPPORTED])
 
 
 def fault_point(name: str, path: str | os.PathLike[str]) -> None:
@@ -227,13 +227,14 @@ def _syncable(path: str | os.PathLike[str]) -> Iterator[int]:
         os.close(descriptor)
 
 
-def sync_directory(path: str | os.PathLike[str]) -> None:
+def sync_directory(path: str | os.PathLike[str], *, descriptor: int | None = None) -> None:
     """Wait until the names in a directory are on the disk.
 
     >>> sync_directory(".")
 
     Args:
         path: the directory.
+        descriptor: of the directory, wherever it is by now; None opens `path`.
 
     Raises:
         ShardWriteError: it cannot be opened or synced.
@@ -241,15 +242,16 @@ def sync_directory(path: str | os.PathLike[str]) -> None:
     if sys.platform == "win32":
         return  # Windows has no such call
     with writing("sync directory", path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY) if descriptor is None else descriptor
         try:
-            _fsync(descriptor, path)
+            _fsync(opened, path)
         except OSError as error:
             # Some network and user-space file systems cannot; they order renames themselves.
             if error.errno not in UNSUPPORTED:
                 raise
         finally:
-            os.close(descriptor)
+            if descriptor is None:
+                os.close(opened)
 
 
 def _fsync(descriptor: int, path: str | os.PathLike[str]) -> None:
@@ -318,7 +320,13 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
                 file.flush()
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes, *, ready: Callable[[Path], None] = lambda _: None) -> None:
+def replace_file(
+    path: str | os.PathLike[str],
+    data: bytes,
+    *,
+    ready: Callable[[Path], None] = lambda _: None,
+    descriptor: int | None = None,
+) -> None:
     """Replace a file, or create it, so that a reader and a crash leave the old bytes or the new ones.
 
     In a dataset that is published already, call it inside `exclusive`.
@@ -334,16 +342,19 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, ready: Callable[[
         data: all of its new bytes.
         ready: what is called with the new file, before it is synced and takes the old one's place. Whatever it
             raises is raised, and the old file is as it was.
+        descriptor: of the directory in which the file is, wherever that directory is by now; None finds it by `path`.
 
     Raises:
         ShardWriteError: it could not be written; the old file is as it was.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}{_REPLACING}{secrets.token_hex(8)}")
+    temporary = path.with_name(f".{path.name}{REPLACING}{secrets.token_hex(8)}")
+    made, final = (temporary, path) if descriptor is None else (Path(temporary.name), Path(path.name))
     with writing(f"write {len(data):,} bytes to", path):
         try:
             fault_point("before_open", temporary)
-            with temporary.open("xb") as file:
+            opened = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666, dir_fd=descriptor)
+            with os.fdopen(opened, "wb") as file:
                 fault_point("after_open", temporary)
                 with faults_around("write", temporary):
                     file.write(data)
@@ -352,106 +363,9 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, ready: Callable[[
                 ready(temporary)
                 _fsync(file.fileno(), temporary)
             with faults_around("rename", path):
-                temporary.replace(path)
+                os.replace(made, final, src_dir_fd=descriptor, dst_dir_fd=descriptor)
         except BaseException:
             with contextlib.suppress(OSError):
-                temporary.unlink()
+                os.unlink(made, dir_fd=descriptor)
             raise
-        sync_directory(path.parent)
-
-
-# Locks
-
-
-@contextlib.contextmanager
-def exclusive(directory: str | os.PathLike[str]) -> Iterator[None]:
-    """Wait for, and hold, the only right to change a dataset that exists: for append and overwrite in place.
-
-    `Staging.publish` takes it by itself where it overwrites, so do not call that inside. Where the system or
-    the file system has no locks, this does nothing.
-
-    >>> with exclusive("."):
-    ...     pass
-
-    Args:
-        directory: the dataset.
-
-    Raises:
-        DatasetNotFoundError: there is no such directory.
-    """
-    directory = Path(directory)
-    process = os.getpid()
-    descriptor = _lock_published(directory)
-    try:
-        # Nobody else replaces files here now, so what is left of replacing was left by a killed process.
-        for left in directory.glob(f".*{_REPLACING}*"):
-            with contextlib.suppress(OSError):
-                left.unlink()
-        yield
-    finally:
-        if process == os.getpid():  # else a forked child, whose parent still works
-            unlock(descriptor)
-
-
-def _lock_published(directory: Path) -> int | None:
-    while True:
-        descriptor = None
-        try:
-            with faults_around("lock", directory):
-                descriptor = lock(directory, wait=True)
-        except BaseException as error:
-            # Else this process would hold the lock for ever, and wait for itself the next time.
-            unlock(descriptor)
-            if isinstance(error, DatasetError) or not isinstance(error, OSError):
-                raise
-            kind = DatasetNotFoundError if error.errno in (errno.ENOENT, errno.ENOTDIR) else DatasetError
-            raise error_at(kind, "lock dataset", directory, error) from error
-        # While we waited, an overwrite may have put another directory in its place.
-        if descriptor is None or is_at(descriptor, directory):
-            return descriptor
-        unlock(descriptor)
-
-
-def lock(directory: Path, *, wait: bool) -> int | None:
-    """Take the lock of a directory.
-
-    Args:
-        directory: what to lock.
-        wait: whether to wait until nobody else holds it.
-
-    Returns:
-        A descriptor that holds the lock, for `unlock`; None where there are no locks.
-
-    Raises:
-        BlockingIOError: somebody holds it, and we do not wait.
-        OSError: it is missing, or no directory.
-    """
-    if fcntl is None:
-        directory.stat()  # a missing directory is an error on every system
-        return None
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BaseException as error:
-        os.close(descriptor)
-        if isinstance(error, OSError) and error.errno in _NO_LOCKS:
-            return None
-        raise
-    return descriptor
-
-
-def unlock(descriptor: int | None) -> None:
-    """Give up what `lock` returned."""
-    if descriptor is not None:
-        # Closing alone would leave the lock to forked workers that inherited the descriptor.
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
-
-
-def is_at(directory: int | os.stat_result, path: Path) -> bool:
-    """Return whether a directory, given by descriptor or status, is what stands at a path now."""
-    try:
-        status = os.fstat(directory) if isinstance(directory, int) else directory
-        return os.path.samestat(status, path.lstat())
-    except OSError:
-        return False
+        sync_directory(path.parent, descriptor=descriptor)

@@ -7,7 +7,6 @@ and how many values each holds. That gives a class to begin with.
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,8 +16,8 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.framing import detect_compression, walk_frames
 from seqrecorder.inference import infer_profile
 from seqrecorder.layouts import message_of
-from seqrecorder.manifest import Manifest, read_manifest
-from seqrecorder.naming import MANIFEST
+from seqrecorder.manifest import Manifest, dataset_of, read_manifest
+from seqrecorder.places import local_path
 from seqrecorder.profiles import EXAMPLE, SEQUENCE_EXAMPLE, array_of, profile
 from seqrecorder.reader import read_records
 from seqrecorder.schema import Schema
@@ -26,6 +25,7 @@ from seqrecorder.shards import peek
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from seqrecorder.framing import Compression
     from seqrecorder.profiles import FeatureDescription
@@ -69,9 +69,7 @@ def describe(path: Any) -> Manifest | ShardDescription:
         ManifestError: the manifest is damaged, or of a newer format.
         ShardReadError: the file cannot be read.
     """
-    file = Path(path)
-    if file.name == MANIFEST:
-        return read_manifest(file.parent)
+    file = dataset_of(local_path(path))
     return describe_shard(file) if file.is_file() else read_manifest(file)
 
 
@@ -134,12 +132,11 @@ def head(path: Any, split: str | None = None, *, count: int = 5, schema: object 
         OptionError: a split of a bare shard.
         ShardReadError: the shard is damaged.
     """
-    if Path(path).name == MANIFEST:
-        path = Path(path).parent
-    if Path(path).is_file():
+    path = dataset_of(local_path(path))
+    if path.is_file():
         if split is not None:
             raise OptionError(f"{path} is a shard, which has no splits, got {split!r}")
-        return _head_of_shard(Path(path), count, schema)
+        return _head_of_shard(path, count, schema)
     manifest = read_manifest(path)
     if not manifest.splits:
         raise DatasetNotFoundError(f"{manifest.path} has no split", path=path)

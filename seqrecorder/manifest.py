@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,14 @@ import attrs
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, did_you_mean
 from seqrecorder.framing import check_compression
 from seqrecorder.naming import ASSETS, MANIFEST, check_names, inside, is_special, lengths_name
+from seqrecorder.places import local_path
 from seqrecorder.schema import Schema
 from seqrecorder.shards import read_lengths
 from seqrecorder.splits import Ratios
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -284,12 +285,22 @@ def read_manifest(directory: Path | str) -> Manifest:
         DatasetNotFoundError: there is no dataset.
         ManifestError: the manifest is damaged, or of a newer format.
     """
-    path = Path(directory)
+    path = local_path(directory)
+    return parse_manifest(read_text(path), path)
+
+
+def dataset_of(path: Path) -> Path:
+    """Return the directory of a dataset that is named by itself or by its manifest."""
+    return path.parent if path.name == MANIFEST and not path.is_dir() else path
+
+
+def read_text(path: Path) -> str:
+    """Return the text of the manifest of a dataset; raises what `read_manifest` does where there is none."""
     file = path / MANIFEST
     if is_special(file):
         raise ManifestError(f"{file}: expected a file, got a pipe or a device", path=file)
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_bytes().decode()  # as it is, without other line ends
     except (FileNotFoundError, NotADirectoryError):
         if path.is_dir():
             why = f"{path} is a directory without {MANIFEST}, so not a finished dataset; for bare shards pass "
@@ -299,7 +310,6 @@ def read_manifest(directory: Path | str) -> Manifest:
         raise DatasetNotFoundError(why, path=path) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ManifestError(f"{file}: cannot be read: {error}", path=file) from error
-    return parse_manifest(text, path)
 
 
 def parse_manifest(text: str, path: Path) -> Manifest:

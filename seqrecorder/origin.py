@@ -6,7 +6,6 @@ Everything that can be wrong with files is looked for here, before a `tf.data` p
 from __future__ import annotations
 
 import glob
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,9 +18,10 @@ from seqrecorder.digests import sha256
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.framing import check_compression, detect_compression, is_packed_with_zlib
 from seqrecorder.layouts import check_layout, detect_layout
-from seqrecorder.manifest import Manifest, read_manifest
-from seqrecorder.naming import MANIFEST, inside
+from seqrecorder.manifest import Manifest, dataset_of, read_manifest
+from seqrecorder.naming import inside
 from seqrecorder.parsing import Parser
+from seqrecorder.places import local_path, local_pattern
 from seqrecorder.preflight import advice, check_frames, check_size, check_walk, count_records
 from seqrecorder.schema import Schema
 from seqrecorder.shards import RecordReader, check_lengths, peek, read_lengths
@@ -240,9 +240,7 @@ def resolve(
 def _dataset_directory(path: Any) -> Path | None:
     if isinstance(path, Sequence) and not isinstance(path, str):
         return None
-    candidate = Path(path)
-    if candidate.name == MANIFEST:
-        return candidate.parent
+    candidate = dataset_of(local_path(path))
     if candidate.is_dir():
         return candidate
     if candidate.exists() or glob.has_magic(str(path)):
@@ -369,13 +367,13 @@ def shard_paths(path: Any) -> list[Path]:
         raise OptionError("expected paths of shards, got an empty list")
     paths: list[Path] = []
     for item in given:
-        one = Path(item)
+        one = local_path(item)
         if one.is_file():
             paths.append(one)
             continue
         if one.is_dir():
             raise OptionError(f"{one} is a directory: in a list, name the shards themselves (or a glob)")
-        found = sorted(map(Path, glob.glob(os.fspath(item), recursive=True)))
+        found = sorted(map(Path, glob.glob(local_pattern(item), recursive=True)))
         if not found:
             raise DatasetNotFoundError(
                 f"there is no file {item}" + (" (as a glob)" if glob.has_magic(str(item)) else ""), path=item

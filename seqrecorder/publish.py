@@ -1,81 +1,75 @@
-"""Publishing into a dataset that exists: new files beside the old ones, then one atomic replacement of the manifest.
+"""Publishing: what was staged becomes a dataset, or a part of one that exists.
 
-File names carry the generation, so nothing that a reader may hold open changes, and until the manifest is replaced the
-new files belong to nothing.
+Where nothing else is at the destination, a directory takes its place at once (see `seqrecorder.staging`). Else new
+files go beside the old ones, and then the manifest is replaced at once. File names carry the generation, so nothing
+that a reader may hold open changes, and until the manifest is replaced the new files belong to nothing.
+
+A writer knows from its beginning what stood at the destination, and publishes only where that still stands there: of
+two writers at once the first one wins, and the other has an error. The text of the manifest tells, which holds the
+digests of all files: where it is the same, what it stands for is the same.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
-import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
-from seqrecorder.errors import DatasetError, OptionError, SchemaMismatchError
-from seqrecorder.files import exclusive, faults_around, replace_file, sync_directory, sync_tree, write_file, writing
-from seqrecorder.manifest import read_manifest
+from seqrecorder.belongings import (
+    belongings,
+    by_names,
+    clean_up,
+    has_notes,
+    is_manifest_of_ours,
+    named,
+    note_name,
+    others,
+    strays,
+)
+from seqrecorder.errors import DatasetError, DatasetExistsError, DatasetNotFoundError, OptionError, SchemaMismatchError
+from seqrecorder.files import sync_tree, write_file, writing
+from seqrecorder.locks import exclusive
+from seqrecorder.manifest import parse_manifest, read_text
 from seqrecorder.naming import ASSETS, MANIFEST, examples_name, generation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from seqrecorder.framing import Compression
+    from seqrecorder.locks import Held
     from seqrecorder.manifest import Manifest
     from seqrecorder.schema import Schema
-
-ASSET_GENERATION = re.compile("g([0-9]{4,})")
-"""The name of a directory of assets that came with a later generation."""
+    from seqrecorder.staging import Staging
 
 
-def merge_into(dataset: Path, staging: Path, new: Manifest, old: Manifest | None, *, keep: bool) -> Manifest:
-    """Move the files of a staging directory into a dataset, and replace its manifest.
+@attrs.frozen
+class Standing:
+    """What stood at a destination when a write began.
 
-    Args:
-        dataset: directory of the dataset.
-        staging: directory with the new files, on the same file system.
-        new: what the dataset shall be.
-        old: what the dataset must still be; None where its manifest could not be read.
-        keep: whether the old files stay, because the new manifest names them too; else they go, once it is there.
-
-    Returns:
-        The new manifest; where nothing is kept, its assets have moved.
-
-    Raises:
-        DatasetError: somebody else changed the dataset in the meantime; nothing was changed.
-        ShardWriteError: a file could not be moved; the dataset is as it was.
+    Attributes:
+        text: of its manifest; None where there was no dataset.
+        manifest: the same, None where it cannot be read as well.
+        generation: of what is written.
     """
-    if not keep:
-        new = _renamed(staging, new)
-    text = new.to_json().encode()
-    write_file(staging / MANIFEST, text)
-    sync_tree(staging)
-    with exclusive(dataset):
-        _check_unchanged(dataset, old)
-        # What a process that was killed here has left: nobody reads it, and its names are ours now.
-        _remove_strays(dataset, lambda generation: generation >= new.generation)
-        previous = (dataset / MANIFEST).read_bytes()
-        try:
-            _move(dataset, staging)
-            replace_file(dataset / MANIFEST, text)
-        except BaseException:
-            # A caller that gets an error must find the old dataset, and nothing beside it.
-            if (dataset / MANIFEST).read_bytes() != previous:
-                replace_file(dataset / MANIFEST, previous)
-            _remove_strays(dataset, lambda generation: generation >= new.generation)
-            raise
-        if not keep:
-            # The new dataset is there whatever becomes of the old files: what stays now, the next overwrite removes.
-            _remove_strays(dataset, lambda generation: generation != new.generation)
-    return new
+
+    text: bytes | None = None
+    manifest: Manifest | None = None
+    generation: int = 0
 
 
-def standing(
-    dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression
-) -> tuple[Manifest | None, int]:
-    """Return the manifest of what stands where a dataset is to be written, if it counts, and the next generation.
+NOTHING = Standing()
+"""An empty directory, or none."""
+
+_LOG = logging.getLogger("seqrecorder")
+_HIDDEN = re.compile(r"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{16}")
+"""Names of what writers have in a directory that is empty for everybody else."""
+
+
+def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression) -> Standing:
+    """Return what stands where a dataset is to be written.
 
     Args:
         dataset: its directory.
@@ -85,12 +79,14 @@ def standing(
         compression: of what is to be written.
 
     Raises:
+        DatasetExistsError: what shall be overwritten is no dataset.
         DatasetNotFoundError: there is nothing to append to.
         OptionError: what stands there is compressed in another way.
         SchemaMismatchError: it has other fields.
     """
     if append:
-        old = read_manifest(dataset)
+        text = read_text(dataset)
+        old = parse_manifest(text, dataset)
         if old.compression != compression:
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
         differences = old.schema.diff(schema)
@@ -98,36 +94,210 @@ def standing(
             raise SchemaMismatchError(
                 f"append=True: {dataset} was written with other fields; write a new dataset:", differences
             )
-        return old, old.generation + 1
-    if overwrite:
-        # There may be nothing, or something damaged, which is what overwriting is for.
-        with contextlib.suppress(DatasetError):
-            old = read_manifest(dataset)
-            return old, old.generation + 1
-        if (dataset / MANIFEST).exists():
-            return None, next_generation(dataset)
-    return None, 0
+        return Standing(text.encode(), old, old.generation + 1)
+    if overwrite and (dataset / MANIFEST).exists():
+        with exclusive(dataset) as held:
+            return _overwritable(held)
+    return NOTHING
 
 
-def next_generation(dataset: Path) -> int:
-    """Return a generation that no file in a directory belongs to, where no manifest says which it is."""
-    return max((generation for _, generation in _generated(dataset)), default=-1) + 1
-
-
-def _check_unchanged(dataset: Path, old: Manifest | None) -> None:
-    try:
-        now = read_manifest(dataset)
-    except DatasetError:
-        if old is not None:
-            raise
-        return
-    if old is None or (now.generation, now.fingerprint) != (old.generation, old.fingerprint):
-        expected = "none that can be read" if old is None else f"generation {old.generation}"
-        raise DatasetError(
-            f"{dataset} was changed while this was written (generation {now.generation}, expected {expected}), and "
-            "is left as it is; write again",
-            path=dataset,
+def _overwritable(held: Held) -> Standing:
+    data = held.read(MANIFEST)
+    if data is None:
+        return NOTHING
+    # It may be damaged, which is what overwriting is for.
+    with contextlib.suppress(DatasetError, UnicodeDecodeError):
+        old = parse_manifest(data.decode(), held.path)
+        return Standing(data, old, old.generation + 1)
+    if not is_manifest_of_ours(data, held):
+        raise DatasetExistsError(
+            f"{held.path} holds a {MANIFEST} that is not of seqrecorder, so it is no dataset to overwrite; choose "
+            "another destination",
+            path=held.path,
         )
+    return Standing(data, None, next_generation(held))
+
+
+def next_generation(held: Held) -> int:
+    """Return a generation that no file in a directory belongs to, where no manifest says which it is."""
+    splits = [name for name, kind in held.entries().items() if kind == "directory"]
+    known = (generation_of(split, name) for split in splits for name in held.entries(split))
+    return max((generation for generation in known if generation is not None), default=-1) + 1
+
+
+def clean_destination(destination: Path) -> None:
+    """Remove what a writer that was killed in the middle of a publication has left, if any."""
+    if not has_notes(destination):
+        return
+    with contextlib.suppress(DatasetNotFoundError), exclusive(destination) as held:
+        clean_up(held, _manifest(held))
+
+
+def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: bool = False) -> Manifest:
+    """Make what was staged the dataset at the destination, or a part of it.
+
+    Args:
+        staging: directory with the new files.
+        new: what the dataset shall be.
+        old: what must still stand there; for an overwrite, there may be nothing by now.
+        keep: whether the old files stay, because the new manifest names them too. Else they go once it is there: those
+            that the old manifest names, and those whose names only a writer of the dataset gives. Everything else in
+            the directory stays.
+
+    Returns:
+        The new manifest, as it was written: its assets may have moved.
+
+    Raises:
+        DatasetError: somebody else changed the dataset in the meantime; nothing was changed.
+        DatasetExistsError: something has come to the destination meanwhile.
+        ShardWriteError: a file could not be written or moved; what stood there is as it was.
+    """
+    write_file(staging.path / MANIFEST, new.to_json().encode())
+
+    def over(held: Held) -> set[str] | None:
+        _check_unchanged(held, old)
+        clean_up(held, old.manifest)
+        ours = by_names(held) if old.manifest is None else belongings(held, old.manifest)
+        return None if others(held, ours) else ours
+
+    if not keep and staging.publish(over):
+        return new
+    return merge_into(staging.destination, staging.path, new, old, keep=keep) or new
+
+
+def publish_files(staging: Staging) -> None:
+    """Make what was staged the contents of the destination, where nothing is: files without a manifest.
+
+    Raises:
+        DatasetExistsError: something has come to the destination meanwhile.
+        ShardWriteError: a file could not be written or moved.
+    """
+    if not staging.publish():
+        merge_into(staging.destination, staging.path, None, NOTHING)
+
+
+def merge_into(
+    dataset: Path, staging: Path, new: Manifest | None, old: Standing, *, keep: bool = False
+) -> Manifest | None:
+    """Move the files of a staging directory into a directory, and replace its manifest.
+
+    Args:
+        dataset: the directory.
+        staging: directory with the new files, on the same file system.
+        new: see `publish`, as for the others; None for files without a manifest.
+        old: see `publish`.
+        keep: see `publish`.
+
+    Returns:
+        See `publish`.
+
+    Raises:
+        DatasetError: see `publish`.
+        ShardWriteError: a file could not be moved; the directory is as it was.
+    """
+    if new is not None and old.text is not None and not keep:
+        new = _renamed(staging, new)
+    text = None if new is None else new.to_json().encode()
+    if text is not None:
+        write_file(staging / MANIFEST, text)
+    sync_tree(staging)
+    with exclusive(dataset) as held:
+        _check_unchanged(held, old)
+        clean_up(held, old.manifest)
+        replaced = set() if keep else _all_of(held, old)
+        if old.manifest is not None:
+            held.remove(strays(held, old.manifest))
+        _check_room(held, staging)
+        # An overwrite notes its old files too: killed before it has removed them, nothing else says whose they are.
+        notes = {note_name(): noted for noted in (text, old.manifest and not keep and old.text) if noted}
+        moved: list[str] = []
+        try:
+            for name, noted in notes.items():
+                held.replace(name, noted)
+            _move(held, staging, moved)
+            if text is not None:
+                held.replace(MANIFEST, text)
+            if not held.is_in_place:
+                _raise_changed(held, old)
+        except BaseException:
+            # A caller that gets an error must find the old dataset, and nothing beside it.
+            _restore(held, old.text)
+            held.remove([*moved, *notes])
+            raise
+        # The new dataset is there whatever becomes of the old files: what stays now, the next writer removes.
+        left = held.remove(replaced - set(moved))
+        if left:
+            _LOG.warning("%s was overwritten, but old files of it could not be removed: %s", dataset, ", ".join(left))
+        held.remove(notes)
+    return new
+
+
+def _all_of(held: Held, old: Standing) -> set[str]:
+    if old.text is None:
+        return set()
+    return by_names(held) if old.manifest is None else belongings(held, old.manifest)
+
+
+def _restore(held: Held, text: bytes | None) -> None:
+    """Give a directory its old manifest again, unless it has that still."""
+    if held.read(MANIFEST) == text:
+        return
+    if text is None:
+        held.remove([MANIFEST])
+    else:
+        held.replace(MANIFEST, text)
+
+
+def _manifest(held: Held) -> Manifest | None:
+    with contextlib.suppress(DatasetError, UnicodeDecodeError):
+        return parse_manifest((held.read(MANIFEST) or b"").decode(), held.path)
+    return None
+
+
+def _check_unchanged(held: Held, old: Standing) -> None:
+    if held.read(MANIFEST) != old.text or not held.is_in_place:
+        _raise_changed(held, old)
+    if old.text is None and not all(_HIDDEN.fullmatch(name) for name in held.entries()):
+        _raise_changed(held, old)
+    if old.manifest is not None:
+        # Somebody may be removing it now, the manifest last.
+        there = {f"{split}/{name}" for split in old.manifest.splits for name in held.entries(split)}
+        gone = sorted(path for path in named(old.manifest) - there if not path.startswith(f"{ASSETS}/"))
+        if gone:
+            raise DatasetNotFoundError(
+                f"{held.path} lacks {gone[0]}, which its {MANIFEST} names, so that nothing is added to it; "
+                f"`seqrecorder verify {held.path}` lists what is wrong",
+                path=held.path,
+            )
+
+
+def _raise_changed(held: Held, old: Standing) -> NoReturn:
+    kind, what = (DatasetExistsError, "came to be") if old.text is None else (DatasetError, "was changed")
+    raise kind(f"{held.path} {what} while this was written, and is left as it is; write again", path=held.path)
+
+
+def _check_room(held: Held, staging: Path) -> None:
+    """Raise `DatasetExistsError` where something of the user's, or something spelled alike, has a name that we need."""
+    there = held.entries()
+    for path in sorted(staging.iterdir()):
+        name, taken = path.name, ""
+        if name == MANIFEST:
+            continue
+        if name not in there and held.finds(name):
+            alike = [one for one in there if one.casefold() == name.casefold()]
+            taken = f"{', '.join(alike)!r}, which is the same name on this file system"
+        elif name in there and (there[name] != "directory" or not path.is_dir()):
+            taken = f"a {there[name]} {name!r}"
+        elif name in there:
+            known = held.entries(name)
+            double = [one.name for one in sorted(path.iterdir()) if one.name in known and not one.is_dir()]
+            taken = f"a file {name}/{double[0]}, which is not of this dataset" if double else ""
+        if taken:
+            raise DatasetExistsError(
+                f"{held.path} cannot get {name!r}, since it has {taken}; it is left as it is: rename one of them, or "
+                "write elsewhere",
+                path=held.path,
+            )
 
 
 def _renamed(staging: Path, manifest: Manifest) -> Manifest:
@@ -147,41 +317,17 @@ def _renamed(staging: Path, manifest: Manifest) -> Manifest:
     return attrs.evolve(manifest, asset_infos=infos)
 
 
-def _move(dataset: Path, staging: Path) -> None:
-    for directory in sorted(path for path in staging.iterdir() if path.is_dir()):
-        target = dataset / directory.name
-        with writing("add to dataset", target), faults_around("mkdir", target):
-            target.mkdir(exist_ok=True)
-        for file in sorted(directory.iterdir()):
-            final = target / file.name
-            with writing("add to dataset", final), faults_around("rename", final):
-                file.replace(final)
-        sync_directory(target)
-    sync_directory(dataset)
-
-
-def _generated(dataset: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the files that a writer made, but for the manifest, and the generation of each."""
-    for directory in sorted(path for path in dataset.iterdir() if path.is_dir() and not path.is_symlink()):
-        for path in sorted(directory.iterdir()):
-            generation: int | None
-            if directory.name == ASSETS:
-                match = ASSET_GENERATION.fullmatch(path.name)
-                generation = int(match[1]) if match else 0
-            else:
-                generation = generation_of(directory.name, path.name)
-            if generation is not None:
-                yield path, generation
-
-
-def _remove_strays(dataset: Path, unwanted: Callable[[int], bool]) -> None:
-    """Remove the files of some generations, as far as the system lets us, and the directories that are empty then."""
-    for path, generation in list(_generated(dataset)):
-        if unwanted(generation):
-            with contextlib.suppress(OSError), faults_around("remove", path):
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
-            with contextlib.suppress(OSError):  # the split has other files
-                path.parent.rmdir()
+def _move(held: Held, staging: Path, moved: list[str]) -> None:
+    """Move all files but the manifest, and note the path of each before it comes."""
+    for path in sorted(staging.rglob("*")):
+        relative = path.relative_to(staging).as_posix()
+        if path.is_dir():
+            if path.name not in held.entries(relative.rpartition("/")[0]):
+                held.make(relative)
+        elif relative != MANIFEST:
+            moved.append(relative)
+            held.take(path, relative)
+    parents = {path.rpartition("/")[0] for path in moved}
+    parents |= {path.rpartition("/")[0] for path in parents} | {""}  # of assets there are two
+    for directory in sorted(parents, reverse=True):
+        held.sync(directory)

@@ -114,10 +114,11 @@ class Router:
         if self._name_of is not None:
             rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
             return [split or self._named(position, record) for position, record, split in rows]
-        if self._old_splits and DEFAULT_SPLIT not in self._old_splits and None in named:
+        if self._old_splits not in ((), (DEFAULT_SPLIT,)) and None in named:
             raise OptionError(
-                f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record; say "
-                "where new records belong: a mapping of split names to records, splits=, or write(record, split=...)"
+                f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record, so "
+                "that no rule is known; say where new records belong: give a mapping of split names to records, "
+                "splits= with the name of an attribute or a function of the record, or write(record, split=...)"
             )
         return DEFAULT_SPLIT if named == {None} else [split or DEFAULT_SPLIT for split in given]
 

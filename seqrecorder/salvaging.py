@@ -23,12 +23,14 @@ from seqrecorder.errors import (
     OptionError,
     ShardReadError,
 )
-from seqrecorder.files import faults_around, sync_directory, sync_file, write_file, writing
+from seqrecorder.files import faults_around, sync_directory, sync_file, writing
 from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.framing import check_compression, detect_compression
 from seqrecorder.listing import copy_listing
-from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, read_manifest
+from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, dataset_of, read_manifest
 from seqrecorder.naming import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
+from seqrecorder.places import local_path, local_pattern
+from seqrecorder.publish import clean_destination, publish, publish_files
 from seqrecorder.recovery import recover_shard
 from seqrecorder.schema import Schema
 from seqrecorder.shards import histogram
@@ -150,17 +152,18 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
     check_threads_of_tensorflow("salvage")
     kind = check_compression(compression)
     with cleanup_when_terminated():
+        where = local_path(destination)
+        clean_destination(where)
         if isinstance(damaged, (str, os.PathLike)):
-            directory = Path(damaged).parent if Path(damaged).name == MANIFEST else Path(damaged)
+            directory = dataset_of(local_path(damaged))
             if directory.is_dir():
-                return _salvage_dataset(directory, Path(destination), schema)
+                return _salvage_dataset(directory, where, schema)
         sources = _sources(damaged)
         target = Schema.of(schema) if schema is not None else None
-        single = isinstance(damaged, (str, os.PathLike)) and Path(damaged).is_file()
+        single = isinstance(damaged, (str, os.PathLike)) and local_path(damaged).is_file()
         if single:
-            place = Path(destination)
-            return _salvage_file(sources[0], place / sources[0].name if place.is_dir() else place, target, kind)
-        return _salvage_files(damaged, sources, Path(destination), target, kind)
+            return _salvage_file(sources[0], where / sources[0].name if where.is_dir() else where, target, kind)
+        return _salvage_files(damaged, sources, where, target, kind)
 
 
 def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salvage:
@@ -194,8 +197,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
         problems += _listings(directory, staging.path, kept)
         assets = dict(_assets(manifest, staging.path, problems))
         salvaged = attrs.evolve(manifest, path=destination, splits=splits, asset_infos=assets)
-        write_file(staging.path / MANIFEST, salvaged.to_json().encode())
-        staging.publish()
+        publish(staging, salvaged)
     return Salvage(str(directory), str(destination), tuple(shards), tuple(problems))
 
 
@@ -301,7 +303,8 @@ def _sources(damaged: Any) -> list[Path]:
         raise OptionError("expected paths of TFRecord files to salvage, got an empty list")
     paths: list[Path] = []
     for item in given:
-        found = [Path(item)] if Path(item).is_file() else sorted(map(Path, glob.glob(os.fspath(item), recursive=True)))
+        one = local_path(item)
+        found = [one] if one.is_file() else sorted(map(Path, glob.glob(local_pattern(item), recursive=True)))
         paths += [path for path in found if path.is_file()]
         if not found:
             raise DatasetNotFoundError(f"there is no file {item} to salvage", path=item)
@@ -339,7 +342,7 @@ def _salvage_files(
 ) -> Salvage:
     with Staging(destination) as staging:
         shards = [_recover_bare(source, staging.path / source.name, schema, kind) for source in sources]
-        staging.publish()
+        publish_files(staging)
     label = str(damaged) if isinstance(damaged, (str, os.PathLike)) else ", ".join(map(str, damaged))
     return Salvage(label, str(destination), tuple(shards))
 

@@ -6,7 +6,6 @@ import codecs
 import csv
 import itertools
 from collections.abc import Iterable, Mapping, Sized
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seqrecorder.arrow import is_arrow
@@ -20,11 +19,13 @@ from seqrecorder.errors import (
 )
 from seqrecorder.lifecycle import check_params, hook_params
 from seqrecorder.naming import check_names
+from seqrecorder.places import local_path
 from seqrecorder.snapshots import CannotWait
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -143,9 +144,10 @@ def from_csv(
         codecs.lookup(encoding)
     except LookupError as error:
         raise OptionError(f"encoding: {error}") from None
-    if not Path(path).is_file():
+    file = local_path(path)
+    if not file.is_file():
         raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
-    return CsvRecords(Path(path), record_class, params, encoding)
+    return CsvRecords(file, record_class, params, encoding)
 
 
 class RecordStream:

@@ -10,11 +10,13 @@ import contextlib
 import ctypes
 import errno
 import hashlib
+import logging
 import os
 import re
 import secrets
 import shutil
 import signal
+import stat
 import sys
 import threading
 from pathlib import Path
@@ -22,29 +24,34 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import DatasetExistsError, OptionError
 from seqrecorder.files import (
+    REPLACING,
     UNSUPPORTED,
-    exclusive,
     fault_point,
     faults_around,
-    is_at,
-    lock,
     sync_directory,
     sync_tree,
-    unlock,
     writing,
 )
+from seqrecorder.locks import Held, exclusive, is_at, lock, unlock
 from seqrecorder.naming import MANIFEST
+from seqrecorder.ownership import take_after
+from seqrecorder.places import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
     from types import FrameType, TracebackType
     from typing import Literal
 
     from typing_extensions import Self
 
-_INCOMPLETE = ".incomplete-"
+_INCOMPLETE, _REPLACED = ".incomplete-", ".replaced-"
 # What rename(2) says on the systems we know when there is something at the destination already.
 _EXISTS = frozenset([errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR])
+# And where a directory cannot be moved or replaced, though files can be in it: a mount point, a directory of a lower
+# layer of an overlay (every image of a container has such), one in a parent that is not ours.
+_NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, *UNSUPPORTED])
+_NOT_WRITABLE = frozenset([errno.EPERM, errno.EACCES, errno.EROFS])
+_LOG = logging.getLogger("seqrecorder")
 
 
 class Staging:
@@ -79,13 +86,12 @@ class Staging:
 
     def __init__(self, destination: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._given = os.fspath(destination)
-        if "\0" in self._given:
-            raise OptionError(f"destination {self._given!r}: expected a path, got one with a NUL character")
         self._overwrite = overwrite
         self._descriptor: int | None = None
         self._process = os.getpid()
+        self._is_published = self._is_inside = False
         # A link that dangles stays, to be refused; one to a directory is replaced there, not as a link.
-        absolute = Path.cwd() / self._given
+        absolute = local_path(destination)
         dangles = absolute.is_symlink() and not os.path.exists(absolute)  # noqa: PTH110 - takes any OSError for no
         self.destination = absolute if dangles else Path(os.path.realpath(absolute))
         self.path = self.destination  # until the block is entered
@@ -111,13 +117,18 @@ class Staging:
             self._discard()
         return False
 
-    def publish(self) -> bool:
-        """Sync everything, and rename the staging directory to the destination.
+    def publish(self, over: Callable[[Held], Collection[str] | None] = lambda _: None) -> bool:
+        """Sync everything, and let the staging directory become the destination.
+
+        Args:
+            over: asked where a dataset at the destination is to be overwritten, with its directory locked: which of
+                the files there may go, all being known. None where there are others, that must stay. What it raises is
+                raised.
 
         Returns:
-            True: the dataset is at the destination, durably. False: there is a dataset at the destination to
-            be overwritten, and the system cannot exchange directories; nothing has changed, and the files in
-            `path` are synced, for the caller to move under new names.
+            True: the dataset is at the destination, durably. False: no directory can take the place of the one at the
+            destination, since the system cannot exchange them, or files there must stay, or it is a mount point, or
+            its owner would change; nothing has changed, and the files in `path` are synced, for the caller to move.
 
         Raises:
             DatasetExistsError: something has come to the destination meanwhile.
@@ -127,13 +138,21 @@ class Staging:
         if self.path == self.destination:
             raise OptionError(f"destination {self._given!r}: expected publish inside `with Staging(...)`")
         with writing("publish dataset", self.destination):
+            # A directory that we may write into keeps its owner; another can only be replaced.
+            same = self._take_after() or not os.access(self.destination, os.W_OK | os.X_OK)
             sync_tree(self.path)
-            published = self._publish_over() if self._overwrite and self._occupied() else self._publish_new()
+            if not same or self._is_inside:
+                return False
+            published = self._publish_over(over) if self._overwrite and self._occupied() else self._publish_new(over)
         if published:
+            self._is_published = True
             self._release()
         return published
 
-    def _publish_new(self) -> bool:
+    def _take_after(self) -> bool:
+        return not self.destination.is_dir() or take_after(self.path, self.destination, MANIFEST)
+
+    def _publish_new(self, over: Callable[[Held], Collection[str] | None]) -> bool:
         ours = self.path.stat()
         try:
             with faults_around("rename", self.destination):
@@ -150,27 +169,53 @@ class Staging:
             elif isinstance(failure, OSError) and failure.errno in _EXISTS:
                 if not self._overwrite:
                     raise self._exists_error("has been filled meanwhile") from failure
-                return self._publish_over()
+                return self._publish_over(over)
+            elif isinstance(failure, OSError) and failure.errno in _NOT_REPLACEABLE and self.destination.is_dir():
+                return False
             raise
         return True
 
-    def _publish_over(self) -> bool:
+    def _publish_over(self, over: Callable[[Held], Collection[str] | None]) -> bool:
         self._check_destination()
         ours = self.path.stat()
         # Against an append that is going on: it would continue in the new dataset.
-        with exclusive(self.destination):
+        with exclusive(self.destination) as held:
+            known = over(held)
+            if known is None:
+                return False
             try:
                 if not exchange(self.path, self.destination):
+                    return False
+                old = Held(self.path, held.descriptor)
+                if over(old) is None:  # something has come since; or it raises, where another directory has
+                    _exchange_now(self.path, self.destination)
                     return False
                 sync_directory(self.destination.parent)
             except BaseException:
                 if is_at(ours, self.destination):
                     _exchange_now(self.path, self.destination)
                 raise
-        # The new dataset is there whatever becomes of the old one; what is left, the next writer removes.
-        with contextlib.suppress(OSError):
-            _remove_tree(self.path)
+            # The new dataset is there whatever becomes of the old one.
+            self._is_published = True
+            self._remove_replaced(old, known)
         return True
+
+    def _remove_replaced(self, old: Held, known: Collection[str]) -> None:
+        """Remove what was overwritten, and say where it is if that cannot be done."""
+        try:
+            old.remove([*known, MANIFEST])
+        finally:
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+        if not os.path.lexists(self.path):
+            return
+        # Under a name that the next writer does not take for what a killed one has left.
+        kept = self.path.with_name(self.path.name.replace(_INCOMPLETE, _REPLACED))
+        with contextlib.suppress(OSError):
+            self.path.rename(kept)
+        _LOG.warning(
+            "%s was overwritten, but what it held before could not be removed, and is in %s", self.destination, kept
+        )
 
     def _check_destination(self) -> None:
         place = self.destination
@@ -194,7 +239,7 @@ class Staging:
     def _occupied(self) -> bool:
         try:
             with os.scandir(self.destination) as entries:
-                return next(entries, None) is not None
+                return not all(map(self._is_staging, entries))
         except (FileNotFoundError, NotADirectoryError):
             return False
 
@@ -226,8 +271,27 @@ class Staging:
         return f".{name}{_INCOMPLETE}"
 
     def _create(self) -> None:
+        """Make the staging directory beside the destination; or inside, where no file comes from beside to there."""
+        homes = [self.destination.parent]
+        if self.destination.is_dir():
+            homes.append(self.destination)
+        for home in homes:
+            self._is_inside = home == self.destination
+            try:
+                self._create_in(home)
+            except OSError as error:
+                if home == homes[-1] or error.errno not in _NOT_WRITABLE:
+                    raise
+                continue
+            if self._is_inside or not self.destination.is_dir() or self._reaches():
+                break
+            self._discard()
+        self._take_after()  # what is made is no more open to others than what it shall replace
+        self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | stat.S_IRWXU)
+
+    def _create_in(self, home: Path) -> None:
         while True:
-            self.path = self.destination.with_name(self._prefix() + secrets.token_hex(8))
+            self.path = home / (self._prefix() + secrets.token_hex(8))
             with faults_around("mkdir", self.path):
                 self.path.mkdir()
             try:
@@ -239,10 +303,27 @@ class Staging:
                 return
             self._release()
 
+    def _reaches(self) -> bool:
+        """Whether files can be moved from the staging directory into the destination, which an empty one tells."""
+        probe, name = self.path / "probe", f".{MANIFEST}{REPLACING}{secrets.token_hex(8)}"
+        try:
+            probe.touch()
+            probe.rename(self.destination / name)
+            (self.destination / name).unlink()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                probe.unlink()
+            return error.errno != errno.EXDEV
+        return True
+
+    def _is_staging(self, entry: os.DirEntry[str]) -> bool:
+        return re.fullmatch(re.escape(self._prefix()) + "[0-9a-f]{16}", entry.name) is not None
+
     def _remove_left_over(self) -> None:
-        pattern = re.compile(re.escape(self._prefix()) + "[0-9a-f]{16}")
-        with os.scandir(self.destination.parent) as entries:
-            found = [Path(entry.path) for entry in entries if pattern.fullmatch(entry.name)]
+        found: list[Path] = []
+        for home in (self.destination.parent, self.destination):
+            with contextlib.suppress(OSError), os.scandir(home) as entries:
+                found += [Path(entry.path) for entry in entries if self._is_staging(entry)]
         for path in found:
             try:
                 descriptor = lock(path, wait=False)
@@ -256,8 +337,8 @@ class Staging:
                     unlock(descriptor)
 
     def _discard(self) -> None:
-        # After publishing there is nothing at that path, or a rest of what was overwritten.
-        if self.path != self.destination:
+        # After publishing there is nothing at that path, or a rest of what was overwritten, which may not be ours.
+        if self.path != self.destination and not self._is_published:
             with contextlib.suppress(OSError):
                 _remove_tree(self.path)
         self._release()
@@ -316,14 +397,14 @@ def exchange(one: Path, other: Path) -> bool:
         other: another one on the same file system.
 
     Returns:
-        Whether the system and the file system can do it (renameat2 of Linux, renamex_np of macOS).
+        Whether the system and the file system can do it (renameat2 of Linux, renamex_np of macOS), with these two.
 
     Raises:
         OSError: they can, but it failed.
     """
     with faults_around("exchange", other):
         code = _exchange_now(one, other)
-        if code in UNSUPPORTED:
+        if code in _NOT_REPLACEABLE:
             return False
         if code:
             raise OSError(code, os.strerror(code), str(one), None, str(other))

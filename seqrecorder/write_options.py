@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import attrs
 
+from seqrecorder.belongings import ASSET_GENERATION
 from seqrecorder.errors import OptionError
 from seqrecorder.framing import check_compression
 from seqrecorder.manifest import DEEPEST, is_too_deep
 from seqrecorder.naming import check_names
-from seqrecorder.publish import ASSET_GENERATION
 
 
 def _own_dict(value: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -18,17 +18,16 @@ import numpy as np
 
 from seqrecorder.assets import write_assets
 from seqrecorder.errors import OptionError, RecordError
-from seqrecorder.files import write_file
 from seqrecorder.forks import kept_from_children
 from seqrecorder.framing import check_compression
 from seqrecorder.given import given_columns
 from seqrecorder.lifecycle import Block, LifeCycle, Sources, check_params
 from seqrecorder.manifest import Manifest, combined
-from seqrecorder.naming import MANIFEST
 from seqrecorder.pieces import cut
 from seqrecorder.placement import Placement
+from seqrecorder.places import local_path
 from seqrecorder.progress import Progress
-from seqrecorder.publish import merge_into, standing
+from seqrecorder.publish import clean_destination, publish, standing
 from seqrecorder.records import RecordCodec
 from seqrecorder.routing import DEFAULT_SPLIT, Router, UniqueKeys
 from seqrecorder.schema import Schema
@@ -49,6 +48,8 @@ if TYPE_CHECKING:
     from seqrecorder.columns import Column
     from seqrecorder.workers import Encoder
 
+_LOG = logging.getLogger("seqrecorder")
+
 
 class Writer:
     """Writes a dataset record by record.
@@ -67,7 +68,8 @@ class Writer:
     Nothing stands at the destination until the `with` block ends without an error; then the whole dataset does.
 
     Args:
-        destination: directory of the dataset. It must not exist yet, or be empty, unless `overwrite` or `append`.
+        destination: local directory of the dataset. It must not exist yet, or be empty, unless `overwrite` or `append`;
+            one that is there keeps its mode and owner.
         schema: the record class, or its schema.
         splits: a share for each split, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an attribute, or
             a function of the record, that gives the split's name; or None for one split, `train`.
@@ -84,16 +86,23 @@ class Writer:
         metadata: anything that JSON holds; `info` gives it back.
         assets: files to keep with the data: name to text, bytes, or the `Path` of a file.
         on_duplicate: what a second record with the same key is: an `"error"`, or left out (`"first"` stays).
-        overwrite: whether a dataset at the destination is replaced, once the new one is complete.
-        append: whether records are added to the dataset at the destination, under its own seed and splits.
+        overwrite: whether a dataset at the destination is replaced, once the new one is complete. Its own files go:
+            those that its manifest names, its listings, and what killed writers left. Others in the directory stay.
+            Where the manifest is damaged, it counts as a dataset's if it says `"format": "seqrecorder"`, or is no JSON
+            while shards with their files of lengths lie beside it; files that are named as shards of their directory,
+            and have lengths, go then.
+        append: whether records are added to the dataset at the destination, under its own seed and splits. Where these
+            were named record by record, new records must name theirs too.
         progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
 
     Attributes:
         manifest: what was written; there once the `with` block has ended.
 
     Raises:
-        DatasetExistsError: something stands at the destination.
-        OptionError: options make no sense.
+        DatasetExistsError: something stands at the destination, which is no dataset to overwrite; or came meanwhile.
+        DatasetError: at the end of the block: the dataset to be overwritten, or appended to, has been changed by
+            somebody else meanwhile, and is left as it is.
+        OptionError: options make no sense, or the destination is no local path.
     """
 
     manifest: Manifest
@@ -102,18 +111,21 @@ class Writer:
         unknown = set(options) - {attribute.name for attribute in attrs.fields(WriteOptions)}
         if unknown:
             raise OptionError(f"unknown options: {', '.join(sorted(unknown))}")
-        self.destination = Path(destination)
+        self.destination = local_path(destination)
         self.schema = Schema.of(schema)
         self.options = WriteOptions(**options)
         check_params(self.schema.record_class, self.options.params)
-        self._old, self._generation = standing(
+        clean_destination(self.destination)
+        self._standing = standing(
             self.destination,
             self.schema,
             append=self.options.append,
             overwrite=self.options.overwrite,
             compression=check_compression(self.options.compression),
         )
-        appended = self._old if self.options.append else None
+        self._generation = self._standing.generation
+        # The dataset that is appended to; None for a new one, also where it replaces one.
+        self._old = appended = self._standing.manifest if self.options.append else None
         self._router = Router(self.schema, self.options.splits, self.options.split_by, self.options.seed, appended)
         self._keys = UniqueKeys(self.schema, self.options.on_duplicate)
         self._shard_options = ShardOptions(
@@ -156,12 +168,12 @@ class Writer:
                 self._keys,
                 options=self._shard_options,
                 directory=self._staging.path,
-                old=self._old.splits if self._old is not None and options.append else {},
+                old=self._old.splits if self._old is not None else {},
             )
             stack.callback(placement.abandon)
             self._progress = Progress(options.progress, f"writing {self.destination.name}")
             stack.callback(self._progress.close)
-            if self._old is not None and options.append:
+            if self._old is not None:
                 self._keys.register(self._old)
             for name in self._router.names:
                 placement.open(name)
@@ -206,6 +218,11 @@ class Writer:
             with self._cleanup:
                 if kind is None:
                     self._finish()
+        except Exception as failure:
+            # Of a dataset that is there, no error may say that it was not written: it would be written twice.
+            if not hasattr(self, "manifest"):
+                raise
+            _LOG.warning("%s is written, but not all was tidied up after that: %r", self.destination, failure)
         finally:
             self._placement = None  # what is written from now on would go nowhere
 
@@ -360,7 +377,6 @@ class Writer:
         placement = self._opened
         if placement.is_empty and not self.options.append:
             placement.open(DEFAULT_SPLIT)
-        staged, destination = self._staging.path, self._staging.destination
         manifest = Manifest(
             path=self.destination,
             schema=self.schema,
@@ -370,17 +386,13 @@ class Writer:
             skipped=placement.skipped,
             splitting=self._router.splitting(self._position),
             metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
-            asset_infos=write_assets(self.options.assets, staged, self._generation if self.options.append else 0),
+            asset_infos=write_assets(
+                self.options.assets, self._staging.path, self._generation if self.options.append else 0
+            ),
         )
-        if self._old is not None and self.options.append:
+        if self._old is not None:
             manifest = combined(self._old, manifest)
-            merge_into(destination, staged, manifest, self._old, keep=True)
-        else:
-            write_file(staged / MANIFEST, manifest.to_json().encode())
-            if not self._staging.publish():
-                # The system cannot exchange directories: the new files go beside the old ones, which go then.
-                manifest = merge_into(destination, staged, manifest, self._old, keep=False)
-        self.manifest = manifest
+        self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
 
 
 def write(

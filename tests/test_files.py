@@ -2,8 +2,6 @@
 
 import errno
 import os
-import threading
-import time
 import types
 from pathlib import Path
 
@@ -11,33 +9,8 @@ import pytest
 from faults import FailAt, names, record_calls
 
 from seqrecorder import files
-from seqrecorder.errors import DatasetError, DatasetNotFoundError, ShardWriteError
-from seqrecorder.files import exclusive, on_fault_point, replace_file, write_file
-
-
-def test_exclusive(tmp_path):
-    """The second to ask for a dataset waits for the first, though an overwrite has replaced it meanwhile."""
-    destination, beside = tmp_path / "corpus", tmp_path / "beside"
-    for directory, text in ((destination, "old"), (beside, "newer")):
-        directory.mkdir()
-        (directory / "manifest.json").write_text(text)
-    order, started = [], threading.Event()
-
-    def second():
-        started.set()
-        with exclusive(destination):
-            order.append((destination / "manifest.json").read_text())
-
-    thread = threading.Thread(target=second)
-    with exclusive(destination):
-        thread.start()
-        started.wait()
-        time.sleep(0.05)
-        order.append("first")
-        destination.rename(tmp_path / "gone")
-        beside.rename(destination)
-    thread.join(10)
-    assert order == ["first", "newer"]
+from seqrecorder.errors import ShardWriteError
+from seqrecorder.files import on_fault_point, replace_file, write_file
 
 
 def test_write_file(tmp_path):
@@ -52,29 +25,6 @@ def test_write_file(tmp_path):
         ):
             write_file(path, b"data")
         assert caught.value.errno == errno.ENOSPC
-
-
-@pytest.mark.parametrize("failure", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
-def test_a_failure_leaves_no_lock(tmp_path, failure):
-    """A failure around the locking keeps no lock, for which this process would wait itself."""
-    for number in (1, 2):
-        with (
-            on_fault_point(FailAt(number, failure)),
-            pytest.raises((DatasetError, KeyboardInterrupt)),
-            exclusive(tmp_path),
-        ):
-            pytest.fail("entered")
-        with exclusive(tmp_path):
-            pass
-
-
-def test_exclusive_errors(tmp_path):
-    """What is no directory cannot be locked, and the error says which."""
-    (tmp_path / "file").write_text("")
-    for name in ("absent", "file"):
-        with pytest.raises(DatasetNotFoundError, match=name) as caught, exclusive(tmp_path / name):
-            pytest.fail("entered")
-        assert caught.value.errno in (errno.ENOENT, errno.ENOTDIR)
 
 
 def test_replace_file(tmp_path):
@@ -111,13 +61,6 @@ def test_replace_file_failures(tmp_path):
         if hook.seen < number:
             break
     assert number == 13
-
-
-def test_replace_file_killed(tmp_path):
-    """What a process killed while replacing left is removed by the next who has the lock."""
-    (tmp_path / ".manifest.json.replacing-0123456789abcdef").write_text("")
-    with exclusive(tmp_path):
-        assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -8,7 +8,8 @@ from faults import names, record_calls
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.publish import merge_into, next_generation
+from seqrecorder.locks import exclusive
+from seqrecorder.publish import Standing, merge_into, next_generation
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_order(corpus: Path) -> None:
 
 def test_changed_meanwhile(corpus: Path) -> None:
     """Of two appends at once the later is refused, and changes nothing."""
-    with pytest.raises(sr.DatasetError, match=r"was changed .*generation 1, expected generation 0"):  # noqa: PT012, SIM117
+    with pytest.raises(sr.DatasetError, match="was changed while this was written"):  # noqa: PT012, SIM117
         with sr.Writer(corpus, Item, append=True) as writer:
             writer.write(Item("late"))
             sr.write([Item("early")], corpus, append=True)
@@ -60,8 +61,8 @@ def test_gone_meanwhile(corpus: Path) -> None:
 def test_came_meanwhile(corpus: Path, tmp_path: Path) -> None:
     """What was thought damaged and is a dataset by now is not merged into."""
     shutil.copytree(corpus, tmp_path / "staging")
-    with pytest.raises(sr.DatasetError, match="expected none that can be read"):
-        merge_into(corpus, tmp_path / "staging", sr.info(corpus), None, keep=False)
+    with pytest.raises(sr.DatasetError, match="was changed while"):
+        merge_into(corpus, tmp_path / "staging", sr.info(corpus), Standing(b"damaged", None, 1))
     assert sr.verify(corpus).ok
 
 
@@ -83,8 +84,11 @@ def test_left_over_of_a_killed_append(corpus: Path) -> None:
 
 def test_next_generation(corpus: Path) -> None:
     """Without a manifest, the names of the files say which generation is free."""
-    assert next_generation(corpus) == 1
+    with exclusive(corpus) as held:
+        assert next_generation(held) == 1
     sr.write([Item("x")], corpus, append=True)
-    assert next_generation(corpus) == 2
+    with exclusive(corpus) as held:
+        assert next_generation(held) == 2
     (corpus.parent / "empty").mkdir()
-    assert next_generation(corpus.parent / "empty") == 0
+    with exclusive(corpus.parent / "empty") as held:
+        assert next_generation(held) == 0

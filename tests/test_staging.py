@@ -12,7 +12,7 @@ import time
 import pytest
 from faults import FailAt, names, record_calls
 
-from seqrecorder import files
+from seqrecorder import files, locks
 from seqrecorder import staging as module
 from seqrecorder.errors import (
     DatasetError,
@@ -21,7 +21,8 @@ from seqrecorder.errors import (
     OptionError,
     ShardWriteError,
 )
-from seqrecorder.files import exclusive, on_fault_point, replace_file
+from seqrecorder.files import on_fault_point, replace_file
+from seqrecorder.locks import exclusive
 from seqrecorder.staging import Staging, exchange
 
 # Python 3.12 warns of threads, such as those of TensorFlow in other tests; our children touch files only.
@@ -35,10 +36,16 @@ def fill(directory, text="new"):
     (directory / "manifest.json").write_text(text)
 
 
+def everything(held):
+    """Say that all files of what shall be overwritten may go."""
+    inner = {name: held.entries(name) for name, kind in held.entries().items() if kind == "directory"}
+    return [*held.entries().keys() - inner, *(f"{name}/{file}" for name in inner for file in inner[name])]
+
+
 def make(destination, text="new", **options):
     with Staging(destination, **options) as staging:
         fill(staging.path, text)
-        assert staging.publish() is True
+        assert staging.publish(everything) is True
 
 
 def tree(directory):
@@ -193,19 +200,21 @@ def test_overwrite_without_exchange(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_exchange_now", lambda _one, _other: errno.EINVAL)
     with Staging(destination, overwrite=True) as staging:
         fill(staging.path)
-        assert staging.publish() is False
+        assert staging.publish(everything) is False
         assert tree(staging.path) == COMPLETE
         assert (destination / "manifest.json").read_text() == "old"
     assert names(tmp_path) == ["corpus"]
 
 
 def test_overwrite_of_what_came_meanwhile(tmp_path):
-    """Two overwrites of a new place both succeed, and the later one stays."""
+    """What has come to a new place meanwhile is overwritten if whoever is asked says what of it may go."""
     destination = tmp_path / "corpus"
     with Staging(destination, overwrite=True) as staging:
         fill(staging.path, "later")
         make(destination, "earlier", overwrite=True)
-        assert staging.publish() is True
+        assert staging.publish() is False
+        assert (destination / "manifest.json").read_text() == "earlier"
+        assert staging.publish(everything) is True
     assert (destination / "manifest.json").read_text() == "later"
     assert names(tmp_path) == ["corpus"]
 
@@ -249,13 +258,13 @@ def test_order_of_syncs(tmp_path):
 def test_fault_points_are_listed(tmp_path):
     """Every fault point in the list is met, in pairs, and no other exists."""
 
-    def everything():
+    def all_of_them():
         make(tmp_path / "corpus")
         make(tmp_path / "corpus", overwrite=True)
         with exclusive(tmp_path / "corpus"):
             replace_file(tmp_path / "corpus" / "manifest.json", b"{}")
 
-    names = [name for name, _ in record_calls(everything)]
+    names = [name for name, _ in record_calls(all_of_them)]
     assert set(names) == set(files.FAULT_POINTS)
     for name in files.FAULT_POINTS:
         assert names.count(name) == names.count(name.replace("before", "after"))
@@ -485,7 +494,7 @@ def test_without_locks(tmp_path, monkeypatch, reason):
     left = tmp_path / ".corpus.incomplete-0123456789abcdef"
     left.mkdir()
     if reason == "no fcntl":
-        monkeypatch.setattr(files, "fcntl", None)
+        monkeypatch.setattr(locks, "fcntl", None)
     else:
 
         def refuse(*_):

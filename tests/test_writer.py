@@ -626,6 +626,22 @@ def test_append_to_named_folds(tmp_path: Path) -> None:
     }
 
 
+def test_append_to_a_rewritten_dataset(tmp_path: Path) -> None:
+    """A dataset that was rewritten split by split has no rule any more: an append asks for the split."""
+    shares = {"train": 0.5, "eval": 0.5}
+    sr.write(items(30), tmp_path / "d", splits=shares, split_by="group")
+    kept = {name: list(sr.read_records(tmp_path / "d", name)) for name in shares}
+    sr.write(kept, tmp_path / "d", overwrite=True)
+    for first in (None, "train"):
+        with pytest.raises(sr.OptionError, match="a mapping of split names"):  # noqa: PT012, SIM117
+            with sr.Writer(tmp_path / "d", Item, append=True) as writer:
+                writer.write(Item("a"), split=first)
+                writer.write(Item("b"))
+    assert sr.write({"eval": items(2, 30)}, tmp_path / "d", append=True).records == 32
+    sr.write({"train": items(2)}, tmp_path / "one")
+    assert sr.write(items(2, 2), tmp_path / "one", append=True).records == 4
+
+
 def test_overwrite(tmp_path: Path) -> None:
     """An overwrite replaces everything, under names of its own, so that no reader mixes the two."""
     sr.write(items(10), tmp_path / "d", splits="group", assets={"v": "old"})

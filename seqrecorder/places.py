@@ -1,0 +1,76 @@
+"""Places of datasets and files: a path as somebody gives it becomes one that means the same for ever."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from seqrecorder.errors import OptionError
+
+_URL = re.compile("([A-Za-z][A-Za-z0-9+.-]+)://")
+_URL_OF_PATH = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib makes one slash of two
+
+
+def local_path(path: Any) -> Path:
+    """Return the absolute path of what was given, with `~` for the home directory.
+
+    A relative path is resolved at once, so that it names the same when the program changes its directory. Symbolic
+    links stay.
+
+    >>> local_path("/data/corpus").as_posix()
+    '/data/corpus'
+    >>> local_path("gs://bucket/corpus")
+    Traceback (most recent call last):
+    seqrecorder.errors.OptionError: 'gs://bucket/corpus': expected a local path, got a gs URL; copy it here, or mount it
+
+    Args:
+        path: a path, as text or a path object.
+
+    Raises:
+        OptionError: it is a URL, no path at all, or one that cannot be given to TensorFlow, which takes UTF-8.
+    """
+    text = _checked(path)
+    home = os.path.expanduser(text)  # noqa: PTH111 - whose method raises where there is no home
+    if text.startswith("~") and home == text:
+        raise OptionError(f"{text!r}: expected a path, got the home directory of an unknown user; write ./{text}")
+    return Path.cwd() / home
+
+
+def local_pattern(path: Any) -> str:
+    """Return what to give to `glob.glob` for a path that may be a pattern: as `local_path`, the pattern kept.
+
+    >>> local_pattern("/data/a*.tfrecord")
+    '/data/a*.tfrecord'
+
+    Raises:
+        OptionError: as for `place`.
+    """
+    text = _checked(path)
+    if text.startswith("~"):
+        head, _, rest = text.partition("/")
+        return os.path.join(glob.escape(str(local_path(head))), rest)  # noqa: PTH118 - a pattern is no path
+    return os.path.join(glob.escape(str(Path.cwd())), text)  # noqa: PTH118 - as above
+
+
+def _checked(path: Any) -> str:
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise OptionError(f"expected a path, got {path!r}") from None
+    url = (_URL if isinstance(path, (str, bytes)) else _URL_OF_PATH).match(text)
+    if url:
+        raise OptionError(f"{text!r}: expected a local path, got a {url[1]} URL; copy it here, or mount it")
+    if not text:
+        raise OptionError("expected a path, got an empty one; write '.' for the working directory")
+    if "\0" in text:
+        raise OptionError(f"{text!r}: expected a path, got one with a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise OptionError(
+            f"{text!r}: expected a path in UTF-8, which is all that TensorFlow opens; rename it"
+        ) from None
+    return text
