@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from seqrecorder.salvaging import salvage as salvage
     from seqrecorder.sources import from_csv as from_csv
     from seqrecorder.writer import Writer as Writer
-    from seqrecorder.writer import write as write
+    from seqrecorder.writing import write as write
 
 __version__ = "0.1.0"
 
@@ -73,7 +73,7 @@ _LAZY = {
     "read_records": "seqrecorder.reader",
     "salvage": "seqrecorder.salvaging",
     "verify": "seqrecorder.checks",
-    "write": "seqrecorder.writer",
+    "write": "seqrecorder.writing",
 }
 
 

@@ -11,7 +11,7 @@ from seqrecorder.errors import OptionError, SchemaMismatchError
 from seqrecorder.inference import Inference, infer
 from seqrecorder.reader import read_records
 from seqrecorder.schema import Schema
-from seqrecorder.writer import write
+from seqrecorder.writing import write
 
 if TYPE_CHECKING:
     import os

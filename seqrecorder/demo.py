@@ -32,7 +32,7 @@ from seqrecorder.errors import DatasetExistsError, OptionError
 from seqrecorder.places import local_path
 from seqrecorder.reader import read, read_records
 from seqrecorder.splits import Ratios, key_hash
-from seqrecorder.writer import write
+from seqrecorder.writing import write
 
 if TYPE_CHECKING:
     import os

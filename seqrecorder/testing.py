@@ -13,7 +13,7 @@ from seqrecorder.lifecycle import LifeCycle, check_params
 from seqrecorder.reader import read_records
 from seqrecorder.schema import Schema
 from seqrecorder.values import same_bits
-from seqrecorder.writer import write
+from seqrecorder.writing import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

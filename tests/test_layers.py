@@ -88,7 +88,7 @@ LAYERS = (
         "batching.window",
         "batching.pack",
     ),
-    ("routing", "placement", "writer", "reader", "planning", "mixing"),
+    ("routing", "placement", "writer", "writing", "reader", "planning", "mixing"),
     ("inference", "convert"),
     ("checks", "salvaging", "testing", "keras", "inspection", "demo", "report"),
     ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),

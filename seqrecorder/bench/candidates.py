@@ -17,7 +17,8 @@ from seqrecorder.bench import handwritten
 from seqrecorder.bench.content import LENGTH
 from seqrecorder.reader import read, read_records
 from seqrecorder.schema import Schema
-from seqrecorder.writer import Writer, write
+from seqrecorder.writer import Writer
+from seqrecorder.writing import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
