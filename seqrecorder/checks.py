@@ -13,6 +13,7 @@ import numpy as np
 from seqrecorder.ahead import THREADS, ahead
 from seqrecorder.digests import sha256
 from seqrecorder.errors import (
+    DatasetNotFoundError,
     ManifestError,
     OptionError,
     RecordError,
@@ -22,7 +23,7 @@ from seqrecorder.errors import (
 )
 from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.framing import FOOTER, HEADER, detect_compression, walk_frames
-from seqrecorder.manifest import Manifest, ShardInfo, is_as_written, read_manifest
+from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, is_as_written, read_manifest
 from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST, inside
 from seqrecorder.origin import Origin, resolve
 from seqrecorder.parsing import Parser
@@ -105,12 +106,22 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
         A report, true where nothing is wrong.
 
     Raises:
-        DatasetNotFoundError: there is nothing there.
+        DatasetNotFoundError: there is nothing there. Whatever else cannot be read, or goes meanwhile, is reported.
     """
     if level not in ("quick", "full"):
         raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
     if level == "full":
         check_threads_of_tensorflow("verify")
+    try:
+        return _verify(path, level, schema)
+    except DatasetNotFoundError:
+        raise
+    except OSError as error:
+        place = Path(str(getattr(error, "path", None) or error.filename or path))
+        return Report(str(path), level, 0, 0, 0, (Problem(place.name, _said(error)),))
+
+
+def _verify(path: Any, level: str, schema: object) -> Report:
     single = isinstance(path, (str, os.PathLike))
     if schema is not None and not (single and (local_path(path) / MANIFEST).is_file()):
         return _verify_bare(path, level, schema)
@@ -121,18 +132,41 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
         manifest = read_manifest(directory)
     except ManifestError as error:
         return Report(str(directory), level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
-    problems = [*_manifest(manifest, schema), *_names(manifest), *_assets(manifest)]
+    problems = [
+        *_reported(MANIFEST, _manifest(manifest, schema)),
+        *_reported(".", _names(manifest)),
+        *_assets(manifest),
+    ]
     for split in manifest.splits.values():
+        problems += _reported(split.name, _names_in(manifest, split))
         for shard in split.shards:
-            problems += _verify_shard(manifest, split.name, shard, level)
+            problems += _reported(f"{split.name}/{shard.name}", _verify_shard(manifest, split.name, shard, level))
     shards = sum(len(split.shards) for split in manifest.splits.values())
     return Report(str(directory), level, shards, manifest.records, manifest.bytes, tuple(problems))
 
 
+def _reported(where: str, found: Iterator[Problem]) -> Iterator[Problem]:
+    """Yield the problems that were found; and as one of them what cannot be read, or goes while it is looked at."""
+    try:
+        yield from found
+    except OSError as error:
+        yield Problem(where, _said(error))
+
+
+def _said(error: OSError) -> str:
+    """Return what an error says of a file: ours in whole, the system's in its words."""
+    if isinstance(error, SeqrecorderError):
+        return str(error)
+    return f"cannot be read: {error.strerror or error}"
+
+
 def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
     """Check what the manifest says of itself, and whether its records can be read as a class."""
-    text = (manifest.path / MANIFEST).read_text(encoding="utf-8")
-    if not is_as_written(text):
+    try:
+        is_sound = is_as_written((manifest.path / MANIFEST).read_text(encoding="utf-8"))
+    except ValueError:  # it was replaced since it was read
+        is_sound = False
+    if not is_sound:
         yield Problem(MANIFEST, "its checksum is not that of its contents: it was changed after it was written")
     if schema is not None:
         try:
@@ -144,17 +178,28 @@ def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
 
 def _names(manifest: Manifest) -> Iterator[Problem]:
     """Find files that the manifest does not know."""
-    for stray in sorted([*manifest.path.glob("*.tfrecord"), *manifest.path.glob("[!.]*/*.tfrecord")]):
-        if stray.parent.name not in manifest.splits or stray.parent == manifest.path:
+    for entry in sorted(manifest.path.iterdir()):
+        if entry.is_dir() and entry.name not in manifest.splits and not entry.name.startswith("."):
+            yield from _reported(entry.name, _strays(manifest, entry))
+        elif entry.suffix == ".tfrecord":
+            yield Problem(entry.name, "a shard of no split that the manifest knows")
+
+
+def _strays(manifest: Manifest, directory: Path) -> Iterator[Problem]:
+    for stray in sorted(directory.iterdir()):
+        if stray.suffix == ".tfrecord":
             yield Problem(str(stray.relative_to(manifest.path)), "a shard of no split that the manifest knows")
-    for split in manifest.splits.values():
-        known = {name for shard in split.shards for name in (shard.name, shard.lengths_name)}
-        directory = manifest.path / split.name
-        present = sorted(directory.iterdir()) if directory.is_dir() else []
-        for file in present:
-            is_csv = file.suffix == ".csv" and file.name.startswith(EXAMPLES_CSV.removesuffix(".csv"))
-            if file.name not in known and not is_csv:
-                yield Problem(f"{split.name}/{file.name}", "a file that the manifest does not know")
+
+
+def _names_in(manifest: Manifest, split: SplitInfo) -> Iterator[Problem]:
+    """Find files in the directory of a split that the manifest does not know."""
+    known = {name for shard in split.shards for name in (shard.name, shard.lengths_name)}
+    directory = manifest.path / split.name
+    present = sorted(directory.iterdir()) if directory.is_dir() else []
+    for file in present:
+        is_csv = file.suffix == ".csv" and file.name.startswith(EXAMPLES_CSV.removesuffix(".csv"))
+        if file.name not in known and not is_csv:
+            yield Problem(f"{split.name}/{file.name}", "a file that the manifest does not know")
 
 
 def _assets(manifest: Manifest) -> Iterator[Problem]:
@@ -163,8 +208,8 @@ def _assets(manifest: Manifest) -> Iterator[Problem]:
         try:
             if sha256(manifest.assets[name]) != digest:
                 yield Problem(where, "its SHA-256 is not the manifest's")
-        except SeqrecorderError as error:
-            yield Problem(where, str(error))
+        except OSError as error:
+            yield Problem(where, _said(error))
 
 
 def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) -> Iterator[Problem]:

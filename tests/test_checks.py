@@ -1,10 +1,15 @@
 """`verify`: everything that is wrong is found."""
 
+import contextlib
+import errno
+import io
 import json
+import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -232,3 +237,79 @@ def test_every_change_of_the_manifest_is_found(lines: Path) -> None:
         for mask in (0x01, 0x80, 0xFF):
             path.write_bytes(data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :])
             assert not sr.verify(lines, level="quick"), (place, mask)
+
+
+class FailOn:
+    """Calls of the system on files of a directory fail: the one of some number, or all on one file."""
+
+    def __init__(self, root: Path, number: int, code: int, file: Path | None = None) -> None:
+        self.root, self.number, self.code, self.file, self.seen = str(root), number, code, file, 0
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(path, (str, os.PathLike)) and os.fspath(path).startswith(self.root):
+                self.seen += 1
+                chosen = self.seen == self.number if self.file is None else Path(path) == self.file
+                if chosen:
+                    raise OSError(self.code, os.strerror(self.code), os.fspath(path))
+            return function(path, *args, **kwargs)
+
+        return call
+
+    @contextlib.contextmanager
+    def patched(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        calls: list[tuple[Any, str]] = [(io, "open"), (os, "listdir"), (os, "scandir"), (os, "open")]
+        if self.file is None:  # to look at a file is another right than to open it
+            calls.append((os, "stat"))
+        with monkeypatch.context() as patch:
+            for module, name in calls:
+                patch.setattr(module, name, self.around(getattr(module, name)))
+            yield
+
+
+@pytest.mark.parametrize("level", ["quick", "full"])
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOENT, errno.EIO], ids=errno.errorcode.get)
+def test_whatever_fails_is_reported(pristine: Path, monkeypatch: pytest.MonkeyPatch, level: Any, code: int) -> None:
+    """Where the 1st, 2nd, ... call of the system on a dataset fails, `verify` reports, unless there is no dataset."""
+    found = 0
+    for number in range(1, 1000):
+        failing = FailOn(pristine, number, code)
+        with failing.patched(monkeypatch):
+            try:
+                report = sr.verify(pristine, level=level)
+            except sr.DatasetNotFoundError:
+                assert code == errno.ENOENT
+                continue
+        found += not report
+        if failing.seen < number:
+            break
+    assert report.ok
+    assert found > 5
+
+
+@pytest.mark.parametrize("name", ["train", ".", "train/train-00000-of-00002.tfrecord", "assets/words.txt", "private"])
+def test_what_may_not_be_entered_or_read_is_named(lines: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A directory that may not be listed, or a file that may not be opened, is a problem beside all others."""
+    (lines / "private").mkdir()
+    (lines / "eval").mkdir()
+    shutil.copy(shard_of(lines), lines / "eval" / "other.tfrecord")
+    (lines / "train" / "train-00001-of-00002.lengths").unlink()
+    with FailOn(lines, 0, errno.EACCES, lines / name).patched(monkeypatch):
+        problems = [str(problem) for problem in sr.verify(lines).problems]
+    assert any("Permission denied" in problem and name in problem for problem in problems)
+    assert any("00001-of-00002.lengths" in problem for problem in problems)
+    assert name == "." or any("eval/other.tfrecord: a shard of no split" in problem for problem in problems)
+
+
+def test_a_dataset_that_vanishes_meanwhile_is_reported(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that go while they are looked at are problems."""
+    from seqrecorder import checks
+
+    def look(_manifest: Any) -> Any:
+        shutil.rmtree(lines, ignore_errors=True)
+        return iter(())
+
+    monkeypatch.setattr(checks, "_assets", look)
+    report = sr.verify(lines)
+    assert len(report.problems) >= 2
+    assert "No such file" in str(report.problems[0])
