@@ -85,7 +85,15 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"seqrecorder.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'seqrecorder' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    try:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    except RuntimeError as error:
+        from seqrecorder.errors import OptionError
+
+        raise OptionError(
+            f"{name} is used for the first time while the interpreter ends, when modules with threads cannot be "
+            f"imported ({error}); import it before: `from seqrecorder import {name}`"
+        ) from error
 
 
 def __dir__() -> list[str]:

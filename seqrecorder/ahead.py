@@ -7,6 +7,8 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from seqrecorder.threads import submit
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -45,7 +47,7 @@ def ahead(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[
                 except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
                     failure = error
                 else:
-                    waiting.append((item, pool.submit(work, item)))
+                    waiting.append((item, submit(pool, work, item)))
                     if len(waiting) > threads:
                         yield waiting.popleft()
             while waiting:

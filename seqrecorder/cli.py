@@ -23,7 +23,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__, arguments
 from seqrecorder.errors import OptionError, SeqrecorderError
@@ -42,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the program's name; None takes those of the process.
     """
     options = _parser().parse_args(arguments)
+    # Without a console, or closed by the shell, there are none.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     # Names of files may hold what the terminal's encoding lacks.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -59,6 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("seqrecorder: interrupted", file=sys.stderr)
         return PROBLEM
     return code
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - for the rest of the process
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:

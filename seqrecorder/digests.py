@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from seqrecorder.errors import ShardReadError
 from seqrecorder.files import error_at
+from seqrecorder.threads import submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -93,4 +94,4 @@ def in_threads(function: Callable[[T], str], items: Iterable[T]) -> list[str]:
         The results, in the same order.
     """
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        return list(pool.map(function, items))
+        return [done.result() for done in [submit(pool, function, item) for item in items]]

@@ -113,8 +113,10 @@ class _Repeated:
         if written - self._reached < self._step or (self._thread is not None and self._thread.is_alive()):
             return
         self._reached = written
-        self._thread = threading.Thread(target=self._do, name="seqrecorder-follower", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._do, name="seqrecorder-follower", daemon=True)
+        with contextlib.suppress(RuntimeError):  # the interpreter ends, and starts none: `finish` does it all
+            thread.start()
+            self._thread = thread
 
     def wait(self) -> None:
         if self._thread is not None:

@@ -36,7 +36,7 @@ def local_path(path: Any) -> Path:
     home = os.path.expanduser(text)  # noqa: PTH111 - whose method raises where there is no home
     if text.startswith("~") and home == text:
         raise OptionError(f"{text!r}: expected a path, got the home directory of an unknown user; write ./{text}")
-    return Path.cwd() / home
+    return _working_directory(home) / home
 
 
 def local_pattern(path: Any) -> str:
@@ -52,7 +52,19 @@ def local_pattern(path: Any) -> str:
     if text.startswith("~"):
         head, _, rest = text.partition("/")
         return os.path.join(glob.escape(str(local_path(head))), rest)  # noqa: PTH118 - a pattern is no path
-    return os.path.join(glob.escape(str(Path.cwd())), text)  # noqa: PTH118 - as above
+    return os.path.join(glob.escape(str(_working_directory(text))), text)  # noqa: PTH118 - as above
+
+
+def _working_directory(path: str) -> Path:
+    """Return where a path begins that is not absolute."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        if os.path.isabs(path):  # noqa: PTH117 - it is text
+            return Path(os.sep)
+        raise OptionError(
+            f"{path!r}: the working directory is gone, so that a relative path leads nowhere; give an absolute one"
+        ) from error
 
 
 def _checked(path: Any) -> str:

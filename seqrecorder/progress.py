@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Progress:
@@ -28,24 +32,36 @@ class Progress:
             raise OptionError("progress=True needs tqdm: pip install 'seqrecorder[progress]'")
         self._bar: Any = None
         # A program without a console has no stderr at all.
-        seen = sys.stderr is not None and sys.stderr.isatty()
-        if installed and (seen if show is None else show):
+        usable = sys.stderr is not None and not sys.stderr.closed
+        if installed and usable and (sys.stderr.isatty() if show is None else show):
             from tqdm import tqdm
 
-            self._bar = tqdm(desc=label, unit=" records", file=sys.stderr)
+            with self._drawn():
+                self._bar = tqdm(desc=label, unit=" records", file=sys.stderr)
 
     def expect(self, count: int) -> None:
         """Learn that some more records will come."""
-        if self._bar is not None:
-            self._bar.total = (self._bar.total or 0) + count
-            self._bar.refresh()
+        with self._drawn() as bar:
+            if bar is not None:
+                bar.total = (bar.total or 0) + count
+                bar.refresh()
 
     def reach(self, count: int) -> None:
         """Learn how many records are through by now."""
-        if self._bar is not None:
-            self._bar.update(count - self._bar.n)
+        with self._drawn() as bar:
+            if bar is not None:
+                bar.update(count - bar.n)
 
     def close(self) -> None:
         """Leave the bar as it stands."""
-        if self._bar is not None:
-            self._bar.close()
+        with self._drawn() as bar:
+            if bar is not None:
+                bar.close()
+
+    @contextlib.contextmanager
+    def _drawn(self) -> Iterator[Any]:
+        """Give the bar, and go on without it where nobody reads it any more."""
+        try:
+            yield self._bar
+        except (OSError, ValueError):
+            self._bar = None

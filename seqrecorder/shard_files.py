@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seqrecorder.frames import frames
+from seqrecorder.threads import submit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,7 @@ class FramedFile:
         if len(data) < _MANY:
             self._append(data)
         else:
-            self._pending = self._pool.submit(self._append, data)
+            self._pending = submit(self._pool, self._append, data)
 
     def _append(self, data: Sequence[bytes]) -> None:
         self._file.write(frames(data).data)

@@ -224,7 +224,7 @@ class Staging:
         if not place.is_dir():
             what = "is a dangling symbolic link" if place.is_symlink() else "is not a directory"
             raise self._exists_error(what)
-        if place.samefile(Path.cwd()):
+        if _is_working_directory(place):
             raise OptionError(
                 f"destination {self._given!r}: expected a directory that can be replaced, got the working"
                 " directory of this process; give one inside it"
@@ -378,6 +378,13 @@ def cleanup_when_terminated() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _is_working_directory(place: Path) -> bool:
+    try:
+        return place.samefile(Path.cwd())
+    except FileNotFoundError:  # it is gone
+        return False
 
 
 def _remove_tree(path: Path) -> None:

@@ -10,6 +10,8 @@ import contextlib
 import json
 import logging
 import os
+import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -140,6 +142,8 @@ class Writer:
         self._placement: Placement | None = None
         self._entered = False
         self._process = os.getpid()
+        self._lock = threading.RLock()  # against the end of the interpreter
+        self._finalizer: weakref.finalize[..., Self] | None = None
         self._staging: Staging | None = None
         self._failure: BaseException | None = None
         self._cleanup = contextlib.ExitStack()
@@ -178,6 +182,8 @@ class Writer:
                 placement.open(name)
             self._placement = placement
             self._cleanup = stack.pop_all()
+        # Of one that is never left: files that are still open when the interpreter ends can crash it.
+        self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
         return self
 
     def _new_encoder(self) -> Encoder:
@@ -195,6 +201,8 @@ class Writer:
         if self._placement is None:
             raise OptionError("a Writer writes inside its `with` block")
         self._check_process()
+        if self._finalizer is None or not self._finalizer.alive:
+            raise OptionError("this Writer was closed, since the interpreter ends: nothing is published")
         return self._placement
 
     def _check_process(self) -> None:
@@ -214,7 +222,7 @@ class Writer:
                 self._check_process()
             return
         try:
-            with self._cleanup:
+            with self._lock, self._cleanup:
                 if kind is None:
                     self._finish()
         except Exception as failure:
@@ -223,6 +231,8 @@ class Writer:
                 raise
             _LOG.warning("%s is written, but not all was tidied up after that: %r", self.destination, failure)
         finally:
+            if self._finalizer is not None:
+                self._finalizer.detach()
             self._placement = None  # what is written from now on would go nowhere
 
     # Records --------------------------------------------------------------------------------------------------------
@@ -282,9 +292,10 @@ class Writer:
         placement.check_given(split)
         self._flush()
         try:
-            for block in self._encoder.drain():  # records that came before
-                self._place(block)
-            self._write_columns(columns, split)
+            with self._lock:
+                for block in self._encoder.drain():  # records that came before
+                    self._place(block)
+                self._write_columns(columns, split)
         except BaseException as error:
             self._failure = error
             raise
@@ -343,7 +354,8 @@ class Writer:
         first, (records, given) = self._position, self._waiting.take()
         self._position += len(records)
         try:
-            self._encode(Sources(np.arange(first, self._position), records), given)
+            with self._lock:
+                self._encode(Sources(np.arange(first, self._position), records), given)
         except BaseException as error:
             # Records that were buffered with the bad one are lost too, so a caller who goes on must not get a dataset.
             self._failure = error
@@ -392,3 +404,10 @@ class Writer:
         if self._old is not None:
             manifest = combined(self._old, manifest)
         self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
+
+
+def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:
+    """Remove every trace of what a Writer that nobody left has written."""
+    if process == os.getpid():
+        with lock:  # a thread may be writing into files that are to be closed
+            cleanup.close()
