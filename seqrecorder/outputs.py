@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.errors import OptionError, did_you_mean
+from seqrecorder.losses import loss_rank, loss_weights, with_last_axis
 from seqrecorder.numbering import to_numbers
 from seqrecorder.parsing import SEQUENCE_LENGTH, length_name
 
@@ -30,6 +31,7 @@ class Carried:
         lengths: by name, the name of the lengths that say how many entries of its second dimension are real; for what
             has a second dimension and is no feature list.
         context: the name of such lengths for context fields, where a row has several of each.
+        places: where a row has several of each: the name of what says, for each step, of which it is, from 1 on.
         vacant: whether a row may hold no record, and its length is 0 then.
         left: the alignment groups whose padding comes first.
         padded: whether there is padding that a loss must not count.
@@ -39,6 +41,7 @@ class Carried:
     names: Mapping[str, str | None] = attrs.field(factory=dict)
     lengths: Mapping[str, str] = attrs.field(factory=dict)
     context: str | None = None
+    places: str | None = None
     vacant: bool = False
     left: frozenset[str] = frozenset()
     padded: bool = True
@@ -224,39 +227,116 @@ def _for_fit(values: dict[str, Any], parsed: Schema, options: OutputOptions) -> 
     x = _pick(values, options.inputs)
     if options.targets is None:
         return x
-    y = _pick(values, options.targets)
-    if options.weights is False:
+    carried, names = options.carried, _names(options.targets)
+    if carried is None or not carried.padded:
+        y = _pick(values, options.targets)
+        return (x, y, _pick(values, options.weights)) if options.weights else (x, y)
+    lengths = {name: _lengths_of(name, parsed, options, carried) for name in (*names, *_names(options.weights or None))}
+    shaped = {name: with_last_axis(values[name]) if lengths[name] else values[name] for name in names}
+    y = _pick(shaped, options.targets)
+    weighted = carried.vacant or carried.weighted or any(lengths[name] for name in names)
+    if options.weights is False or (options.weights is None and not weighted):
         return x, y
-    if options.weights is not None:
-        return x, y, _pick(values, options.weights)
-    carried = options.carried
-    targets = _names(options.targets)
-    if carried is None or not carried.padded or not any(_has_padding(name, parsed, carried) for name in targets):
-        return x, y
-    weights = {name: _weight(values, name, parsed, options, carried) for name in targets}
-    return x, y, _pick(weights, options.targets)
+
+    def weigh(target: str, given: str | None) -> Any:
+        outer = 1 if lengths[target] is None else 2
+        parts = _real(values, target, lengths[target], parsed, options)
+        if given is not None:
+            parts.append(_fitting(values, (target, given), lengths, loss_rank(values[target], outer), options))
+        return loss_weights(values[target], outer, parts)
+
+    return x, y, _paired(options.targets, options.weights, weigh)
 
 
-def _has_padding(name: str, parsed: Schema, carried: Carried) -> bool:
-    if carried.vacant or carried.weighted or name in carried.lengths:
-        return True
-    return any(field.name == name and (field.is_list or carried.context is not None) for field in parsed.fields)
+def _lengths_of(name: str, parsed: Schema, options: OutputOptions, carried: Carried) -> str | None:
+    """Return the name of the lengths that say how many entries of a second dimension are real; None without one."""
+    if name in carried.lengths:
+        return carried.lengths[name]
+    names = {group: length_name(group) for group in parsed.groups}
+    if parsed.groups:
+        names[parsed.groups[0]] = options.length_name
+    for field in parsed.fields:
+        if field.name == name and field.is_list:
+            return names[field.group]
+    for group, lengths in names.items():
+        if options.mask_name and name == _mask_of(group, parsed, options):
+            return lengths
+    if name in (*names.values(), *carried.names):
+        return None
+    return carried.context
 
 
-def _weight(values: dict[str, Any], name: str, parsed: Schema, options: OutputOptions, carried: Carried) -> Any:
-    """Return 1 for what is real and 0 for padding, of the first dimension or the first two."""
+def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema, options: OutputOptions) -> list[Any]:
+    """Return what says which entries of a target are real, bool of its first one or two dimensions, if any does."""
     import tensorflow as tf
 
-    target = values[name]
+    target, carried = values[name], options.carried
     field = next((field for field in parsed.fields if field.name == name), None)
     if field is not None and field.is_list:
-        return tf.cast(_mask(values, field.group, target, parsed, options), tf.float32)
-    lengths = carried.lengths.get(name) or (carried.context if field is not None else None)
+        return [_mask(values, field.group, target, parsed, options)]
     if lengths is not None:
-        return tf.sequence_mask(values[lengths], tf.shape(target)[1], tf.float32)
-    if carried.vacant:
-        return tf.cast(values[options.length_name] > 0, tf.float32)
-    return tf.ones(tf.shape(target)[:1], tf.float32)
+        return [tf.sequence_mask(values[lengths], tf.shape(target)[1])]
+    return [values[options.length_name] > 0] if carried is not None and carried.vacant else []
+
+
+def _fitting(
+    values: dict[str, Any],
+    names: tuple[str, str],
+    lengths: Mapping[str, str | None],
+    rank: int,
+    options: OutputOptions,
+) -> Any:
+    """Return the sample weights that are given for a target, with dimensions that are the first ones of its loss.
+
+    Raises:
+        OptionError: they are of other steps than the target, or have dimensions that its loss has not.
+    """
+    import tensorflow as tf
+
+    target, given = names
+    weights, of_weights, of_target = values[given], lengths[given], lengths[target]
+    carried = options.carried
+    where = f"weights: {given!r} for the target {target!r}:"
+    if not isinstance(weights, tf.Tensor) or not (
+        weights.dtype.is_floating or weights.dtype.is_integer or weights.dtype.is_bool
+    ):
+        raise OptionError(f"{where} expected numbers, got {weights.dtype.name}")
+    if carried is not None and carried.places is not None and of_weights == carried.context != of_target is not None:
+        weights = tf.gather(weights, tf.maximum(values[carried.places] - 1, 0), batch_dims=1)
+        of_weights = of_target
+    if of_weights is not None and of_weights != of_target:
+        expected = f"as many as the target, whose number is {of_target!r}" if of_target else "one for each record"
+        raise OptionError(
+            f"{where} expected weights, {expected}; got one for each step, whose number is {of_weights!r}"
+        )
+    inner = weights.shape[2 if of_weights else 1 :]
+    loss = values[target].shape[:rank]
+    if inner.rank and not (of_weights == of_target and weights.shape.is_compatible_with(loss)):
+        raise OptionError(
+            f"{where} expected one number for each {'step' if of_weights else 'record'}, got the shape {weights.shape}"
+            f" beside a loss of the shape {loss}"
+        )
+    return weights
+
+
+def _paired(targets: Any, weights: Any, weigh: Callable[[str, str | None], Any]) -> Any:
+    """Return what is made of the name of each target and that of its weights, in the structure of the targets.
+
+    Raises:
+        OptionError: the names of weights are not structured as those of targets.
+    """
+    if weights is None or isinstance(weights, str):
+        if isinstance(targets, str):
+            return weigh(targets, weights)
+        if isinstance(targets, Mapping):
+            return {key: weigh(name, weights) for key, name in targets.items()}
+        return tuple(weigh(name, weights) for name in targets)
+    if isinstance(weights, Mapping) and isinstance(targets, Mapping) and set(weights) <= set(targets):
+        return {key: weigh(name, weights.get(key)) for key, name in targets.items()}
+    sequences = not isinstance(targets, (str, Mapping)) and not isinstance(weights, Mapping)
+    if sequences and len(weights) == len(targets):
+        return tuple(map(weigh, targets, weights))
+    raise OptionError(f"weights: expected one name, or names as those of targets={targets!r}, got {weights!r}")
 
 
 def _mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, options: OutputOptions) -> Any:
@@ -270,7 +350,8 @@ def _mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, options
     width = tf.reduce_max(tf.concat([lengths, [1]], 0)) if like is None else tf.shape(like, tf.int64)[1]
     mask = tf.sequence_mask(lengths, width)
     left = options.carried is not None and group in options.carried.left
-    return tf.reverse(mask, [1]) if left else mask
+    mask = tf.reverse(mask, [1]) if left else mask
+    return mask if like is None else tf.ensure_shape(mask, like.shape[:2])
 
 
 def _pick(values: Mapping[str, Any], part: Any) -> Any:

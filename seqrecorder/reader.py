@@ -115,10 +115,16 @@ def read(
         inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
             a name.
         targets: likewise; elements are then `(inputs, targets, sample_weight)`. Beside fields there are
-            `sequence_length`, all that a strategy adds and, if asked for, mask and index.
-        weights: name of the sample weights. By default batches get them from the lengths, 1.0 for real steps and 0.0
-            for padding, where a target has steps; False leaves them out. Keras averages a loss over padding too unless
-            the loss is given `reduction="mean_with_sample_weight"`.
+            `sequence_length`, all that a strategy adds and, if asked for, mask and index. In batches a target of one
+            float or bool per step is `(B, T, 1)`, since most losses of Keras average over the last axis. Integers, as
+            classes, stay `(B, T)`; a loss that compares them as numbers takes them with
+            `.map(lambda x, y, w: (x, y[..., None], w))`.
+        weights: name of the sample weights, which are float32 of the shape that a loss makes of its target: that
+            without its last axis, and `(B, T)` for classes. By default batches get them from the lengths, 1.0 for real
+            steps and 0.0 for padding, where a target has steps. A name is that of weights of records, or of the
+            target's steps, by which these are multiplied; several are named as the targets are; False leaves them out,
+            as losses of whole sequences want it (`CTC`, `Dice`). Keras averages a loss over padding too unless the loss
+            is given `reduction="mean_with_sample_weight"`.
         output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
             carry besides the fields comes after them.
         shard: `(index, count)` for one of several readers: whole files where there are enough, else single records,

@@ -108,7 +108,7 @@ class Pack:
         lengths = {"segment_ids": self.length_name, "positions": self.length_name}
         if self.too_long == "split":
             lengths["segment_start"] = "segment_count"
-        return Carried(dict.fromkeys(self._made), lengths, context="segment_count")
+        return Carried(dict.fromkeys(self._made), lengths, context="segment_count", places="segment_ids")
 
     @property
     def _made(self) -> tuple[str, ...]:

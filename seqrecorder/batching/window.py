@@ -67,7 +67,7 @@ class Window:
         horizon: steps after each window that come with it, to forecast.
         tail: where a record ends: `"keep"` gives every window that has a step, as `tf.data.Dataset.window` does;
             `"pad"` stops after the first window that reaches the last step; `"drop"` leaves out windows that are not
-            full, or whose horizon is not.
+            full, or whose horizon is not. Whichever it is, with a horizon there is no window without a step of that.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
         length_name: name under which batches carry the true steps of each window.
         mask_name: name under which batches carry a mask, bool `(B, size)`, true for real steps; None for no mask.
@@ -113,6 +113,8 @@ class Window:
         """
         shift = self.distance
         starts = -(-lengths // shift)
+        if self.horizon:  # a window has something to forecast
+            starts = xp.maximum(-(-(lengths - self.size * self.stride) // shift), 0)
         # Steps between the last start whose window and horizon are full, and the start of the record.
         room = lengths - ((self.size + self.horizon - 1) * self.stride + 1)
         if self.tail == "keep":

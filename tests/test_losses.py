@@ -1,0 +1,304 @@
+"""Every loss of Keras that takes what `read` gives has the value that numpy works out from the records."""
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+
+LENGTHS = (4, 2, 3, 1)
+CLASSES = 3
+EPSILON = 1e-7
+WEIGHTS = np.array([0, 0.5, 1.5, 2.5, 4])  # of padding, and of each record
+
+
+@sr.record
+class Row:
+    who: int = sr.context("int32")
+    weight: float = sr.context("float32")
+    number: float = sr.context("float32")
+    flag: bool = sr.context("bool")
+    tag: int = sr.context("int32")
+    share: Any = sr.context("float32", shape=(CLASSES,))
+    grid: Any = sr.context("float32", shape=(2, CLASSES))
+    whos: Any = sr.feature_list("int32")
+    step_weights: Any = sr.feature_list("float32")
+    numbers: Any = sr.feature_list("float32")
+    flags: Any = sr.feature_list("bool")
+    tags: Any = sr.feature_list("int32")
+    shares: Any = sr.feature_list("float32", shape=(CLASSES,))
+    grids: Any = sr.feature_list("float32", shape=(2, CLASSES))
+    labels: Any = sr.feature_list("int32", align="labels")
+
+
+def rows() -> list[Row]:
+    random = np.random.default_rng(5)
+
+    def of(*shape: int) -> dict[str, Any]:
+        numbers, shares = random.uniform(0.2, 2, shape), random.dirichlet([1.0] * CLASSES, shape)
+        grids = random.uniform(0.2, 2, (*shape, 2, CLASSES))
+        drawn = {"number": numbers, "flag": random.random(shape) < 0.5, "tag": random.integers(0, CLASSES, shape)}
+        return {
+            name: np.asarray(value, np.float32 if np.asarray(value).dtype == np.float64 else None)
+            for name, value in {**drawn, "share": shares, "grid": grids}.items()
+        }
+
+    return [
+        Row(
+            **of(),
+            **{f"{name}s": value for name, value in of(steps).items()},
+            who=place + 1,
+            whos=np.full(steps, place + 1),
+            weight=WEIGHTS[place + 1],
+            step_weights=np.arange(steps, dtype="float32") + 1,
+            labels=random.integers(1, CLASSES, 1 + place % 2),
+        )
+        for place, steps in enumerate(LENGTHS)
+    ]
+
+
+ROWS = rows()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("losses") / "rows"
+    sr.write(ROWS, path)
+    return path
+
+
+def logs(p: Any) -> Any:
+    return np.log(np.clip(p, EPSILON, 1 - EPSILON))
+
+
+def picked(y: Any, p: Any) -> Any:
+    return np.take_along_axis(p, y[..., None].astype(int), -1)[..., 0]
+
+
+def unit(values: Any) -> Any:
+    return values / np.linalg.norm(values, axis=-1, keepdims=True)
+
+
+def sign(y: Any) -> Any:
+    return 2.0 * y - 1
+
+
+def huber(error: Any) -> Any:
+    return np.where(abs(error) <= 1, error**2 / 2, abs(error) - 0.5)
+
+
+def focal(y: Any, p: Any) -> Any:
+    return -((1 - (y * p + (1 - y) * (1 - p))) ** 2) * (y * logs(p) + (1 - y) * logs(1 - p))
+
+
+# Each with the field it takes, and the loss of one value (or one vector).
+LOSSES: dict[str, tuple[str, Any]] = {
+    "MeanSquaredError": ("number", lambda y, p: (y - p) ** 2),
+    "MeanAbsoluteError": ("number", lambda y, p: abs(y - p)),
+    "MeanAbsolutePercentageError": ("number", lambda y, p: 100 * abs(y - p) / y),
+    "MeanSquaredLogarithmicError": ("number", lambda y, p: (np.log1p(y) - np.log1p(p)) ** 2),
+    "Huber": ("number", lambda y, p: huber(y - p)),
+    "LogCosh": ("number", lambda y, p: np.log(np.cosh(y - p))),
+    "Poisson": ("number", lambda y, p: p - y * np.log(p + EPSILON)),
+    "BinaryCrossentropy": ("flag", lambda y, p: -(y * logs(p) + (1 - y) * logs(1 - p))),
+    "BinaryFocalCrossentropy": ("flag", focal),
+    "Hinge": ("flag", lambda y, p: np.maximum(1 - sign(y) * p, 0)),
+    "SquaredHinge": ("flag", lambda y, p: np.maximum(1 - sign(y) * p, 0) ** 2),
+    "CategoricalCrossentropy": ("share", lambda y, p: -(y * logs(p)).sum(-1)),
+    "CategoricalFocalCrossentropy": ("share", lambda y, p: -(0.25 * (1 - p) ** 2 * y * logs(p)).sum(-1)),
+    "CategoricalHinge": ("share", lambda y, p: np.maximum(((1 - y) * p).max(-1) - (y * p).sum(-1) + 1, 0)),
+    "KLDivergence": ("share", lambda y, p: (y * np.log(y / p)).sum(-1)),
+    "CosineSimilarity": ("share", lambda y, p: -(unit(y) * unit(p)).sum(-1)),
+    "SparseCategoricalCrossentropy": ("tag", lambda y, p: -logs(picked(y, p))),
+    "CategoricalGeneralizedCrossEntropy": ("tag", lambda y, p: (1 - picked(y, p) ** 0.5) / 0.5),
+    "MeanSquaredError of grids": ("grid", lambda y, p: ((y - p) ** 2).mean(-1)),
+}
+REDUCTIONS = ("mean_with_sample_weight", "sum_over_batch_size", "sum")
+
+
+def guesses(shape: Any, width: int) -> Any:
+    """Return predictions for so many values: some between 0 and 1, vectors that add up to 1."""
+    size = tf.cast(tf.reduce_prod(shape), tf.float32)
+    values = 0.1 + 0.8 * tf.math.floormod(tf.sin(tf.range(size * width) * 12.9898) * 43758.5, 1.0)
+    values = tf.reshape(values, tf.concat([shape, [width]], 0))
+    return values if width == 1 else values / tf.reduce_sum(values, -1, keepdims=True)
+
+
+# Strategy, the ending of the targets' names, and how many dimensions of records and steps these have.
+TARGETS = {
+    "steps": (sr.Pad(4), "s", 2),
+    "one step more": (sr.Pad(4, pad_to=5, drop_remainder=True), "s", 2),
+    "padding on the left": (sr.Pad(4, padding_side="left"), "s", 2),
+    "horizons": (sr.Window(1, shift=1, horizon=2, batch_size=5), "s_horizon", 2),
+    "horizons of one step": (sr.Window(1, shift=1, horizon=1, batch_size=1), "s_horizon", 2),
+    "segments": (sr.Unroll(3, 2), "s", 2),
+    "packed steps": (sr.Pack(6, 2), "s", 2),
+    "packed records": (sr.Pack(6, 2), "", 2),
+    "records": (sr.Pad(4), "", 1),
+    "records of slots": (sr.Unroll(3, 2), "", 1),
+}
+FIELDS = [field.name for field in sr.Schema.of(Row).fields if field.name != "labels"]
+
+
+def losses(y: Any, w: Any, outer: int, reductions: tuple[str, ...]) -> Any:
+    """Return by loss what a model could give for targets, and the loss of that by reduction."""
+    made = {}
+    for name, (kind, _) in LOSSES.items():
+        dimensions = outer + (kind == "grid")
+        width = 1 if kind in ("number", "flag") else CLASSES
+        predicted = tf.ensure_shape(guesses(tf.shape(y[kind])[:dimensions], width), [None] * dimensions + [width])
+        made[name] = (
+            predicted,
+            {
+                reduction: getattr(keras.losses, name.split()[0])(reduction=reduction)(
+                    y[kind], predicted, sample_weight=None if w is None else w[kind]
+                )
+                for reduction in reductions
+            },
+        )
+    return made
+
+
+CASES = [(case, weights) for weights in (None, "weight") for case in TARGETS]
+SHORT = {("steps", None), ("records", None), *CASES[len(TARGETS) :]}
+
+
+# What is traced has no static sizes, as in `fit`.
+@pytest.mark.parametrize(
+    ("case", "weights", "traced"),
+    [
+        *((*case, False) for case in CASES if case in SHORT),
+        *(pytest.param(*case, True, marks=pytest.mark.nightly) for case in CASES),
+    ],
+)
+def test_every_loss_is_that_of_the_records(data: Path, case: str, weights: str | None, *, traced: bool) -> None:
+    """Of real values alone, each with the weight of its record, whatever the loss averages over."""
+    strategy, ending, outer = TARGETS[case]
+    targets = {kind: kind + ending for kind in ("who", *dict.fromkeys(kind for kind, _ in LOSSES.values()))}
+    batches = sr.read(data, batch=strategy, fields=FIELDS, inputs="numbers", targets=targets, weights=weights)
+    reductions = REDUCTIONS if traced else REDUCTIONS[:1]
+
+    def of(y: Any, w: Any = None) -> Any:
+        return losses(y, w, outer, reductions)
+
+    if traced:
+        of = tf.function(of, autograph=False, input_signature=batches.element_spec[1:])
+    for _, y, *w in batches if traced else batches.take(2):
+        who = y["who"].numpy()
+        for name, (predicted, values) in of(y, *w).items():
+            kind, function = LOSSES[name]
+            truth, guess = (np.asarray(part, np.float64) for part in (y[kind], predicted))
+            if kind in ("number", "flag"):
+                truth, guess = truth.reshape(who.shape), guess[..., 0]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                each = function(truth, guess)
+            weight = (WEIGHTS if weights else WEIGHTS > 0)[who]
+            weight = np.broadcast_to(weight if each.ndim == who.ndim else weight[..., None], each.shape)
+            total = (np.where(weight > 0, each, 0) * weight).sum()
+            sizes = {"sum": 1, "sum_over_batch_size": each.size, "mean_with_sample_weight": weight.sum()}
+            for reduction, value in values.items():
+                expected = total / sizes[reduction]
+                np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-6, err_msg=f"{name}, {reduction}")
+
+
+def test_masks_of_layers_go_with_targets(data: Path) -> None:
+    """Without weights, a loss over what a `Masking` layer lets through is that of the real steps."""
+    [(_, y, w)] = sr.read(data, batch=sr.Pad(4), inputs="numbers", targets="numbers")
+    [(_, same)] = sr.read(data, batch=sr.Pad(4), inputs="numbers", targets="numbers", weights=False)
+    np.testing.assert_array_equal(y, same)
+    predicted = keras.layers.Masking()(keras.ops.convert_to_tensor(y) * 3)
+    real = w.numpy() > 0
+    expected = (2 * y.numpy()[..., 0][real]) ** 2
+    np.testing.assert_allclose(keras.losses.MeanSquaredError()(same, predicted), expected.mean(), rtol=1e-5)
+
+
+def test_losses_of_whole_batches_take_no_weights(data: Path) -> None:
+    """CTC, Dice, Tversky and Circle are of a whole sequence or batch: `weights=False`."""
+    fields = {"batch": sr.Pad(4), "inputs": "numbers", "weights": False}
+    [(_, labels)] = sr.read(data, targets="labels", **fields)
+    guess = guesses([4, 5], CLASSES)
+    each = [keras.losses.CTC()(row.labels[None], guess[place : place + 1]) for place, row in enumerate(ROWS)]
+    np.testing.assert_allclose(keras.losses.CTC()(labels, guess), np.mean(each), rtol=1e-4)
+    [(_, (share, tag))] = sr.read(data, targets=("share", "tag"), **fields)
+    guess = guesses([4], CLASSES)
+    both = (share * guess).numpy().sum()
+    np.testing.assert_allclose(keras.losses.Dice()(share, guess), 1 - 2 * both / (4 + 4), rtol=1e-5)
+    np.testing.assert_allclose(keras.losses.Tversky()(share, guess), 1 - both / 4, rtol=1e-5)
+    circle = keras.losses.Circle()
+    np.testing.assert_allclose(circle(tag, guess), circle(np.array([row.tag for row in ROWS]), guess))
+
+
+@pytest.mark.parametrize("strategy", [sr.Pad(4), sr.Unroll(4, 4)], ids=["pad", "unroll"])
+@pytest.mark.parametrize("given", ["step_weights", "weight", "mask"])
+def test_weights_of_steps_and_of_records_are_given_without_padding(data: Path, strategy: Any, given: str) -> None:
+    """What is given weighs real steps, as numbers of 32 bits; padding weighs 0, and so does the rest of the batch."""
+    strategy = attrs.evolve(strategy, mask_name="mask")
+    batches = sr.read(data, batch=strategy, fields=FIELDS, inputs="numbers", targets=("whos", "shares"), weights=given)
+    for _, (whos, _), weights in batches:
+        expected = (whos.numpy() > 0) * {
+            "step_weights": np.arange(4) + 1,
+            "weight": WEIGHTS[whos.numpy()],
+            "mask": 1,
+        }[given]
+        for weight in weights:
+            np.testing.assert_array_equal(weight, expected)
+            assert weight.dtype == tf.float32
+
+
+def test_each_target_has_the_weights_of_its_name(data: Path) -> None:
+    """Weights are named as targets are: one for all, one for each in turn, or some by key."""
+    fields = {"batch": sr.Pad(4), "inputs": "numbers"}
+    [(_, _, weights)] = sr.read(data, targets=("numbers", "tag"), weights=("step_weights", "weight"), **fields)
+    assert [weight.shape.rank for weight in weights] == [2, 1]
+    targets = {"a": "numbers", "b": "numbers", "c": "grid"}
+    [(_, _, weights)] = sr.read(data, targets=targets, weights={"b": "weight"}, **fields)
+    assert {key: weight.shape.as_list() for key, weight in weights.items()} == {"a": [4, 4], "b": [4, 4], "c": [4, 2]}
+    np.testing.assert_array_equal(weights["a"] > 0, weights["b"] > 0)
+    assert not np.array_equal(weights["a"], weights["b"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": {"a": "weight"}}, "expected one name, or names as those of targets='numbers'"),
+        ({"weights": ("weight", "weight")}, "expected one name, or names as those of targets"),
+        ({"weights": "step_weights", "targets": "tag"}, "expected weights, one for each record; got one for each step"),
+        ({"weights": "step_weights", "targets": "labels"}, "as many as the target, whose number is 'labels_length'"),
+        ({"weights": "share"}, "expected one number for each record, got the shape"),
+        ({"weights": "shares"}, "expected one number for each step, got the shape"),
+        (
+            {
+                "weights": "step_weights",
+                "targets": "numbers_horizon",
+                "batch": sr.Window(2, horizon=1),
+                "fields": FIELDS,
+            },
+            "whose number is 'horizon_length'; got one for each step, whose number is 'sequence_length'",
+        ),
+    ],
+    ids=str,
+)
+def test_weights_that_fit_no_loss_are_refused(data: Path, options: Any, message: str) -> None:
+    """Keras would stretch them over something else, or fail with the shapes of an operation."""
+    with pytest.raises(sr.OptionError, match=message):
+        sr.read(data, **{"batch": sr.Pad(4), "inputs": "numbers", "targets": "numbers", **options})
+
+
+def test_fit_takes_numbers_and_classes_of_steps(data: Path) -> None:
+    """In `fit` with two outputs, losses and metrics run; integers get the axis that compares numbers by `map`."""
+    x = keras.Input((None,))
+    dense = keras.layers.Dense(CLASSES + 2)(keras.ops.expand_dims(x, -1))
+    model = keras.Model(x, {"real": dense[..., :1], "class": dense[..., 1:-1], "count": dense[..., -1:]})
+    classes = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", {"real": "mse", "class": classes, "count": "mae"}, weighted_metrics={"real": "mae"})
+    targets = {"real": "numbers", "class": "tags", "count": "whos"}
+    train = sr.read(data, batch=sr.Pad(2), inputs="numbers", targets=targets, weights="weight")
+    train = train.map(lambda x, y, w: (x, {**y, "count": y["count"][..., None]}, w))
+    history = model.fit(train, epochs=2, shuffle=False, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert history["loss"][1] < history["loss"][0]
