@@ -35,13 +35,17 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
     >>> bool(np.allclose(np.concatenate([first, second], 1), whole, atol=1e-6))
     True
 
+    States are variables, but no weights: what is trained with some slots loads into a model with another number. What
+    is called while training has states of its own, so that validation and predictions in between do not touch them.
+
     Args:
         layer: a `GRU`, `LSTM`, `SimpleRNN` or `RNN` that goes forwards, is not stateful and does not return its state.
 
     Call arguments:
-        x: float `(B, T, features)`; B is that of the first batch for good.
+        x: float `(B, T, features)`; B, the slots, is that of the first batch for good. Fewer rows are the first slots.
         reset: bool `(B,)`: rows that start anew.
         mask: bool `(B, T)`: steps that count, or None for all.
+        training: whether the states are those of training; Keras says so in `fit`.
 
     Raises:
         OptionError: the layer cannot go on from a state.
@@ -57,9 +61,10 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         self.layer = layer
         self.supports_masking = True
         self._states: list[Any] = []
+        self._states_apart: list[Any] = []
 
     def build(self, shape: Any) -> None:
-        """Make the state: zeros for each row."""
+        """Make the states: zeros for each row."""
         if shape[0] is None:
             raise OptionError(
                 "Unrolled: expected batches of one known size, got None; give it to the model: keras.Input(batch_shape="
@@ -68,21 +73,43 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         self.layer.build(shape)
         sizes = self.layer.state_size
         for size in sizes if isinstance(sizes, (list, tuple)) else [sizes]:
-            state = self.add_weight(shape=(shape[0], size), initializer="zeros", trainable=False, name="state")
-            self._states.append(state)
+            for states, name in ((self._states, "state"), (self._states_apart, "state_apart")):
+                shaped = {"shape": (shape[0], size), "initializer": "zeros", "trainable": False}
+                states.append(self.add_weight(**shaped, name=name))
         super().build(shape)
 
-    def call(self, x: Any, reset: Any, mask: Any = None) -> Any:
+    @property
+    def weights(self) -> list[Any]:
+        """Those of the layer: states, which depend on the number of slots, are none."""
+        weights: list[Any] = self.layer.weights
+        return weights
+
+    def save_own_variables(self, store: Any) -> None:
+        """Save nothing: the layer saves its weights."""
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load nothing; states that an earlier version saved are left out."""
+
+    def call(self, x: Any, reset: Any, mask: Any = None, training: Any = None) -> Any:
         """Return what the layer gives, going on from where the last call ended."""
+        variables = self._states if training else self._states_apart
+        slots, rows = int(variables[0].shape[0]), x.shape[0]
+        if rows is not None and rows > slots:
+            raise OptionError(f"Unrolled: expected at most {slots} rows, as many as the first batch had, got {rows}")
+        all_rows = rows == slots
+        rows = keras.ops.shape(x)[0] if rows is None else rows
+        states = [keras.ops.convert_to_tensor(state) for state in variables]
         keep = keras.ops.logical_not(keras.ops.cast(reset, "bool"))[:, None]
-        before = [keras.ops.where(keep, state, 0.0) for state in self._states]
+        before = [keras.ops.where(keep, state if all_rows else state[:rows], 0.0) for state in states]
         self.layer.return_state = True  # for this call: the layer stays what its owner made it
         try:
-            output, *after = self.layer(x, initial_state=before, mask=mask)
+            output, *after = self.layer(x, initial_state=before, mask=mask, training=training)
         finally:
             self.layer.return_state = False
-        for state, value in zip(self._states, after, strict=True):
-            state.assign(keras.ops.stop_gradient(keras.ops.cast(value, state.dtype)))
+        for variable, state, value in zip(variables, states, after, strict=True):
+            now = keras.ops.stop_gradient(keras.ops.cast(value, variable.dtype))
+            others = keras.ops.cast(state, variable.dtype)
+            variable.assign(now if all_rows else keras.ops.concatenate([now, others[rows:]], 0))
         return output
 
     def compute_output_shape(self, shape: Any, *_: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import seqrecorder as sr
 
@@ -74,6 +75,74 @@ def test_a_model_with_state_is_saved_and_loaded(walks: Path, tmp_path: Path) -> 
     data = sr.read(walks, batch=sr.Unroll(4, 5), inputs=("token", "reset"), fields=["token"])
     for (tokens, reset), _ in zip(data, range(5), strict=False):
         np.testing.assert_allclose(np.asarray(model([tokens, reset])), np.asarray(again([tokens, reset])), atol=1e-6)
+
+
+def test_fewer_rows_are_the_first_slots() -> None:
+    """A batch of fewer rows is answered by as many and leaves the other slots alone; more rows are refused."""
+    x = np.random.default_rng(0).normal(size=(4, 6, 2)).astype("f4")
+    rnn = keras.layers.LSTM(3, return_sequences=True)
+    layer, whole = sr.keras.Unrolled(rnn), np.asarray(rnn(x))
+    layer(x[:, :2], reset=np.ones(4, bool))
+    three = layer(x[:3, 2:4], reset=np.zeros(3, bool))
+    np.testing.assert_allclose(three, whole[:3, 2:4], atol=1e-6)
+    traced = tf.function(layer, input_signature=[tf.TensorSpec([None, 2, 2]), tf.TensorSpec([None], tf.bool)])
+    np.testing.assert_allclose(traced(x[:1, 4:], np.zeros(1, bool)), whole[:1, 4:], atol=1e-6)
+    rest = np.asarray(layer(x[:, 2:4], reset=np.zeros(4, bool)))
+    assert np.allclose(rest[3], whole[3, 2:4], atol=1e-6)
+    assert not np.allclose(rest[:3], whole[:3, 2:4], atol=1e-3)
+    with pytest.raises(ValueError, match="expected at most 4 rows, as many as the first batch had, got 5"):
+        layer(np.ones((5, 2, 2), "f4"), reset=np.ones(5, bool))
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras, when it saves weights
+def test_weights_go_into_other_numbers_of_slots(tmp_path: Path) -> None:
+    """States are no weights: files and lists of weights fit a model with any number of slots."""
+    many, one = stateful_model(4), stateful_model(1)
+    tokens, reset = np.arange(20).reshape(4, 5) % 5, np.ones(4, bool)
+    expected = np.asarray(many([tokens, reset]))[:1]
+    assert not np.allclose(one([tokens[:1], reset[:1]]), expected, atol=1e-3)
+    many.save_weights(tmp_path / "all.weights.h5")
+    one.load_weights(tmp_path / "all.weights.h5")
+    np.testing.assert_allclose(one([tokens[:1], reset[:1]]), expected, atol=1e-6)
+    again = stateful_model(2)
+    again.set_weights(many.get_weights())
+    np.testing.assert_allclose(again([tokens[:2], reset[:2]])[:1], expected, atol=1e-6)
+
+
+def test_validation_leaves_the_states_of_training_alone(walks: Path) -> None:
+    """Losses of training are the same with validation, predictions and calls in between, to the last bit."""
+    unroll = sr.Unroll(4, 5)
+    options = {"batch": unroll, "inputs": ("token", "reset"), "targets": "token"}
+
+    def losses(**validation: Any) -> list[float]:
+        keras.utils.set_random_seed(0)
+        model = stateful_model(4)
+        model.compile(keras.optimizers.SGD(0.1), loss=masked_loss(keras.losses.SparseCategoricalCrossentropy))
+        train = sr.read(walks, epochs=None, **options)
+        if validation:
+            predicted = keras.callbacks.LambdaCallback(
+                on_epoch_begin=lambda *_: model([np.ones((4, 5)), np.ones(4, bool)])
+            )
+            validation["callbacks"] = [predicted]
+        return model.fit(train, steps_per_epoch=4, epochs=2, verbose=0, shuffle=False, **validation).history["loss"]
+
+    assert losses() == losses(validation_data=sr.read(walks, **options), validation_steps=3)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_states_are_handed_over_where_a_backend_has_no_variables(*, training: bool) -> None:
+    """As JAX has it, a call without side effects takes all variables and returns them changed."""
+    x, reset = np.ones((2, 3, 1), "f4"), np.zeros(2, bool)
+    rnn = keras.layers.GRU(4, return_sequences=True)
+    layer, whole = sr.keras.Unrolled(rnn), np.asarray(rnn(np.ones((2, 6, 1), "f4")))
+    layer.build((2, 3, 1))
+    start = [keras.ops.convert_to_numpy(variable).copy() for variable in layer.non_trainable_variables]
+    weights = [keras.ops.convert_to_numpy(variable) for variable in layer.trainable_variables]
+    first, states = layer.stateless_call(weights, start, x, reset=reset, training=training)
+    second, _ = layer.stateless_call(weights, states, x, reset=reset, training=training)
+    np.testing.assert_allclose(np.concatenate([first, second], 1), whole, atol=1e-6)
+    for variable, before in zip(layer.non_trainable_variables, start, strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), before)
 
 
 def test_layers_that_cannot_go_on() -> None:
