@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -253,34 +252,6 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
     if records < 0:
         return -1
     return records // size if drop_remainder else -(-records // size)
-
-
-_KEEP_COUNT = ("map", "prefetch", "with_options", "cache", "shuffle", "enumerate")
-"""Methods of `tf.data.Dataset` that give as many elements as they take."""
-
-
-def tell_cardinality(dataset: Any, count: int) -> Any:
-    """Return a dataset that says how many elements it has, as does what `map` and the like make of it.
-
-    `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them; and what it
-    asserts, the counts of the shards assert already. So the number is told, and stands in no graph. Keras, which asks
-    for it, warns of data that run out where it is not known.
-    """
-    import tensorflow as tf
-
-    told = tf.constant(count, tf.int64)
-    dataset.cardinality = lambda: told
-    for name in _KEEP_COUNT:
-        setattr(dataset, name, _telling(getattr(dataset, name), count))
-    return dataset
-
-
-def _telling(method: Callable[..., Any], count: int) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def telling(*args: Any, **kwargs: Any) -> Any:
-        return tell_cardinality(method(*args, **kwargs), count)
-
-    return telling
 
 
 class Strategy(Protocol):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import tell_cardinality
-from seqrecorder.pipelines import mapped, random_numbers
+from seqrecorder.pipelines import counted, mapped, random_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,8 +89,8 @@ def mix(
     if stop_on_empty_dataset or any(count == tf.data.UNKNOWN_CARDINALITY for count in counts):
         return mixed
     if tf.data.INFINITE_CARDINALITY in counts:
-        return mixed.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
-    return tell_cardinality(mixed, sum(counts))
+        return counted(mixed, -1)
+    return counted(mixed, sum(counts))
 
 
 def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:

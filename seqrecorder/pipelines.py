@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES = 1 << 18
 _GROUPS_WAITING = 2
+_ZEROS = 1 << 12
 
 _PROGRAM_SEED = 87654321
 """What TensorFlow takes for the seed of a program that has none."""
@@ -134,6 +135,48 @@ def random_numbers(seed: int) -> Any:
         output_shapes=[[]],
     )
     return tf.data.experimental.from_variant(made, tf.TensorSpec([], tf.int64))
+
+
+def counted(dataset: Any, count: int) -> Any:
+    """Return a dataset of which `tf.data` knows how many elements it has, and so what it makes of it.
+
+    `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them. What takes
+    elements by turns from two datasets, of which one has no end, has none either, as `tf.data` reckons, and some are
+    taken of that. Here it is always the turn of the first, and all ends when that does.
+
+    >>> import tensorflow as tf
+    >>> some = tf.data.Dataset.range(9).filter(lambda i: i % 2 == 1)
+    >>> known = counted(some, 4)
+    >>> int(some.cardinality()), int(known.cardinality()), int(known.skip(1).cardinality()), len(list(known))
+    (-2, 4, 3, 4)
+
+    Args:
+        dataset: a `tf.data.Dataset`.
+        count: of its elements; -1 (`tf.data.INFINITE_CARDINALITY`) where it has no end.
+    """
+    import tensorflow as tf
+
+    other = tf.data.Dataset.from_tensors(tf.nest.map_structure(_blank, dataset.element_spec)).repeat()
+    # Random numbers are a source that the service does not deal: each worker has all turns.
+    turns = unbatched(mapped(tf.data.Dataset.random(seed=0), lambda _: tf.zeros([_ZEROS], tf.int64)))
+    taken = tf.data.Dataset.choose_from_datasets([dataset, other], turns, stop_on_empty_dataset=True)
+    taken = taken if count == tf.data.INFINITE_CARDINALITY else taken.take(count)
+    return tf.data.experimental.from_variant(tf.data.experimental.to_variant(taken), dataset.element_spec)
+
+
+def _blank(spec: Any) -> Any:
+    """Return an element of a spec, with nothing in it where its size is not known."""
+    import tensorflow as tf
+
+    if isinstance(spec, tf.SparseTensorSpec):
+        rank = spec.shape.rank
+        return tf.SparseTensor(tf.zeros([0, rank], tf.int64), tf.zeros([0], spec.dtype), tf.zeros([rank], tf.int64))
+    if isinstance(spec, tf.RaggedTensorSpec):
+        values = tf.zeros([0, *spec.shape[spec.ragged_rank + 1 :]], spec.dtype)
+        for _ in range(spec.ragged_rank):
+            values = tf.RaggedTensor.from_row_splits(values, tf.zeros([1], spec.row_splits_dtype))
+        return values
+    return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
 def shuffled(dataset: Any, size: int, number: Any) -> Any:

@@ -15,7 +15,7 @@ from seqrecorder.batching.unroll import Unroll
 from seqrecorder.batching.window import Window
 from seqrecorder.cropping import check_steps
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import WINDOW, Feed, tell_cardinality
+from seqrecorder.feed import WINDOW, Feed
 from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.memory import keep_freed_memory
@@ -24,6 +24,7 @@ from seqrecorder.objects import records
 from seqrecorder.origin import resolve
 from seqrecorder.outputs import OutputOptions, chosen_fields, needed_fields, shaper
 from seqrecorder.parsing import Parser
+from seqrecorder.pipelines import counted
 from seqrecorder.records import RecordCodec
 from seqrecorder.streams import Limits, StreamOptions
 
@@ -142,12 +143,13 @@ def read(
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
 
     Returns:
-        A `tf.data.Dataset` that tells its cardinality where it is known, as does what `map` makes of it. It has no
+        A `tf.data.Dataset` whose cardinality is known to `tf.data` where it does not depend on the order. It has no
         Python function inside, so it can be saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`. Under
-        tf.data's service with `ShardingPolicy.DYNAMIC` every record comes once, if it is not shuffled here: shuffle
-        what the service gives. Under tf.distribute each worker reads everything and takes its share of the batches
-        (`AutoShardPolicy.DATA`; `FILE` cannot deal most of these pipelines), which takes the same `seed` in all of them
-        where records are shuffled; each reads its own share alone with
+        tf.data's service with `ShardingPolicy.DYNAMIC` every record comes once an epoch: the workers share the files,
+        each with incomplete batches of its own; or, of what is shuffled, the epochs, so that one worker has all of one.
+        To have several share that, shuffle what the service gives. Under tf.distribute each worker reads everything and
+        takes its share of the batches (`AutoShardPolicy.DATA`; `FILE` cannot deal these pipelines), which takes the
+        same `seed` in all of them where records are shuffled; each reads its own share alone with
         `strategy.distribute_datasets_from_function(lambda context: sr.read(...,
         shard=(context.input_pipeline_id, context.num_input_pipelines)))`.
         Some elements are made ahead. Small dense ones, of up to 16 KiB of records, come 16 at a time, so that the first
@@ -219,11 +221,11 @@ def read(
     settings.deterministic = deterministic
     # They find nothing to do here, and take 22 ms to find it, each time that a new pipeline is first iterated over.
     settings.experimental_optimization.apply_default_optimizations = False
-    # By files tf.distribute can deal some of these pipelines only: it looks for the files and stops at a scan.
+    # By files tf.distribute cannot deal these pipelines: it looks for the files, and stops on its way there.
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return _with_cardinality(made.dataset.with_options(settings), made, epochs, origin.where)
+    return _with_cardinality(made, epochs, origin.where).with_options(settings)
 
 
 def _numbered(origin: Origin, index_name: str | None) -> bool:
@@ -261,16 +263,12 @@ def _check_counts(shuffle: Any, epochs: Any) -> None:
             raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
 
 
-def _with_cardinality(dataset: Any, made: Batches, epochs: int | None, where: str) -> Any:
-    import tensorflow as tf
-
+def _with_cardinality(made: Batches, epochs: int | None, where: str) -> Any:
     if epochs is None and made.count == 0:
         raise OptionError(f"epochs=None: {where} gives nothing in an epoch, and would be looked through for ever")
     if epochs is None:
-        return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
-    if made.count < 0:
-        return dataset
-    return tell_cardinality(dataset, made.before + made.count * epochs)
+        return counted(made.dataset, -1)
+    return made.dataset if made.count < 0 else counted(made.dataset, made.before + made.count * epochs)
 
 
 def read_records(

@@ -170,12 +170,11 @@ def stream(
     if not options.shuffle:
         return epoch(None).repeat(options.epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
-    # A new number each epoch and each iteration, the same series for the same seed, saved in checkpoints.
-    numbers = random_numbers(seed)
-    if options.epochs is not None:
-        numbers = numbers.take(options.epochs)
-
-    return flat_mapped(numbers, epoch)
+    # A new number each epoch and each iteration, the same series for the same seed, saved in checkpoints. The epochs
+    # are counted by a source that tf.data's service deals, so that each goes to one worker; random numbers go to all.
+    epochs = tf.data.Dataset.range(tf.int64.max if options.epochs is None else options.epochs)
+    numbers = tf.data.Dataset.zip((epochs, random_numbers(seed)))
+    return flat_mapped(numbers, lambda index, number: epoch(index + number))
 
 
 class _Files:
@@ -231,9 +230,10 @@ class _Files:
         """
         import tensorflow as tf
 
-        if self.count == 1:
+        if self.count == 1 and number is not None:
             return of_one(tf.constant(0, tf.int64))
         order = tf.range(self.count, dtype=tf.int64)
+        # In the order of the files, tf.data's service deals these elements; it deals none within functions.
         if number is not None:
             key = tf.stack([number, tf.constant(0, tf.int64)])
             order = tf.random.experimental.stateless_shuffle(order, key)

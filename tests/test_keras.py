@@ -129,6 +129,7 @@ def test_validation_leaves_the_states_of_training_alone(walks: Path) -> None:
     assert losses() == losses(validation_data=sr.read(walks, **options), validation_steps=3)
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras
 @pytest.mark.parametrize("training", [True, False])
 def test_states_are_handed_over_where_a_backend_has_no_variables(*, training: bool) -> None:
     """As JAX has it, a call without side effects takes all variables and returns them changed."""

@@ -91,14 +91,11 @@ def test_workers_share_what_is_shuffled(corpora, batch, shards, figure):
     figure(19, "two workers of tf.distribute", 1, "records lost or doubled")
 
 
-def test_autosharding_by_files_says_what_to_do_where_it_cannot(corpora):
-    """Under FILE whole files are dealt where TensorFlow finds them; where it does not, its error names DATA."""
+def test_autosharding_by_files_says_what_to_do(corpora):
+    """Under FILE, where TensorFlow does not find the files, its error names DATA."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
-    parts = list(dealt(lambda: sr.read(corpora / "3", batch=sr.Pad(4)).with_options(options)))
-    numbers = [[number for batch in part for number in batch["number"].numpy().tolist()] for part in parts]
-    assert sorted(numbers[0] + numbers[1]) == list(range(97))
-    for strategy in ({"batch": sr.Bucket(4)}, {"batch": sr.Pad(4), "shuffle": 9}):
+    for strategy in ({"batch": sr.Pad(4)}, {"batch": sr.Bucket(4)}, {"batch": sr.Pad(4), "shuffle": 9}):
         refused = dealt(
             functools.partial(lambda **given: sr.read(corpora / "3", **given).with_options(options), **strategy)
         )
@@ -165,31 +162,58 @@ def test_two_processes_of_one_strategy(corpora, figure):
     figure(19, "processes of one tf.distribute strategy", 2, "records lost or doubled")
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [
-        None,
-        sr.Pad(4),
-        sr.Bucket(4, boundaries=[3, 6]),
-        sr.Bucket(4, boundaries="sorted"),
-        sr.Bucket(max_steps=30),
-        sr.Ragged(4),
-        sr.Window(3),
-        sr.Unroll(4, 3),
-        sr.Pack(9),
-    ],
-    ids=lambda batch: type(batch).__name__,
-)
-def test_service_deals_dynamically(corpora, batch, figure):
-    """Two workers of tf.data's service under DYNAMIC sharding give every record exactly once between them."""
+@pytest.fixture(scope="module")
+def service():
+    """Two workers of tf.data's service, as what a dataset is applied to."""
     dispatcher = tf.data.experimental.service.DispatchServer()
     address = dispatcher.target.split("://")[1]
     config = tf.data.experimental.service.WorkerConfig(dispatcher_address=address, heartbeat_interval_ms=100)
     workers = [tf.data.experimental.service.WorkerServer(config) for _ in range(2)]
-    dataset = sr.read(corpora / "8", batch=batch)
-    service = tf.data.experimental.service.distribute(
+    yield tf.data.experimental.service.distribute(
         processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC, service=dispatcher.target
     )
+    del workers
+
+
+SERVED = {
+    "single": None,
+    "pad": sr.Pad(4),
+    "bucket": sr.Bucket(4, boundaries=[3, 6]),
+    "sorted": sr.Bucket(4, boundaries="sorted"),
+    "budget": sr.Bucket(max_steps=30),
+    "ragged": sr.Ragged(4),
+    "window": sr.Window(3),
+    "unroll": sr.Unroll(4, 3),
+    "pack": sr.Pack(9),
+}
+SERVICES = (
+    (8, {}),
+    (1, {"epochs": 2}),
+    (8, {"shuffle": 20, "seed": 1}),
+    (1, {"shuffle": 20, "epochs": 2}),
+    (8, {"shuffle": 20, "epochs": 3}),
+    (8, {"epochs": 3, "shard": (0, 1)}),
+)
+ORDINARY = ({}, {"epochs": 2}, {"shuffle": 20, "seed": 1})
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        pytest.param(
+            (SERVED[name], str(shards), options),
+            id=f"{name}-{shards}-{options}",
+            marks=[] if not options or (name in ("single", "bucket") and options in ORDINARY) else pytest.mark.nightly,
+        )
+        for name in SERVED
+        for shards, options in SERVICES
+    ],
+)
+def test_service_deals_dynamically(corpora, service, reading, figure):
+    """Two workers of tf.data's service under DYNAMIC sharding give every record once an epoch between them."""
+    batch, corpus, options = reading
+    epochs = options.get("epochs", 1)
+    dataset = sr.read(corpora / corpus, batch=batch, **options)
     seen, steps = Counter(), Counter()
     for element in dataset.apply(service):
         numbers = np.atleast_1d(element["number"].numpy())
@@ -203,10 +227,9 @@ def test_service_deals_dynamically(corpora, batch, figure):
         elif batch is not None:
             steps.update(np.repeat(numbers, element["sequence_length"].numpy()).tolist())
     if batch is not None:
-        assert steps == Counter({word.number: len(word.ids) for word in words(97) if len(word.ids)})
+        assert steps == Counter({word.number: epochs * len(word.ids) for word in words(97) if len(word.ids)})
     if not isinstance(batch, (sr.Window, sr.Unroll, sr.Pack)):  # which cut records, and drop what has no steps
-        assert seen == Counter(range(97))
-    del workers
+        assert seen == Counter([*range(97)] * epochs)
     figure(19, "tf.data service under DYNAMIC", 1, "records lost or doubled")
 
 
