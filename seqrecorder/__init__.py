@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from seqrecorder.reader import read as read
     from seqrecorder.reader import read_records as read_records
     from seqrecorder.salvaging import salvage as salvage
+    from seqrecorder.shares import Balanced as Balanced
     from seqrecorder.sources import from_csv as from_csv
     from seqrecorder.writer import Writer as Writer
     from seqrecorder.writing import write as write
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Balanced": "seqrecorder.shares",
     "Bucket": "seqrecorder.batching.bucket",
     "Manifest": "seqrecorder.manifest",
     "Pack": "seqrecorder.batching.pack",

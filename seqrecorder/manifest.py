@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,7 +19,7 @@ from seqrecorder.naming import ASSETS, MANIFEST, check_names, inside, is_special
 from seqrecorder.places import local_path
 from seqrecorder.schema import Schema
 from seqrecorder.shards import read_lengths
-from seqrecorder.splits import Ratios
+from seqrecorder.shares import Splitting, missed_shares, splitting_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,28 +114,6 @@ class AssetInfo:
     def relative(self, name: str) -> str:
         """Return the path inside the dataset of the asset of that name."""
         return f"{ASSETS}/g{self.generation:04d}/{name}" if self.generation else f"{ASSETS}/{name}"
-
-
-BY_FUNCTION = "()"
-"""What `Splitting.by` says of a function, which a manifest cannot hold; no attribute has such a name."""
-
-
-@attrs.frozen
-class Splitting:
-    """How records found their splits, so that an append continues in the same way.
-
-    Attributes:
-        seed: of the hash.
-        shares: share of each split; None where splits were named record by record.
-        by: name of the attribute that was hashed, as `split_by` gave it, or `BY_FUNCTION`; None for the key field, or
-            the position where there is none.
-        sources: how many source records were seen, which is the next one's position.
-    """
-
-    seed: int = 0
-    shares: Mapping[str, float] | None = None
-    by: str | None = None
-    sources: int = 0
 
 
 @attrs.frozen(slots=False)
@@ -236,6 +213,13 @@ class Manifest:
         path = inside(self.path, f"{split}/{shard.lengths_name}")
         return read_lengths(path, max(1, len(self.schema.groups)), shard.records, shard.lengths_sha256)
 
+    @property
+    def missed_shares(self) -> dict[str, tuple[float, float]]:
+        """Splits that groups have kept far from their shares: the share asked for, and that of the records."""
+        if self.splitting.shares is None or self.splitting.by is None:
+            return {}
+        return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
+
     def to_json(self) -> str:
         """Return the text of `manifest.json`."""
         data = {
@@ -247,7 +231,7 @@ class Manifest:
             "compression": self.compression,
             "generation": self.generation,
             "skipped": self.skipped,
-            "splitting": attrs.asdict(self.splitting),
+            "splitting": self.splitting.to_dict(),
             "metadata": self.metadata,
             "assets": {name: attrs.asdict(info) for name, info in self.asset_infos.items()},
             "splits": {
@@ -342,7 +326,7 @@ def parse_manifest(text: str, path: Path) -> Manifest:
             compression=check_compression(data["compression"]),
             generation=_count(data["generation"]),
             skipped=_count(data["skipped"]),
-            splitting=_splitting(data["splitting"]),
+            splitting=splitting_of(data["splitting"], _count),
             metadata=_metadata(data["metadata"]),
             asset_infos={
                 name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
@@ -376,17 +360,6 @@ def is_too_deep(value: Any) -> bool:
             return False
         level = inner
     return True
-
-
-def _splitting(data: Mapping[str, Any]) -> Splitting:
-    seed, shares, by = data["seed"], data["shares"], data["by"]
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise ValueError(f"expected a seed, got {seed!r}")  # noqa: TRY004 - all damage is one error
-    if shares is not None:
-        shares = dict(Ratios(shares).shares)
-    if not isinstance(by, (str, NoneType)):
-        raise ValueError(f"expected the name of what was hashed, got {by!r}")  # noqa: TRY004 - as above
-    return Splitting(seed, shares, by, _count(data["sources"]))
 
 
 def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:

@@ -12,11 +12,11 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import DuplicateKeyError, OptionError, RecordError
-from seqrecorder.manifest import BY_FUNCTION, Splitting
 from seqrecorder.naming import check_name
 from seqrecorder.preflight import check_frames
 from seqrecorder.records import RecordCodec
 from seqrecorder.shards import RecordReader
+from seqrecorder.shares import BY_FUNCTION, Balanced, Balancer, Splitting
 from seqrecorder.splits import KeyRegistry, Ratios, key_hash, key_hashes
 
 if TYPE_CHECKING:
@@ -55,9 +55,12 @@ class Router:
     def __init__(self, schema: Schema, splits: Any, split_by: Any, seed: int, old: Manifest | None = None) -> None:
         self._schema, self.seed = schema, seed
         self._first, self._old_splits = 0, tuple[str, ...]()
+        balanced = isinstance(split_by, Balanced)
         if old is not None:
             splits, split_by = _continued(old, splits, split_by, seed)
             self.seed, self._first, self._old_splits = old.splitting.seed, old.splitting.sources, tuple(old.splits)
+            balanced = old.splitting.groups is not None
+        split_by = split_by.by if isinstance(split_by, Balanced) else split_by
         self.ratios = Ratios(splits) if isinstance(splits, Mapping) else None
         self._name_of = None if splits is None or self.ratios else _getter(splits, "splits", schema)
         if split_by is not None and self.ratios is None:
@@ -67,6 +70,10 @@ class Router:
         by = split_by if split_by is not None else (key.name if key is not None else None)
         self._key_of = None if by is None else _getter(by, "split_by", schema)
         self._by = BY_FUNCTION if callable(split_by) else split_by
+        self._balancer: Balancer | None = None
+        if balanced and self.ratios is not None:
+            counts = {} if old is None else {name: split.records for name, split in old.splits.items()}
+            self._balancer = Balancer(self.ratios.shares, counts, (old and old.splitting.groups) or {})
 
     @property
     def needs(self) -> list[str] | None:
@@ -84,7 +91,8 @@ class Router:
     def splitting(self, count: int) -> Splitting:
         """Return what the manifest says of this, after `count` records."""
         shares = dict(self.ratios.shares) if self.ratios else None
-        return Splitting(self.seed, shares, self._by, self._first + count)
+        groups = self._balancer.groups if self._balancer else None
+        return Splitting(self.seed, shares, self._by, self._first + count, groups)
 
     def check_given(self, split: Any) -> None:
         """Raise `OptionError` for a split that was given with a record and cannot be."""
@@ -108,7 +116,8 @@ class Router:
         if first is not None and len(named) == 1:
             return first
         if self.ratios is not None:
-            names = self.ratios.assign_all(key_hashes(self._keys(sources, given), self.seed))
+            hashes = key_hashes(self._keys(sources, given), self.seed)
+            names = self._balancer.assign(hashes.tolist()) if self._balancer else self.ratios.assign_all(hashes)
             left = iter(names)
             return names if named == {None} else [split or next(left) for split in given]
         if self._name_of is not None:
@@ -147,6 +156,10 @@ def _continued(old: Manifest, splits: Any, split_by: Any, seed: int) -> tuple[An
         return splits, split_by
     if splits is not None and splits != was.shares:
         raise OptionError(f"append=True keeps the splits of the dataset, {dict(was.shares)}: leave `splits` out")
+    if isinstance(split_by, Balanced):
+        if was.groups is None:
+            raise OptionError("append=True: the dataset was split by hash, and not balanced: leave `split_by` out")
+        split_by = split_by.by
     if was.by == BY_FUNCTION and not callable(split_by):
         raise OptionError("append=True: the dataset was split by a function of the record; pass the same as split_by=")
     if split_by is not None and (BY_FUNCTION if callable(split_by) else split_by) != was.by:

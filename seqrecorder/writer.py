@@ -75,7 +75,9 @@ class Writer:
         splits: a share for each split, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an attribute, or
             a function of the record, that gives the split's name; or None for one split, `train`.
         split_by: the name of a field, or a function of the record, that gives the key to hash. Records with equal keys
-            never straddle splits. Without it the key field decides, else the position. It is asked before `load`.
+            never straddle splits. Without it the key field decides, else the position. It is asked before `load`. Few
+            or large groups can miss the shares widely, which is logged as a warning and told by
+            `manifest.missed_shares`; `Balanced(...)` around it deals groups by what is missing.
         seed: of the hash that decides splits, and of the order on disk.
         shards: number of shards of each split; record i of a split goes to shard i mod n.
         shard_bytes: size in bytes at which shards end; 128 MiB where neither is given.
@@ -404,6 +406,16 @@ class Writer:
         if self._old is not None:
             manifest = combined(self._old, manifest)
         self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
+        manifest = self.manifest
+        for name, (share, got) in manifest.missed_shares.items():
+            _LOG.warning(
+                "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and "
+                "few or large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them by what is missing",
+                self.destination,
+                name,
+                100 * got,
+                100 * share,
+            )
 
 
 def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:
