@@ -14,9 +14,19 @@ if TYPE_CHECKING:
 
 THREADS = min(4, os.cpu_count() or 1)
 """How many are enough for parsing, beside which others read files and make objects."""
+_LARGE = 32 << 20
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def threads_for(size: int) -> int:
+    """Return how many items of so many bytes to work on ahead: none of large ones, which would fill the memory.
+
+    >>> threads_for(1 << 30)
+    0
+    """
+    return THREADS if size <= _LARGE else 0
 
 
 def ahead(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, Future[R]]]:
@@ -29,11 +39,26 @@ def ahead(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[
         work: what is called in a thread; it gains where most of it needs no lock of Python's.
         items: taken one by one here, as many ahead as there are threads. An error of theirs comes in its turn, behind
             the items before it.
-        threads: how many.
+        threads: how many; 0 works on each item when it is asked for.
 
     Returns:
         An iterator; whoever leaves it early waits for what is in work.
     """
+    return _ahead(work, items, threads) if threads else _in_turn(work, items)
+
+
+def _in_turn(work: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, Future[R]]]:
+    for item in items:
+        done: Future[R] = Future()
+        try:
+            done.set_result(work(item))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it comes out of the result
+            done.set_exception(error)
+        yield item, done
+        del item, done  # while the next one is taken, none is held
+
+
+def _ahead(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, Future[R]]]:
     waiting: collections.deque[tuple[T, Future[R]]] = collections.deque()
     failure: Exception | None = None
     with ThreadPoolExecutor(threads, thread_name_prefix="seqrecorder-ahead") as pool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.ahead import THREADS, ahead
+from seqrecorder.ahead import ahead, threads_for
 from seqrecorder.digests import sha256
 from seqrecorder.errors import (
     DatasetNotFoundError,
@@ -269,7 +269,7 @@ def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Ite
     done = 0
     try:
         windows = RecordReader(path, origin.compression, walk.window).windows()
-        for window, decoded in ahead(decode, windows, THREADS):
+        for window, decoded in ahead(decode, windows, threads_for(int(walk.lengths.max(initial=0)))):
             size = int(window.shape[0])
             try:
                 values, parsed = decoded.result()
@@ -286,6 +286,7 @@ def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Ite
                     yield Problem(where, f"{place}: its length is not what the lengths file says")
                     return
             done += size
+            del window, decoded, values, parsed  # while the next ones are read, none are held: they may be large
     except ShardReadError as error:
         yield Problem(where, error.message)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from seqrecorder.ahead import THREADS, ahead
+from seqrecorder.ahead import ahead, threads_for
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.framing import FOOTER, HEADER, walk_frames
 from seqrecorder.preflight import advice
@@ -51,7 +51,7 @@ def records(origin: Origin, codec: RecordCodec, deal: tuple[int, int] | None) ->
 
     # Parsing takes most of the time, one core, and no lock of Python's: 3,000 records of 37 kB took 230 ms so on two
     # cores, and 320 one window after the other.
-    for part, values in ahead(decode, _parts(origin, deal), THREADS):
+    for part, values in ahead(decode, _parts(origin, deal), threads_for(origin.mean_bytes)):
         try:
             yield from codec.build(values.result())
         except RecordError as error:
@@ -62,6 +62,7 @@ def records(origin: Origin, codec: RecordCodec, deal: tuple[int, int] | None) ->
                 key=error.key,
                 problems=error.problems,
             ) from error
+        del part, values
 
 
 @attrs.frozen(eq=False)
@@ -85,6 +86,7 @@ def _parts(origin: Origin, deal: tuple[int, int] | None) -> Iterator[_Part]:
             else:
                 ours = slice((deal[0] - positions.start) % deal[1], None, deal[1])
                 yield _Part(window[ours], positions[ours], files)
+            del window
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
@@ -168,6 +170,7 @@ def _counted(file: ShardFile, origin: Origin, windows: Iterator[T]) -> Iterator[
     for data in windows:
         done += len(data)
         yield data
+        del data  # while the next ones are read, none are held, here as below: they may be large
     if file.records not in (-1, done):
         byte = int(walk_frames(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(
             done, file.records

@@ -295,14 +295,17 @@ class RecordReader:
         import tensorflow as tf
 
         done = 0
-        dataset = tf_records(str(self.path), self.compression).batch(self.window).prefetch(1)
+        dataset = tf_records(str(self.path), self.compression).batch(self.window)
+        if self.window > 1:  # of records so large that they come alone, one in memory is enough
+            dataset = dataset.prefetch(1)
         options = tf.data.Options()
         options.autotune.enabled = False  # its teardown blocks for up to seconds
         options.experimental_optimization.apply_default_optimizations = False  # there is nothing to find
         try:
             for window in dataset.with_options(options):
-                yield window
                 done += int(window.shape[0])
+                yield window
+                del window  # while the next one is read, none is held
         except tf.errors.OpError as error:
             raise damage_error(self.path, self.compression, done, first_line(error)) from error
 

@@ -1,13 +1,14 @@
 """Work that is done ahead: in order, errors in their turn, and nothing left behind."""
 
 import threading
+import weakref
 
 import pytest
 
 from seqrecorder.ahead import ahead
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("threads", [0, 1, 2, 5])
 def test_results_come_in_the_order_of_their_items(threads):
     """Though the first work takes longest, results stand beside their items."""
     later = threading.Event()
@@ -30,6 +31,27 @@ def test_few_items_are_taken_ahead():
         assert taken == list(range(number + 3))
     results.close()
     assert len(taken) == 7
+
+
+def test_nothing_is_taken_ahead_without_threads():
+    """Each item is taken when it is asked for, when nobody holds the one before; an error comes out of its result."""
+    held = []
+
+    class Item:
+        def __init__(self):
+            assert not [reference for reference in held if reference() is not None]
+            held.append(weakref.ref(self))
+
+    def work(_item):
+        if len(held) == 3:
+            raise OSError("the disk is gone")
+
+    results = ahead(work, (Item() for _ in range(3)), threads=0)
+    for number in range(3):
+        item, done = next(results)
+        assert len(held) == number + 1
+        assert str(done.exception()) == ("the disk is gone" if number == 2 else "None")
+        del item, done
 
 
 def test_an_error_of_the_items_comes_behind_those_before_it():

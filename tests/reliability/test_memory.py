@@ -46,3 +46,45 @@ def test_a_generator_streams_in_flat_memory(tmp_path: Path, few: int, many: int,
     before, after = map(int, result.stdout.split())
     assert after < 1.1 * before
     figure(9, "records from a generator", many, "growth of memory by a tenth")
+
+
+LARGE = """
+import resource, sys
+import numpy as np
+import seqrecorder as sr
+
+@sr.record
+class Image:
+    pixels: np.ndarray = sr.context("float32", shape=(None,))
+
+path, doing, size = sys.argv[1], sys.argv[2], 40_000_000
+if doing == "write":
+    sr.write([Image(np.zeros(3, "float32"))], path + "/small")
+    sr.write((Image(np.full(size // 4, number, "float32")) for number in range(4)), path + "/large")
+    sys.exit()
+
+def use(dataset):
+    if doing == "verify":
+        assert sr.verify(dataset).ok
+    else:
+        for record in sr.read_records(dataset): pass
+
+use(path + "/small")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+use(path + "/large")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / size)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are in kilobytes there")
+def test_large_records_are_read_one_at_a_time(tmp_path: Path, figure: Any) -> None:
+    """A large record is in memory serialized, parsed and as arrays, beside the one before that is still used."""
+
+    def run(doing: str) -> str:
+        command = [sys.executable, "-c", LARGE, str(tmp_path), doing]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
+
+    run("write")
+    assert float(run("verify")) < 3.6
+    assert float(run("read")) < 4.6
+    figure(9, "large records read", 4, "more than 4.6 times one of them in memory")
