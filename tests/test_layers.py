@@ -136,6 +136,7 @@ LAYERS = (
         "migrate",
         "migrate.unclear",
         "migrate.flow",
+        "migrate.bindings",
         "migrate.names",
         "migrate.source",
         "migrate.findings",

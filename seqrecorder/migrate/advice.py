@@ -13,6 +13,8 @@ _ADVICE = {
     "datasetdataprovider": f"{_LIFT}, with seqrecorder.legacy.compat() around the import",
     "defined-twice": "give each of them a name of its own, and migrate again",
     "differs": "please report it; until then write that function by hand",
+    "internal": "please report it, with the script if you may",
+    "missing": "write what TensorFlow 2 has for it",
     "escapes": "batch it too, or compute it from the batch",
     "explicit-queue": _BY_HAND,
     "fed": "write what Python code puts into the queue as a generator, for tf.data.Dataset.from_generator",

@@ -210,6 +210,7 @@ class Callee:
                 return [], False
             session = v1.Session(graph=tensors[0].graph)
             with tensors[0].graph.as_default():
+                _one_thread_each()
                 starting = [
                     v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()
                 ]  # fmt: skip
@@ -300,12 +301,40 @@ def _dense(part: Any) -> Any:
     return dense
 
 
+def _one_thread_each() -> None:
+    """Let one thread fill the queues that all threads fill from one reader: what they give has an order then."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    runners = v1.get_collection_ref(v1.GraphKeys.QUEUE_RUNNERS)
+    for place, runner in enumerate(runners):
+        first, *others = runner.enqueue_ops
+        if others and all(_reads_of(op) == _reads_of(first) for op in others):
+            closed = runner.queue_closed_exception_types
+            runners[place] = v1.train.QueueRunner(
+                runner.queue, [first], runner.close_op, runner.cancel_op, queue_closed_exception_types=closed
+            )
+
+
+def _reads_of(op: Any) -> set[str]:
+    """Return the operations that take something out of a queue, or of files, for an operation."""
+    found, waiting, seen = set[str](), [op], set[str]()
+    while waiting:
+        node = waiting.pop()
+        if node.name not in seen:
+            seen.add(node.name)
+            if node.type.startswith(("Reader", "QueueDequeue")):
+                found.add(node.name)
+            waiting += [tensor.op for tensor in node.inputs] + list(node.control_inputs)
+    return found
+
+
 def _is_shuffled(built: Any) -> bool:
     import tensorflow as tf
 
     with built.as_default():
         runners = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
-    several = any(len(runner.enqueue_ops) > 1 for runner in runners)
+    several = any(len(runner.enqueue_ops) > 1 for runner in runners)  # which one reader's were is one by now
     shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
     of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
     return several or not of_one or any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())

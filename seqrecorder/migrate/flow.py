@@ -31,8 +31,14 @@ Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
 
 
 def reads(node: ast.AST) -> set[str]:
-    """Return the names that are read anywhere inside, those of nested functions too."""
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)}
+    """Return the names that are read anywhere inside, those of nested functions too.
+
+    >>> sorted(reads(ast.parse("a += b; del c; d = e")))
+    ['a', 'b', 'c', 'e']
+    """
+    changed = (inner.target for inner in ast.walk(node) if isinstance(inner, ast.AugAssign))
+    found = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Store)}
+    return found | {target.id for target in changed if isinstance(target, ast.Name)}
 
 
 def writes(node: ast.AST) -> set[str]:
@@ -44,6 +50,10 @@ def writes(node: ast.AST) -> set[str]:
     names: set[str] = set()
     for inner in ast.walk(node):
         if isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
+            names.add(inner.name)
+        elif isinstance(inner, ast.alias):
+            names.add(inner.asname or inner.name.partition(".")[0])
+        elif isinstance(inner, ast.ExceptHandler) and inner.name:
             names.add(inner.name)
         elif isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(inner.ctx, ast.Load):
             base = _base(inner)
@@ -69,7 +79,9 @@ def loads(scope: Scope, name: str) -> list[ast.Name]:
     """Return where a name is read in a scope, and in functions inside of it that have none of that name themselves."""
     found: list[ast.Name] = []
     for node in own_nodes(scope):
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            found.append(node.target)
+        elif isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Store):
             found.append(node)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]

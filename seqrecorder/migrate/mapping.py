@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.delivery import only_call
+from seqrecorder.migrate.flow import writes
 from seqrecorder.migrate.moving import element
 from seqrecorder.migrate.unclear import Unclear
 
@@ -39,7 +40,8 @@ class Mapper:
         """Return the lines that map records to what is batched, and the structure of that."""
         tensors = element(batch)
         bucket = batch.arguments["input_length"] if "input_length" in batch.arguments.given else None
-        structure, returned = self._returned(tensors, structures, origin)
+        rebound = {name for statement in moved for name in writes(statement)}
+        structure, returned = self._returned(tensors, structures, origin, rebound)
         if bucket is not None:
             inner = (
                 f"({returned},)" if structure == "one-list" else f"({returned})" if structure != "dict" else returned
@@ -109,14 +111,16 @@ class Mapper:
             return None
         return last.lineno, last.value.col_offset - last.col_offset
 
-    def _returned(self, tensors: ast.expr, structures: Structures, origin: Origin) -> tuple[str, str]:
+    def _returned(
+        self, tensors: ast.expr, structures: Structures, origin: Origin, rebound: set[str]
+    ) -> tuple[str, str]:
         """Return the structure of what is batched, and the expression that the mapped function returns."""
         if isinstance(tensors, (ast.List, ast.Tuple)) and not any(isinstance(i, ast.Starred) for i in tensors.elts):
             parts = [self.text.of(item) for item in tensors.elts]
             if len(parts) == 1:
                 return "one-list", parts[0]
             return "list", ", ".join(parts)
-        if isinstance(tensors, ast.Name) and tensors.id in origin.names:
+        if isinstance(tensors, ast.Name) and tensors.id in origin.names and tensors.id not in rebound:
             if origin.starred:
                 return "list", tensors.id
             return "one", tensors.id

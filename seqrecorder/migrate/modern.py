@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,14 +46,36 @@ def modern_name(name: str) -> str | None:
     import tensorflow as tf
     from tensorflow.tools.compatibility import renames_v2
 
-    old = _found(tf.compat.v1, name)
+    whole, rest = _split(tf.compat.v1, name)
+    old = _found(tf.compat.v1, whole)
     if old is None:
         return None
-    renamed = renames_v2.renames.get(name, name)
-    for candidate in (name, renamed):
+    renamed = renames_v2.renames.get(whole, whole)
+    for candidate in (whole, renamed):
         if _found(tf, candidate) is old:
-            return candidate
-    return "tf.compat.v1" + name.removeprefix("tf")
+            return candidate + rest
+    return "tf.compat.v1" + whole.removeprefix("tf") + rest
+
+
+def is_there(path: str) -> bool:
+    """Whether TensorFlow 2 has a name as it is written, `tf.compat.v1.app` say.
+
+    >>> is_there("tf.compat.v1.app.flags.FLAGS.rows"), is_there("tf.app")
+    (True, False)
+    """
+    import tensorflow as tf
+
+    return _found(tf, _split(tf, path)[0]) is not None
+
+
+def _split(module: Any, name: str) -> tuple[str, str]:
+    """Return what of a name is TensorFlow's, and the attributes that are those of an object: `FLAGS` and `.rows`."""
+    parts = name.split(".")
+    for number, part in enumerate(parts[1:], start=2):
+        module = getattr(module, part, None)
+        if not isinstance(module, (types.ModuleType, type)):
+            return ".".join(parts[:number]), "".join(f".{part}" for part in parts[number:])
+    return name, ""
 
 
 def _found(module: Any, name: str) -> Any:
@@ -61,8 +84,8 @@ def _found(module: Any, name: str) -> Any:
     return module
 
 
-def modernised(node: ast.AST, names: Names) -> Iterator[tuple[ast.expr, str | None]]:
-    """Yield the expressions inside of another that need a new name, and the name; None where there is none."""
+def modernised(node: ast.AST, names: Names) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the expressions inside of another that need a new name, and the name."""
     waiting: list[ast.AST] = [node]
     while waiting:
         inner = waiting.pop()
@@ -78,8 +101,8 @@ def modernised(node: ast.AST, names: Names) -> Iterator[tuple[ast.expr, str | No
             waiting += ast.iter_child_nodes(inner)
             continue
         new = modern_name(old)
-        if new != old and isinstance(inner, ast.expr):
-            yield inner, None if new is None else f"{names.module}{new[2:]}"
+        if new not in (None, old) and isinstance(inner, ast.expr) and names.rooted(inner):  # else where it is imported
+            yield inner, f"{names.module}{new[2:]}"
 
 
 def _is_alike(call: ast.Call, old: str) -> bool:

@@ -7,10 +7,11 @@ The old names are those of TensorFlow 1: `tf.train.batch` stands for `tensorflow
 from __future__ import annotations
 
 import ast
-import collections
 from typing import TYPE_CHECKING
 
 import attrs
+
+from seqrecorder.migrate.bindings import Bindings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,12 @@ SIGNATURES = {
 PIPELINE = frozenset(SIGNATURES) | frozenset(UNCONVERTED)
 """Every name that makes an input pipeline of queues."""
 
+_V1 = "tensorflow.compat.v1"
 _OTHER_PLACES = {
+    "tf.python.training.": "tf.train.",
+    "tf.python.ops.data_flow_ops.": "tf.",
+    "tf.python.ops.io_ops.": "tf.",
+    "tf.train.training.": "tf.train.",
     "tf.train.queue_runner.": "tf.train.",
     "tf.train.input.": "tf.train.",
     "tf.queue.": "tf.",
@@ -105,48 +111,62 @@ class Names:
     def __init__(self, tree: ast.Module) -> None:
         self.module: str | None = None
         self.imports: list[ast.Import | ast.ImportFrom] = []
-        self._known: dict[str, str] = {}
+        self.bindings = Bindings(tree)
+        self._imported: dict[int, str] = {}
+        self._assigned: dict[int, ast.expr] = {}
+        self._known: dict[tuple[int, str], str | None] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 self._import(node)
             elif isinstance(node, ast.ImportFrom):
                 self._import_from(node)
-        self._take_aliases(tree)
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+                self._assigned[id(node.targets[0])] = node.value
 
     def _import(self, node: ast.Import) -> None:
         for alias in node.names:
-            if alias.name in ("tensorflow", "tensorflow.compat.v1") and (alias.asname or alias.name == "tensorflow"):
-                self._known[alias.asname or alias.name] = "tf"
-                self.module = self.module or alias.asname or alias.name
-                self.imports.append(node)
+            if alias.name.partition(".")[0] == "tensorflow":
+                whole = _canonical(alias.name.replace("tensorflow", "tf", 1)) if alias.asname else "tf"
+                self._take(node, alias, whole, named=alias.name in ("tensorflow", alias.asname and _V1))
 
     def _import_from(self, node: ast.ImportFrom) -> None:
-        inside = {"tensorflow": "tf", "tensorflow.compat": "tf.compat", "tensorflow.compat.v1": "tf"}
-        place = inside.get(node.module or "")
-        if place is None and (node.module or "").startswith("tensorflow.contrib"):
-            place = (node.module or "").replace("tensorflow", "tf", 1)
-        if place is None or node.level:
+        package, _, rest = (node.module or "").partition(".")
+        if package != "tensorflow" or node.level:
             return
         for alias in node.names:
-            found = _canonical(f"{place}.{alias.name}")
-            self._known[alias.asname or alias.name] = found
-            if found == "tf":
-                self.module = self.module or alias.asname or alias.name
-                self.imports.append(node)
+            self._take(node, alias, _canonical(f"tf{'.' * bool(rest)}{rest}.{alias.name}"), named=True)
 
-    def _take_aliases(self, tree: ast.Module) -> None:
-        """Take in names that are assigned once, to one of TensorFlow's, and are nothing else anywhere."""
-        assigned = collections.Counter(
-            node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        )
-        assigned.update(node.arg for node in ast.walk(tree) if isinstance(node, ast.arg))
-        assigned.update(node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-                found = self.resolve(node.value)
-                if found and assigned[name] == 1:
-                    self._known[name] = found
+    def _take(self, node: ast.Import | ast.ImportFrom, alias: ast.alias, found: str, *, named: bool) -> None:
+        self._imported[id(alias)] = found
+        if found == "tf" and named:
+            self.module = self.module or alias.asname or alias.name
+            self.imports.append(node)
+
+    @property
+    def first(self) -> bool:
+        """Whether what the module calls TensorFlow is TensorFlow 1, as far as that is left."""
+        return any(alias.name in (_V1, "v1") for node in self.imports for alias in node.names)
+
+    def module_in(self, scope: ast.AST) -> str | None:
+        """Return how a scope calls TensorFlow, None where it has no name for it."""
+        called = [alias.asname or alias.name for node in self.imports for alias in node.names]
+        for name in called:
+            found = self.bindings.seen_from(scope, name)
+            if found is not None and self._meaning(found, name) == "tf":
+                return name
+        return None
+
+    def _meaning(self, scope: ast.AST, name: str) -> str | None:
+        """Return the old name that a variable of a scope is another one for; None where it is, or may be, no such."""
+        place = id(scope), name
+        if place not in self._known:
+            self._known[place] = None  # until it is known: some are made of themselves
+            bound = self.bindings.of(scope, name)
+            found = {self._imported.get(id(node)) for node in bound}
+            if len(bound) == 1 and id(bound[0]) in self._assigned:
+                found = {self.resolve(self._assigned[id(bound[0])])}
+            self._known[place] = found.pop() if len(found) == 1 else None
+        return self._known[place]
 
     def resolve(self, node: ast.AST) -> str | None:
         """Return the old name of what an expression means, None where it is not TensorFlow's.
@@ -160,9 +180,15 @@ class Names:
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self._known:
-            return None
-        return _canonical(".".join([self._known[node.id], *reversed(parts)]))
+        scope = self.bindings.scope_of(node) if isinstance(node, ast.Name) else None
+        first = self._meaning(scope, node.id) if scope is not None and isinstance(node, ast.Name) else None
+        return None if first is None else _canonical(".".join([first, *reversed(parts)]))
+
+    def rooted(self, node: ast.AST) -> bool:
+        """Whether an expression is written as an attribute of TensorFlow itself, `tf.train.batch` say."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and self.resolve(node) == "tf"
 
     def called(self, node: ast.AST | None) -> str | None:
         """Return the old name of what a call calls, None for all else."""
@@ -182,7 +208,7 @@ def _canonical(name: str) -> str:
         name = "tf" + name[len("tf.compat.v1") :]
     for place, canonical in _OTHER_PLACES.items():
         if name.startswith(place):
-            return canonical + name[len(place) :]
+            name = canonical + name[len(place) :]
     return name
 
 

@@ -67,6 +67,8 @@ class Rewriter:
         self.scope = stages.scope
         self.text = Text(source, names, stages.scope)
         self.tf = self.text.tf
+        if names.module is not None and names.module_in(stages.scope) != self.tf:
+            raise Unclear("import", f"{self.tf} is not TensorFlow in this function", stages.scope)
         self.used: set[int] = set()
         self.notes: list[str] = []
         self._mover = Mover(source, names, stages)
@@ -253,7 +255,8 @@ class Rewriter:
         if origin.read.reader.kind == "tf.FixedLengthRecordReader":
             self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
         keyed = self.text.fresh("records_of", "with_keys")
-        readers = next((self.text.of(batch.readers) for batch in self.stages.batches if batch.readers), None)
+        joining = [batch for batch in self.stages.batches if batch.readers and _repeats_reader(batch, origin)]
+        readers = next((self.text.of(batch.readers) for batch in joining if batch.readers), None)
         lines = read_lines(origin.read, self.name, keyed, self.tf, self.text.of, readers=readers)
         return self.text.units(lines, producer.statement)
 
@@ -345,6 +348,15 @@ class Rewriter:
         if isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
             raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
         return anchor
+
+
+def _repeats_reader(batch: Batch, origin: Origin) -> bool:
+    """Whether each example of a list has a reader of its own: one reader reads file after file, however many decode."""
+    made: ast.AST | None = origin.call
+    if made is None and origin.read is not None:
+        made = origin.read.reader.statement or origin.read.statement
+    places: list[ast.AST] = [batch.loop] if batch.loop is not None else [element(batch)]
+    return made is not None and any(made in ast.walk(place) for place in places)
 
 
 def _has_sizes(shapes: ast.expr | None) -> bool:

@@ -139,7 +139,11 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
         if not _QUEUES.search(text):
             return FileReport(path, "nothing")
         return FileReport(path, "refused", (Finding(0, "notebook", "queues in a notebook, which is no script"),))
-    done = rewrite(text, target, records=records)
+    try:
+        done = rewrite(text, target, records=records)
+    except Exception as error:  # noqa: BLE001 - of a directory, one script stops no other
+        said = f"a fault of seqrecorder's own, of which the script stays as it is: {type(error).__name__}: {error}"
+        return FileReport(path, "refused", (Finding(0, "internal", said),))
     trials: tuple[Trial, ...] = ()
     if verify and done.status == "converted":
         trials = tried(text, done.text, done.functions, target, path.resolve().parent)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.findings import Finding
 from seqrecorder.migrate.flow import reads
-from seqrecorder.migrate.modern import modernised
+from seqrecorder.migrate.modern import is_there, modernised
 from seqrecorder.migrate.names import Names
 from seqrecorder.migrate.source import Edit
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MODES = {f"tf.contrib.learn.ModeKeys.{mode.upper()}": f'"{mode}"' for mode in ("train", "eval", "infer")}
 _CONSUMERS = frozenset({"tf.train.start_queue_runners", "tf.Session", "tf.train.Supervisor"})
+_SWITCHES = frozenset({"tf.disable_v2_behavior", "tf.disable_eager_execution"})
 _OLD = {
     "tf.batch_matmul": "tf.matmul",
     "tf.mul": "tf.multiply",
@@ -31,23 +32,27 @@ _OLD = {
 
 
 def renamed(source: Source, functions: set[str]) -> list[Edit]:
-    """Return the edits that give names of TensorFlow 2 to what some functions use, and those that they call."""
+    """Return the edits that give a module names of TensorFlow 2; of `tensorflow.compat.v1`, only some functions.
+
+    Those call others, which are meant too.
+    """
     names = Names(source.tree)
-    inner = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
-    waiting, found = inner, list[ast.FunctionDef]()
+    waiting = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
+    found = list[ast.FunctionDef]()
     own = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
     while waiting:
         function = waiting.pop()
         if function not in found:
             found.append(function)
             waiting += [own[name] for name in reads(function) & set(own)]
-    changes = [change for function in found for change in (*modernised(function, names), *_united(function))]
-    return substituted(source, changes)
+    places: list[ast.AST] = [*found] if names.first else [source.tree]
+    changes = [change for place in places for change in modernised(place, names)]
+    return substituted(source, [*changes, *(union for function in found for union in _united(function))])
 
 
-def substituted(source: Source, changes: Iterable[tuple[ast.expr, str | None]]) -> list[Edit]:
+def substituted(source: Source, changes: Iterable[tuple[ast.expr, str]]) -> list[Edit]:
     """Return the edits that write other expressions for some that stand on one line."""
-    wanted = {(n.lineno, n.col_offset): (n, new) for n, new in changes if new is not None and n.lineno == n.end_lineno}
+    wanted = {(n.lineno, n.col_offset): (n, new) for n, new in changes if n.lineno == n.end_lineno}
     lines = {line for line, _ in wanted}
     return [Edit(line, line, (source.substituted(line, list(wanted.values())),)) for line in sorted(lines)]
 
@@ -85,6 +90,10 @@ def left(source: Source, target: Target, functions: Sequence[str]) -> Iterator[F
     """
     names = Names(source.tree)
     returning = {name.rpartition(".")[2] for name in functions} if target == "eager" else set()
+    missing = list(_missing(source.tree, names)) if target == "eager" else []
+    for node, name in missing:
+        if name not in _OLD and not name.startswith("tf.contrib"):
+            yield Finding(node.lineno, "missing", f"{name} is not in TensorFlow 2")
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and (called := _last_name(node.func)) in returning:
             yield Finding(node.lineno, "consumer", f"{called} returns a tf.data.Dataset now: iterate over it")
@@ -102,8 +111,55 @@ def left(source: Source, target: Target, functions: Sequence[str]) -> Iterator[F
             yield Finding(node.lineno, "old-api", f"{name} is {_OLD[name]} since TensorFlow 1.0")
         elif name.startswith("tf.contrib.") and inner == "tf.contrib":
             yield Finding(node.lineno, "contrib", f"{name} is in no TensorFlow after 1.15")
+        elif target == "eager" and name in _SWITCHES:
+            yield Finding(node.lineno, "consumer", f"{name} keeps datasets from being iterated over: take it away")
         elif target == "eager" and name in _CONSUMERS:
             yield Finding(node.lineno, "consumer", "the input function returns a tf.data.Dataset now: iterate over it")
+
+
+def verdict(source: Source) -> str:
+    """Return in words whether a module imports under TensorFlow 2, as far as its names of TensorFlow go."""
+    early = [node for node in source.tree.body if not _is_main(node)]
+    lines = {node.lineno for node, _ in _missing(ast.Module(early, []), Names(source.tree), early=True)}
+    if not lines:
+        return "the module's names of TensorFlow are all there under TensorFlow 2"
+    return f"the module does not import under TensorFlow 2 before what its TODOs say is done: {len(lines)} lines"
+
+
+def _is_main(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__name__" in reads(statement.test)
+
+
+def _missing(tree: ast.AST, names: Names, *, early: bool = False) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
+    """Yield the expressions and imports of what TensorFlow 2 lacks.
+
+    Args:
+        tree: in which they are looked for.
+        names: of the module.
+        early: whether only what is carried out when the module is imported counts.
+    """
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if early and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            waiting += [*node.decorator_list, node.args]
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for module in _imported(node):
+                path = module.replace("tensorflow", "tf", 1)
+                if module.startswith("tensorflow.") and "*" not in path and not _importable(path):
+                    yield node, path
+        elif isinstance(node, (ast.Attribute, ast.Name)) and names.resolve(node) is not None:
+            path = ast.unparse(node)
+            if names.rooted(node) and not names.first and not is_there("tf" + path[path.find(".") :] * ("." in path)):
+                yield node, names.resolve(node) or path
+        elif not (early and isinstance(node, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _importable(path: str) -> bool:
+    """Whether TensorFlow has a module, or something in one, under a name: of modules nobody declares, the first part."""
+    module = path.split(".")[1]
+    return is_there(path) or (module in ("python", "core", "keras", "lite", "tools", "compiler"))
 
 
 def _last_name(func: ast.expr) -> str | None:

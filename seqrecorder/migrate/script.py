@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import tokenize
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
 import attrs
 
 from seqrecorder.migrate.findings import Finding, comments, found_in, without_comments, written_in
-from seqrecorder.migrate.flow import scopes, unused_now
+from seqrecorder.migrate.flow import own_nodes, scopes, unused_now
 from seqrecorder.migrate.modern import modern_name
 from seqrecorder.migrate.moving import draws
 from seqrecorder.migrate.names import PIPELINE, UNCONVERTED, Names
@@ -19,7 +19,7 @@ from seqrecorder.migrate.plainer import HANDED, SHUFFLED, plainer
 from seqrecorder.migrate.python2 import PYTHON2, as_python3, left_of_python2
 from seqrecorder.migrate.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.migrate.recordclass import with_record_class
-from seqrecorder.migrate.renaming import left, modes, renamed, substituted
+from seqrecorder.migrate.renaming import left, modes, renamed, substituted, verdict
 from seqrecorder.migrate.search import find_stages
 from seqrecorder.migrate.source import Edit, Source, comments_gone, lines_of
 from seqrecorder.migrate.structure import of_returns
@@ -110,6 +110,9 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
     if plain != current:
         script = _Script(Source(plain), target)
     done = _converted(script, target, script.edits(), records=records, python2=current != text)
+    if done is not None and _emptied(source, script) - {*done.functions, *script.helpers}:
+        plain, script = current, _Script(source, target)  # queues went of which no pipeline was made
+        done = _converted(script, target, script.edits(), records=records, python2=current != text)
     if done is not None and not done.functions and not script.helpers:
         return Rewritten("nothing", text)  # names, and no pipeline
     if done is not None:
@@ -124,6 +127,21 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
     return Rewritten("flagged", flagged, findings)
 
 
+def _emptied(source: Source, plain: _Script) -> set[str]:
+    """Return the scopes of a script that have nothing of a pipeline any more once it is in plainer words."""
+    names = Names(source.tree)
+    handed = {ast.unparse(call.args[0]) for call in ast.walk(plain.source.tree) if _is_handed(call)}
+    before, after = (
+        {_called(tree, scope) for scope in scopes(tree) if any(known.called(n) in PIPELINE for n in own_nodes(scope))}
+        for tree, known in ((source.tree, names), (plain.source.tree, plain.names))
+    )
+    return before - after - handed
+
+
+def _is_handed(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == HANDED
+
+
 def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool, python2: bool) -> Rewritten | None:
     """Return the script with its pipelines rewritten, None where one of them is not clear."""
     written = _written(script, edits) if not script.findings else None
@@ -133,6 +151,7 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
     if target == "eager":
         names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers)}
         written = Source(written.edited(renamed(written, names)))
+        script.notes.append(verdict(written))
     if records:
         try:
             written = Source(with_record_class(written.text))
@@ -142,7 +161,7 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
     if python2:
         script.notes.append(PYTHON2)
         found += [Finding(line, "python2", reason) for line, reason in left_of_python2(written.tree)]
-    by_chance = ".shuffle(" in written.text or draws(written.tree, script.names)
+    by_chance = ".shuffle(" in written.text or draws(written.tree, Names(written.tree))
     if by_chance and any(script.names.mentions(script.source.tree, _SEEDS)):
         script.notes.append("the seed of the graph gives another order, and other numbers, than it gave the queues")
     remaining = sorted(dict.fromkeys(found), key=lambda finding: (finding.line, finding.code, finding.reason))

@@ -40,7 +40,7 @@ _PAIRS = {"tf.parse_single_sequence_example", "tf.io.parse_single_sequence_examp
 
 
 class Structures:
-    """Finds structures.
+    """Finds structures, as they are after some statements.
 
     Args:
         names: of the module.
@@ -57,38 +57,72 @@ class Structures:
         known: Mapping[str, Structure] | None = None,
     ) -> None:
         self._names, self._helpers = names, helpers
-        self._values: dict[str, ast.expr] = {}
-        self._known: dict[str, Structure] = dict(known or {})
-        for statement in statements:
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Assign):
-                    self._take(node)
+        self._known: dict[str, Structure | None] = dict(known or {})
+        self.returned: list[Structure | None] = []
+        self._run(statements)
 
-    def _take(self, node: ast.Assign) -> None:
-        pair = self._names.called(node.value) in _PAIRS
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                self._values[target.id] = node.value
-                self._known.pop(target.id, None)
-            elif isinstance(target, (ast.Tuple, ast.List)):
-                for item in target.elts:
-                    if isinstance(item, ast.Name):
-                        self._values.pop(item.id, None)
-                        self._known[item.id] = "dict" if pair else "one"
+    def _run(self, statements: Sequence[ast.stmt]) -> None:
+        """Carry out statements, as far as structures go; after branches holds what holds after each of them."""
+        for statement in statements:
+            if isinstance(statement, ast.Assign):
+                structure = self.of(statement.value)
+                for target in statement.targets:
+                    self._take(target, statement.value, structure)
+            elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+                operation = ast.BinOp(ast.Name(statement.target.id, ast.Load()), statement.op, statement.value)
+                self._known[statement.target.id] = self._of_operation(operation, 0)
+            elif isinstance(statement, ast.Return):
+                self.returned.append(self.of(statement.value))
+            elif isinstance(statement, ast.With):
+                self._forget(*(item.optional_vars for item in statement.items))
+                self._run(statement.body)
+            elif isinstance(statement, (ast.If, ast.For, ast.While, ast.Try)):
+                self._forget(getattr(statement, "target", None))
+                branches = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+                branches += [handler.body for handler in getattr(statement, "handlers", [])]
+                if isinstance(statement, (ast.For, ast.While)):
+                    self._forget(*statement.body)  # what the first round leaves, the second one finds
+                before, after = self._known, list[dict[str, Structure | None]]()
+                for branch in branches[: 2 if isinstance(statement, ast.If) else None]:
+                    self._known = dict(before)
+                    self._run(branch)
+                    after.append(self._known)
+                names = set().union(*after)
+                self._known = {n: one[n] for one in after[:1] for n in one if all(o.get(n) == one[n] for o in after)}
+                self._known |= dict.fromkeys(names - set(self._known))
+            else:
+                self._forget(statement)
+
+    def _forget(self, *nodes: ast.AST | None) -> None:
+        """Take away what is known of the names that something binds."""
+        for node in filter(None, nodes):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
+                    self._known[inner.id] = None
+
+    def _take(self, target: ast.expr, value: ast.expr, structure: Structure | None) -> None:
+        if isinstance(target, ast.Name):
+            self._known[target.id] = structure
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            pair = self._names.called(value) in _PAIRS
+            for item in target.elts:
+                if isinstance(item, ast.Name):
+                    self._known[item.id] = "dict" if pair else "one"
 
     def of(self, node: ast.expr | None, depth: int = 0) -> Structure | None:
         """Return the structure of an expression, None where it cannot be told."""
-        if node is None or depth > len(self._values) + _STEPS:
+        if node is None or depth > _STEPS:
             return None
         for kinds, structure in _LITERALS:
             if isinstance(node, kinds):
                 return structure
         if isinstance(node, ast.BinOp):
             return self._of_operation(node, depth)
+        if isinstance(node, ast.IfExp):
+            sides = {self.of(node.body, depth + 1), self.of(node.orelse, depth + 1)}
+            return sides.pop() if len(sides) == 1 else None
         if isinstance(node, ast.Name):
-            if node.id in self._known:
-                return self._known[node.id]
-            return self.of(self._values.get(node.id), depth + 1)
+            return self._known.get(node.id)
         if isinstance(node, ast.Call):
             return self._of_call(node)
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
@@ -123,7 +157,5 @@ class Structures:
 
 def of_returns(function: ast.FunctionDef, names: Names) -> Structure | None:
     """Return the structure that a function returns, None where it cannot be told or differs."""
-    structures = Structures(names, function.body, {})
-    returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
-    found: set[Structure | None] = {structures.of(node.value) for node in returns}
+    found = set(Structures(names, function.body, {}).returned)
     return found.pop() if len(found) == 1 else None

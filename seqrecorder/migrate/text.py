@@ -37,7 +37,7 @@ class Text:
 
     def __init__(self, source: Source, names: Names, scope: Scope) -> None:
         self.source, self.names, self.scope = source, names, scope
-        self.tf = names.module or "tf"
+        self.tf = names.module_in(scope) or names.module or "tf"
         self.dataset = ""
         self.substitutions: list[tuple[ast.expr, str]] = []
         self._taken = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name)}
