@@ -34,9 +34,9 @@ class _Scope:
 
 
 class Bindings(ast.NodeVisitor):
-    """The variables of a module.
+    r"""The variables of a module.
 
-    >>> tree = ast.parse("a = 1\\ndef f(a): return a\\ndef g(): return a")
+    >>> tree = ast.parse("a = 1\ndef f(a): return a\ndef g(): return a")
     >>> bindings, (inner, outer) = Bindings(tree), [f.body[0].value for f in tree.body[1:]]
     >>> bindings.scope_of(inner) is tree.body[1], bindings.scope_of(outer) is tree
     (True, True)
@@ -73,12 +73,14 @@ class Bindings(ast.NodeVisitor):
 
     # Where they stand -------------------------------------------------------------------------------------------------
 
-    def visit_Name(self, node: ast.Name) -> None:  # noqa: N802 - named by the visitor
+    def visit_Name(self, node: ast.Name) -> None:
+        """Take in where a name stands, and that it is bound there if it is."""
         self._placed[id(node)] = node, self._here
         if not isinstance(node.ctx, ast.Load):
             self._bind(node.id, node)
 
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:  # noqa: N802 - named by the visitor
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        """Bind outside of comprehensions."""
         self.visit(node.value)
         inner = self._here
         while isinstance(self._here.node, _COMPREHENSIONS) and self._here.outer is not None:
@@ -86,7 +88,8 @@ class Bindings(ast.NodeVisitor):
         self.visit(node.target)
         self._here = inner
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        """Enter a function; its defaults and decorators stand outside."""
         given = node.args
         parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
         self._all([*given.defaults, *filter(None, given.kw_defaults)])
@@ -105,7 +108,8 @@ class Bindings(ast.NodeVisitor):
 
     visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef  # noqa: N815 - named by the visitor
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802 - named by the visitor
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """Enter a class, whose variables its methods do not see."""
         self._bind(node.name, node)
         self._all([*node.decorator_list, *node.bases, *node.keywords])
         outer = self._enter(node)

@@ -67,6 +67,7 @@ class Callee:
         ending: of the names of the files that it reads.
         stubs: what takes the place of functions that load what is not there.
         ran: the lines of the script that ran for the last batches.
+        structure: of the last batches, in words.
     """
 
     def __init__(self, text: str, name: str, target: str, literals: Mapping[str, str], *, old: bool) -> None:
@@ -80,6 +81,7 @@ class Callee:
         self.namespace: dict[str, Any] = {}
         self.stubs: dict[str, Any] = {}
         self.ran: set[int] = set()
+        self.structure = ""
         with self._behaving():
             self.namespace = defined(self.tree, self._place, v1=target == "graph")
         self.outputs: frozenset[str] = frozenset()
@@ -200,11 +202,13 @@ class Callee:
         if self.target == "eager":
             with contextlib.suppress(tf.errors.OutOfRangeError):
                 [dataset] = [item for item in _flat(self.call(values)) if isinstance(item, tf.data.Dataset)]
+                self.structure = structure(dataset.element_spec)
                 return [tf.nest.flatten(_numpy(item)) for item in itertools.islice(dataset, most)], False
         v1 = tf.compat.v1
         with graph():
             with lines_run(self._place, self.ran) if self._old else contextlib.nullcontext():
-                tensors = [item for item in _flat(self.call(values)) if _is_tensor(item)]
+                given = self.call(values)
+                tensors, self.structure = [item for item in _flat(given) if _is_tensor(item)], structure(given)
             built = v1.get_default_graph()  # the function may have made another one
             if not tensors:
                 return [], False
@@ -249,6 +253,20 @@ def graph() -> Iterator[None]:
     else:
         tf.compat.v1.reset_default_graph()
         yield
+
+
+def structure(result: Any) -> str:
+    """Return in words how a result is put together.
+
+    >>> structure({"a": [1, 2], "b": (3, None)})
+    '{a: [., .], b: (., .)}'
+    """
+    if isinstance(result, dict):
+        return f"{{{', '.join(f'{key}: {structure(result[key])}' for key in sorted(result))}}}"
+    if isinstance(result, (list, tuple)):
+        parts = ", ".join(map(structure, result))
+        return f"[{parts}]" if isinstance(result, list) else f"({parts})"
+    return "."
 
 
 def _nothing(_: Any) -> None:

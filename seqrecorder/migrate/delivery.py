@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Literal
 
 from seqrecorder.migrate.findings import Finding, comment
-from seqrecorder.migrate.flow import binds, block_of, depending, own_nodes, reads
+from seqrecorder.migrate.flow import binds, block_of, depending, only_indexed, own_nodes, reads, writes
 from seqrecorder.migrate.moving import draws
 from seqrecorder.migrate.source import Edit
 from seqrecorder.migrate.structure import Structures
@@ -166,6 +166,9 @@ class Delivery:
             raise Unclear("returns", "what is read is not what the function returns in the end", place)
         first = {*names, *also}
         hanging, bound = depending(after, first)
+        while more := [s for s in after if s not in hanging and writes(s) & bound]:  # which they would hide
+            chosen = {*hanging, *more}
+            hanging, bound = [s for s in after if s in chosen], bound | {name for s in more for name in writes(s)}
         summaries = [s for s in hanging if self.target == "eager" and self._summarises(s)]
         hanging = [s for s in hanging if s not in summaries]
         value, parts = returned.value, _parts(returned.value)
@@ -176,7 +179,10 @@ class Delivery:
         if others and not isinstance(value, (ast.Tuple, ast.List)):
             raise Unclear("returns", "the function returns more than what is read", returned)
         body = hanging[:-1]
-        given: dict[str, Structure] = {**dict.fromkeys(first, "one"), **({names[0]: "tuple"} if starred else {})}
+        listed = starred and not only_indexed([*body, *([] if isinstance(value, ast.Name) else of_batch)], names[0])
+        unpacking = [*unpacking, *([f"{names[0]} = list({names[0]})"] if listed else [])]
+        several: Structure = "list" if listed else "tuple"
+        given: dict[str, Structure] = {**dict.fromkeys(first, "one"), **({names[0]: several} if starred else {})}
         structures = Structures(self.text.names, body, self.structures, {**given, **(known or {})})
         result = self._result(value, of_batch, others, structures)
         self.mover.check(body, after, bound, first)

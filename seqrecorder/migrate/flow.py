@@ -37,7 +37,9 @@ def reads(node: ast.AST) -> set[str]:
     ['a', 'b', 'c', 'e']
     """
     changed = (inner.target for inner in ast.walk(node) if isinstance(inner, ast.AugAssign))
-    found = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Store)}
+    found = {
+        inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Store)
+    }
     return found | {target.id for target in changed if isinstance(target, ast.Name)}
 
 
@@ -164,6 +166,48 @@ def depending(block: Sequence[ast.stmt], names: set[str]) -> tuple[list[ast.stmt
             found.append(statement)
             hanging |= writes(statement)
     return found, hanging
+
+
+def hanging_surely(block: Sequence[ast.stmt], names: set[str]) -> set[str]:
+    r"""Return the names whose values hang on some names after statements, whichever branches are taken.
+
+    >>> sorted(hanging_surely(ast.parse("if c: b = a; a = 0\nelse: b = [a]").body, {"a"}))
+    ['b']
+    """
+    found = set(names)
+    for statement in block:
+        if isinstance(statement, ast.With):
+            found = hanging_surely(statement.body, found)
+        elif isinstance(statement, (ast.If, ast.For, ast.While, ast.Try)):
+            parts = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+            parts += [handler.body for handler in getattr(statement, "handlers", [])]
+            afterwards = [hanging_surely(part, found) for part in parts[: 2 if isinstance(statement, ast.If) else None]]
+            found = set.intersection(*afterwards)
+        elif isinstance(statement, ast.Assign):
+            found = {name for name, value in _assigned(statement) if reads(value) & found} | (found - binds(statement))
+        elif reads(statement) & found:
+            found |= writes(statement)
+        else:
+            found -= binds(statement)
+    return found
+
+
+def _assigned(statement: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names that an assignment writes, each with the expression that it is given."""
+    for target in statement.targets:
+        value = statement.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            for part, given in zip(target.elts, value.elts, strict=True):
+                yield from ((name, given) for name in writes(part))
+        else:
+            yield from ((name, value) for name in writes(target))
+
+
+def only_indexed(nodes: Sequence[ast.AST], name: str) -> bool:
+    """Whether a variable is only read by its items, `pair[0]` say, and never changed."""
+    inner = [node for part in nodes for node in ast.walk(part)]
+    indexed = {id(n.value) for n in inner if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)}
+    return all(id(n) in indexed for n in inner if isinstance(n, ast.Name) and n.id == name)
 
 
 def unused_now(old: ast.Module, new: ast.Module) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.delivery import only_call
-from seqrecorder.migrate.flow import writes
+from seqrecorder.migrate.flow import only_indexed, writes
 from seqrecorder.migrate.moving import element
 from seqrecorder.migrate.unclear import Unclear
 
@@ -60,7 +60,11 @@ class Mapper:
             return [], structure
         if not moved and origin.starred and returned in (f"tuple({origin.names[0]})", origin.names[0]):
             return [], structure
-        function, lines = self._function(moved, parameters, returned, batch, structures)
+        listed: list[str] = []
+        bare = isinstance(tensors, ast.Name)
+        if origin.starred and not only_indexed([*moved, *([] if bare else [tensors])], origin.names[0]):
+            listed.append(f"{origin.names[0]} = list({origin.names[0]})")  # as which it may be changed
+        function, lines = self._function(moved, parameters, returned, batch, structures, first=listed)
         parallel = self._delivery.parallel(several=batch.arguments.constant("num_threads", 1) != 1)
         lines += [""] * bool(lines)
         return [*lines, f"{self.dataset} = {self.dataset}.map({function}{parallel})", *dropping], structure
@@ -76,13 +80,20 @@ class Mapper:
         return text if self.text.names.called(keep) else f"{self.text.tf}.cast({text}, {self.text.tf}.bool)"
 
     def _function(
-        self, moved: list[ast.stmt], parameters: str, returned: str, batch: Batch, structures: Structures
+        self,
+        moved: list[ast.stmt],
+        parameters: str,
+        returned: str,
+        batch: Batch,
+        structures: Structures,
+        *,
+        first: list[str],
     ) -> tuple[str, list[str]]:
         """Return the function of a record, and the lines that define it, if it is not one of the script's own."""
-        if not moved and (own := only_call(returned, [parameters])) is not None:
+        if not moved and not first and (own := only_call(returned, [parameters])) is not None:
             return own, []
         unit = self.text.source.unit(self.text.source.indent(batch.statement))
-        body = self.text.moved(moved, unit)
+        body = [unit + line for line in first] + self.text.moved(moved, unit)
         if moved and (direct := self._direct(moved[-1], returned, structures)) is not None:
             number, column = direct
             place = len(body) - (self.text.source.span(moved[-1])[1] - number + 1)

@@ -41,6 +41,9 @@ _DENSE = {
 _CHANCE = re.compile(r"(?<!set_)random|normal(?!i)|multinomial|categorical|py_func|dropout")
 
 
+_ASSIGNING = (ast.Assign, ast.AugAssign, ast.AnnAssign)
+
+
 @attrs.frozen
 class Origin:
     """Where the tensors of one record come from.
@@ -106,8 +109,10 @@ class Mover:
         if origin.read is not None and origin.read.reader.statement is not None:
             own = [s for s in own if s is not origin.read.reader.statement]
         bound = {name for s in moved for name in writes(s)}
+        early = block[: block.index(origin.statement)] if origin.statement in block else []
+        own = [s for s in own if s not in early or not writes(s) or not writes(s) <= {*origin.names}]  # that is past
         while True:
-            more: set[ast.stmt] = {s for s in own if s not in moved and isinstance(s, ast.Assign) and writes(s) & bound}
+            more: set[ast.stmt] = {s for s in own if s not in moved and isinstance(s, _ASSIGNING) and writes(s) & bound}
             more |= {s for s in between if s not in moved and self._is_spec(s, moved)}
             more |= {s for s in own if s not in moved and self._draws(s) and self._is_needed(s, moved)}
             if not more:
@@ -115,6 +120,10 @@ class Mover:
             moved |= more
             bound |= {name for s in more for name in writes(s)}
         ordered = [s for s in block if s in moved]
+        for statement in early:
+            if statement in moved and (again := (reads(statement) | writes(statement)) & {*origin.names}):
+                said = f"{', '.join(sorted(again))}: of a record, and of something else before"
+                raise Unclear("rebinds", said, statement)
         self.check(ordered, block[: block.index(anchor)], bound, {*origin.names})
         self._check_escapes(
             ordered,

@@ -114,6 +114,7 @@ class Names:
         self.bindings = Bindings(tree)
         self._imported: dict[int, str] = {}
         self._assigned: dict[int, ast.expr] = {}
+        self._starred: dict[str, str] = {}
         self._known: dict[tuple[int, str], str | None] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -133,8 +134,13 @@ class Names:
         package, _, rest = (node.module or "").partition(".")
         if package != "tensorflow" or node.level:
             return
+        place = _canonical(f"tf{'.' * bool(rest)}{rest}.")[:-1]
         for alias in node.names:
-            self._take(node, alias, _canonical(f"tf{'.' * bool(rest)}{rest}.{alias.name}"), named=True)
+            self._take(node, alias, _canonical(f"{place}.{alias.name}"), named=True)
+            if alias.name == "*":
+                self._starred |= {
+                    name.rpartition(".")[2]: name for name in PIPELINE if name.rpartition(".")[0] == place
+                }
 
     def _take(self, node: ast.Import | ast.ImportFrom, alias: ast.alias, found: str, *, named: bool) -> None:
         self._imported[id(alias)] = found
@@ -180,8 +186,10 @@ class Names:
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        scope = self.bindings.scope_of(node) if isinstance(node, ast.Name) else None
-        first = self._meaning(scope, node.id) if scope is not None and isinstance(node, ast.Name) else None
+        if not isinstance(node, ast.Name):
+            return None
+        scope = self.bindings.scope_of(node)
+        first = self._meaning(scope, node.id) if scope is not None else self._starred.get(node.id)
         return None if first is None else _canonical(".".join([first, *reversed(parts)]))
 
     def rooted(self, node: ast.AST) -> bool:

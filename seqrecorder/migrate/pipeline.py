@@ -10,10 +10,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.delivery import HARMLESS, Delivery
-from seqrecorder.migrate.flow import block_of, covers, flattened, own_nodes, statements
+from seqrecorder.migrate.flow import block_of, covers, flattened, hanging_surely, own_nodes, reads, statements
 from seqrecorder.migrate.mapping import Mapper
 from seqrecorder.migrate.moving import Mover, Origin, element
-from seqrecorder.migrate.names import QUEUES
+from seqrecorder.migrate.names import PRODUCERS, QUEUES
 from seqrecorder.migrate.origins import Origins
 from seqrecorder.migrate.parts import call_lines, signature
 from seqrecorder.migrate.plainer import HANDED, SHUFFLED
@@ -295,10 +295,12 @@ class Rewriter:
         between = [s for s in block[start : block.index(anchor)] if s not in extras]
         moved = self._mover.moved(origin, block, between, anchor, self.stages.producers)
         self._mover.check_held([*moved, *(value for batch in batches for value in batch.arguments.given.values())])
+        self._check_ends(origin, between, anchor)
         self._delivery.looks_up = self._mover.looks_up(moved)
         if self._delivery.looks_up and any(batch.kind == "function" for batch in batches):
             raise Unclear("tables", "records are looked up in a table, and batched by another function", anchor)
-        structures = Structures(self.names, moved, self.structures)
+        listed: dict[str, Structure] = {origin.names[0]: "list"} if origin.starred else {}
+        structures = Structures(self.names, moved, self.structures, listed)
         tensors = {ast.unparse(element(batch)) for batch in batches}
         if len(tensors) != 1:
             raise Unclear("branches", "the branches batch different tensors", batches[1].statement)
@@ -332,6 +334,14 @@ class Rewriter:
         for batch, made in zip(batches, lines, strict=True):
             edits += self._delivery.tensors(batch, [*made, f"{self.name} = {self.name}{ending}"], structure)
         return edits
+
+    def _check_ends(self, origin: Origin, between: list[ast.stmt], anchor: ast.stmt) -> None:
+        """Raise where what is batched is, or may be, of no record: such batches did not end with the records."""
+        endless = all(p.kind in PRODUCERS and p.arguments["num_epochs"] is None for p in self.stages.producers)
+        queues = {p.target.id for p in self.stages.producers if isinstance(p.target, ast.Name)}
+        hanging = hanging_surely(between, {*origin.names, *(queues if origin.call is not None else ())})
+        if not endless and not all(reads(element(batch)) & hanging for batch in self.stages.batches):
+            raise Unclear("no-record", "what is batched may be of no record, and would not end with them", anchor)
 
     def _anchor(self, block: list[ast.stmt], batches: Sequence[Batch]) -> ast.stmt:
         """Return the statement of the block that all batches stand in."""

@@ -15,7 +15,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError
 from seqrecorder.migrate.findings import Finding
 from seqrecorder.migrate.names import PIPELINE
 from seqrecorder.migrate.saving import ChangedError, save
-from seqrecorder.migrate.script import rewrite
+from seqrecorder.migrate.script import Rewritten, rewrite
 from seqrecorder.migrate.source import lines_of
 from seqrecorder.migrate.verification import tried
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from seqrecorder.migrate.delivery import Target
-    from seqrecorder.migrate.script import Rewritten
     from seqrecorder.migrate.verification import Trial
 
 Outcome = Literal["verified", "converted", "flagged", "refused", "nothing"]
@@ -139,11 +138,7 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
         if not _QUEUES.search(text):
             return FileReport(path, "nothing")
         return FileReport(path, "refused", (Finding(0, "notebook", "queues in a notebook, which is no script"),))
-    try:
-        done = rewrite(text, target, records=records)
-    except Exception as error:  # noqa: BLE001 - of a directory, one script stops no other
-        said = f"a fault of seqrecorder's own, of which the script stays as it is: {type(error).__name__}: {error}"
-        return FileReport(path, "refused", (Finding(0, "internal", said),))
+    done = _rewritten(text, target, records=records)
     trials: tuple[Trial, ...] = ()
     if verify and done.status == "converted":
         trials = tried(text, done.text, done.functions, target, path.resolve().parent)
@@ -166,6 +161,15 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
         findings = (*done.findings, late)
         return FileReport(path, outcome, findings, done.notes, trials, diff, written=True, changed=done.changed)
     return FileReport(path, outcome, done.findings, done.notes, trials, diff, written=True, changed=done.changed)
+
+
+def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
+    """Return what becomes of a script; refused where it cannot be taken apart, which stops no others of a directory."""
+    try:
+        return rewrite(text, target, records=records)
+    except Exception as error:  # noqa: BLE001 - a fault of ours
+        said = f"a fault of seqrecorder's own, of which the script stays as it is: {type(error).__name__}: {error}"
+        return Rewritten("refused", text, (Finding(0, "internal", said),))
 
 
 def _decoded(data: bytes) -> tuple[str, str]:

@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from seqrecorder.migrate.source import Source
 
 _MODES = {f"tf.contrib.learn.ModeKeys.{mode.upper()}": f'"{mode}"' for mode in ("train", "eval", "infer")}
-_CONSUMERS = frozenset({"tf.train.start_queue_runners", "tf.Session", "tf.train.Supervisor"})
-_SWITCHES = frozenset({"tf.disable_v2_behavior", "tf.disable_eager_execution"})
+_ITERATE = "the input function returns a tf.data.Dataset now: iterate over it"
+_CONSUMERS = {
+    **dict.fromkeys(("tf.train.start_queue_runners", "tf.Session", "tf.train.Supervisor"), _ITERATE),
+    **dict.fromkeys(
+        ("tf.disable_v2_behavior", "tf.disable_eager_execution"),
+        "{} keeps datasets from being iterated over: take it away",
+    ),
+}
 _OLD = {
     "tf.batch_matmul": "tf.matmul",
     "tf.mul": "tf.multiply",
@@ -90,10 +96,7 @@ def left(source: Source, target: Target, functions: Sequence[str]) -> Iterator[F
     """
     names = Names(source.tree)
     returning = {name.rpartition(".")[2] for name in functions} if target == "eager" else set()
-    missing = list(_missing(source.tree, names)) if target == "eager" else []
-    for node, name in missing:
-        if name not in _OLD and not name.startswith("tf.contrib"):
-            yield Finding(node.lineno, "missing", f"{name} is not in TensorFlow 2")
+    yield from _lacking(source.tree, names) if target == "eager" else ()
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and (called := _last_name(node.func)) in returning:
             yield Finding(node.lineno, "consumer", f"{called} returns a tf.data.Dataset now: iterate over it")
@@ -111,10 +114,8 @@ def left(source: Source, target: Target, functions: Sequence[str]) -> Iterator[F
             yield Finding(node.lineno, "old-api", f"{name} is {_OLD[name]} since TensorFlow 1.0")
         elif name.startswith("tf.contrib.") and inner == "tf.contrib":
             yield Finding(node.lineno, "contrib", f"{name} is in no TensorFlow after 1.15")
-        elif target == "eager" and name in _SWITCHES:
-            yield Finding(node.lineno, "consumer", f"{name} keeps datasets from being iterated over: take it away")
         elif target == "eager" and name in _CONSUMERS:
-            yield Finding(node.lineno, "consumer", "the input function returns a tf.data.Dataset now: iterate over it")
+            yield Finding(node.lineno, "consumer", _CONSUMERS[name].format(name))
 
 
 def verdict(source: Source) -> str:
@@ -124,6 +125,12 @@ def verdict(source: Source) -> str:
     if not lines:
         return "the module's names of TensorFlow are all there under TensorFlow 2"
     return f"the module does not import under TensorFlow 2 before what its TODOs say is done: {len(lines)} lines"
+
+
+def _lacking(tree: ast.Module, names: Names) -> Iterator[Finding]:
+    for node, name in _missing(tree, names):
+        if name not in _OLD and not name.startswith("tf.contrib"):  # of which other findings say more
+            yield Finding(node.lineno, "missing", f"{name} is not in TensorFlow 2")
 
 
 def _is_main(statement: ast.stmt) -> bool:
@@ -157,7 +164,7 @@ def _missing(tree: ast.AST, names: Names, *, early: bool = False) -> Iterator[tu
 
 
 def _importable(path: str) -> bool:
-    """Whether TensorFlow has a module, or something in one, under a name: of modules nobody declares, the first part."""
+    """Whether TensorFlow has a module, or something in one; in modules that are not public that is left open."""
     module = path.split(".")[1]
     return is_there(path) or (module in ("python", "core", "keras", "lite", "tools", "compiler"))
 
