@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _ELEMENTS = ("tf.train.range_input_producer", "tf.train.slice_input_producer", "source")
 """Producers whose elements are no serialized records."""
 
+_SEVERAL = 2
+
 
 class Mapper:
     """Writes the function that is mapped over the records of one scope.
@@ -133,6 +135,9 @@ class Mapper:
             return "list", ", ".join(parts)
         if isinstance(tensors, ast.Name) and tensors.id in origin.names and tensors.id not in rebound:
             if origin.starred:
+                slices = self.stages.producers[0].arguments["tensor_list"]
+                if isinstance(slices, (ast.List, ast.Tuple)) and len(slices.elts) < _SEVERAL:
+                    raise Unclear("structure", f"{tensors.id} holds one tensor, of which a batch is no list", tensors)
                 return "list", tensors.id
             return "one", tensors.id
         structure = structures.of(tensors)
@@ -140,6 +145,9 @@ class Mapper:
             raise Unclear(
                 "structure", f"whether {ast.unparse(tensors)} is a dictionary or a list cannot be told", tensors
             )
+        if structure in ("list", "tuple") and structures.least(tensors) < _SEVERAL:
+            said = f"whether {ast.unparse(tensors)} holds one tensor cannot be told, of which a batch would be no list"
+            raise Unclear("structure", said, tensors)
         if structure == "list":
             return "list", f"tuple({self.text.of(tensors)})"
         return ("list" if structure == "tuple" else structure), self.text.of(tensors)

@@ -62,3 +62,27 @@ def test_lists_stay_lists():
         assert rewrite(script(body)).status == "converted"
     unknown = READ + "    columns = tf.py_func(f, [record], types)\n    return tf.train.batch(columns, 3)\n"
     assert [finding.code for finding in rewrite(script(unknown)).findings] == ["structure"]
+
+
+LISTS = {
+    "columns = [record]": False,
+    "columns = [record] * 1": False,
+    "columns = [record] * 2": True,
+    "columns = [record]\n    if wide:\n        columns = columns + [record]": False,
+    "columns = [record]\n    columns.append(record)": False,
+    "columns = [record, record]\n    columns.append(record)": True,
+    "columns = [record, record]\n    columns.pop()": False,
+    "columns = tf.decode_csv(record, [[0]])": False,
+    "columns = tf.decode_csv(record, record_defaults=[[0], [0]])": True,
+    "columns = [c for c in tf.decode_csv(record, [[0], [0]])]": True,
+    "columns = [c for c in tf.decode_csv(record, [[0], [0]]) if wide]": False,
+    "columns = tf.unstack(record, 3)": True,
+}
+
+
+@pytest.mark.parametrize("made", LISTS)
+def test_a_list_of_one_gave_no_list(made):
+    """The batch of a list of one tensor was that tensor: lists that may be so short are left to a person."""
+    body = READ + f"    {made}\n    return tf.train.batch(columns, 3)\n"
+    done = rewrite(script(body, parameters="files, wide"))
+    assert [finding.code for finding in done.findings] == ([] if LISTS[made] else ["structure"])
