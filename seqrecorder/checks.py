@@ -25,12 +25,14 @@ from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.framing import FOOTER, HEADER, detect_compression, walk_frames
 from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, is_as_written, read_manifest
 from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST, inside
+from seqrecorder.notebooks import html_table, some
 from seqrecorder.origin import Origin, resolve
 from seqrecorder.parsing import Parser
 from seqrecorder.places import local_path
 from seqrecorder.records import RecordCodec
 from seqrecorder.schema import Schema
 from seqrecorder.shards import RecordReader, read_lengths
+from seqrecorder.terminal import cut, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +56,7 @@ class Problem:
         return f"{self.path}: {self.message}"
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Report:
     """What a verification found.
 
@@ -81,6 +83,15 @@ class Report:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def __repr__(self) -> str:
+        found = some([cut(str(problem), 80) for problem in self.problems], 1) or "no problem"
+        facts = f"{number_of(self.shards, 'shard')}, {number_of(self.records, 'record')}"
+        return f"<Report on {cut(self.path, 120)!r} ({self.level}): {facts}; {found}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(problem.path, problem.message) for problem in self.problems]
+        return html_table(repr(self)[1:-1], ("file", "problem"), rows)
 
 
 def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None) -> Report:

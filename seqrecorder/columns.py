@@ -42,7 +42,7 @@ _NOTHING: Mapping[str, Taken] = MappingProxyType({})
 _dtype, _rank = attrgetter("dtype"), attrgetter("ndim")
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Column:
     """One field over N records; arrays in numpy, tensors in a graph.
 
@@ -65,6 +65,14 @@ class Column:
     present: Any = None
     stated: Any = None
     features: Blob | Unjoined | None = None
+
+    def __repr__(self) -> str:
+        parts = {a.name: getattr(self, a.name) for a in attrs.fields(Column) if getattr(self, a.name) is not None}
+        shown = (
+            f"{name}={getattr(part, 'dtype', type(part).__name__)} {tuple(getattr(part, 'shape', ()))}"
+            for name, part in parts.items()
+        )
+        return f"Column({', '.join(shown)})"
 
     @property
     def sizes(self) -> NDArray[np.int64]:

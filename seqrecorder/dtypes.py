@@ -33,7 +33,7 @@ _REFUSED = {
 }
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class ElementType:
     """One row of the table.
 
@@ -50,6 +50,9 @@ class ElementType:
     numpy: np.dtype[Any]
     graph: str
     buffered: bool = False
+
+    def __repr__(self) -> str:
+        return f"ElementType({self.name!r})"
 
     @property
     def is_text(self) -> bool:

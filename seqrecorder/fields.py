@@ -30,7 +30,7 @@ _IMAGE_CHANNELS = {"png": (1, 2, 3, 4), "jpeg": (1, 3)}
 T = TypeVar("T")
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Field:
     """One stored field.
 
@@ -67,6 +67,13 @@ class Field:
     chunk: bool = False
     deferred: bool = False
     renamed_from: tuple[str, ...] = attrs.field(default=(), eq=False)
+
+    def __repr__(self) -> str:
+        plain = {a.name: getattr(self, a.name) for a in attrs.fields(Field)[5:] if a.name != "default"}
+        options = [f"{n}={v!r}" for n, v in plain.items() if v != attrs.fields_dict(Field)[n].default]
+        options += [] if self.default is attrs.NOTHING else ["default=..."]
+        options = [*([f"shape={self.shape}"] if self.shape else []), *options]
+        return f"Field({', '.join([repr(self.name), self.kind, self.element.name, *options])})"
 
     def __attrs_post_init__(self) -> None:
         _check_feature(self)

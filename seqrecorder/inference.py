@@ -39,7 +39,7 @@ _READ = 64  # records at a time
 _LENGTHS = 2  # distinct ones, before a multiple of them is taken for more than chance
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Inference:
     """What was inferred.
 
@@ -59,6 +59,9 @@ class Inference:
     records: int
     undeclared: Mapping[str, str] = attrs.field(factory=dict)
     comments: Mapping[str, str] = attrs.field(factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Inference from {self.records:,} {self.message}s: {self.schema!r}>"
 
     @property
     def draft(self) -> str:

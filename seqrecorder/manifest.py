@@ -16,10 +16,12 @@ import attrs
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, did_you_mean
 from seqrecorder.framing import check_compression
 from seqrecorder.naming import ASSETS, MANIFEST, check_names, inside, is_special, lengths_name
+from seqrecorder.notebooks import html_table, some
 from seqrecorder.places import local_path
 from seqrecorder.schema import Schema
 from seqrecorder.shards import read_lengths
 from seqrecorder.shares import Splitting, missed_shares, splitting_of
+from seqrecorder.terminal import bytes_text, cut, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,11 +61,11 @@ class ShardInfo:
     records: int
     steps: int
     bytes: int
-    sha256: str
-    lengths_sha256: str
-    histogram: tuple[tuple[int, int], ...]
-    start: int
-    step: int
+    sha256: str = attrs.field(repr=False)
+    lengths_sha256: str = attrs.field(repr=False)
+    histogram: tuple[tuple[int, int], ...] = attrs.field(repr=False)
+    start: int = attrs.field(repr=False)
+    step: int = attrs.field(repr=False)
 
     @property
     def lengths_name(self) -> str:
@@ -71,7 +73,7 @@ class ShardInfo:
         return lengths_name(self.name)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class SplitInfo:
     """One split.
 
@@ -82,6 +84,10 @@ class SplitInfo:
 
     name: str
     shards: tuple[ShardInfo, ...]
+
+    def __repr__(self) -> str:
+        counts = f"records={self.records}, steps={self.steps}, bytes={self.bytes}, shards={len(self.shards)}"
+        return f"SplitInfo(name={self.name!r}, {counts})"
 
     @property
     def records(self) -> int:
@@ -116,7 +122,7 @@ class AssetInfo:
         return f"{ASSETS}/g{self.generation:04d}/{name}" if self.generation else f"{ASSETS}/{name}"
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, repr=False)
 class Manifest:
     """What a finished dataset contains.
 
@@ -145,6 +151,18 @@ class Manifest:
     splitting: Splitting = attrs.field(factory=Splitting)
     metadata: Any = None
     asset_infos: Mapping[str, AssetInfo] = attrs.field(factory=dict)
+
+    def __repr__(self) -> str:
+        splits = some([f"{cut(name, 30)} {split.records:,}" for name, split in self.splits.items()])
+        facts = f"{number_of(self.records, 'record')} ({splits}), {bytes_text(self.bytes)}"
+        return f"<Manifest of {cut(self.schema.name, 40)} in {cut(str(self.path), 120)!r}: {facts}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, f"{s.records:,}", f"{s.steps:,}", bytes_text(s.bytes), len(s.shards))
+            for name, s in self.splits.items()
+        ]
+        return html_table(repr(self)[1:-1], ("split", "records", "steps", "size", "shards"), rows)
 
     @property
     def records(self) -> int:

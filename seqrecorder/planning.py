@@ -11,6 +11,7 @@ import numpy as np
 from seqrecorder.batching.ragged import Ragged
 from seqrecorder.errors import OptionError
 from seqrecorder.feed import WINDOW, Feed
+from seqrecorder.notebooks import html_table, some
 from seqrecorder.origin import resolve
 from seqrecorder.parsing import Parser
 from seqrecorder.streams import StreamOptions
@@ -48,7 +49,7 @@ class Plan:
     steps: int
     padded_steps: int
     most_steps: int
-    shapes: dict[tuple[int, int | None], int]
+    shapes: dict[tuple[int, int | None], int] = attrs.field(repr=False)
 
     @property
     def efficiency(self) -> float:
@@ -64,7 +65,10 @@ class Plan:
         return str(PlanTable((self,)))
 
 
-@attrs.frozen
+_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps")
+
+
+@attrs.frozen(repr=False)
 class PlanTable:
     """Plans of several strategies, side by side: print it.
 
@@ -83,9 +87,15 @@ class PlanTable:
     def __getitem__(self, position: int) -> Plan:
         return self.plans[position]
 
+    def __repr__(self) -> str:
+        plans = [f"{_brief(plan.strategy)}: {plan.efficiency:.1%} real steps" for plan in self.plans]
+        return f"<PlanTable: {some(plans)}>"
+
+    def _repr_html_(self) -> str:
+        return html_table("plans of an epoch", _HEADS, map(_line, self.plans))
+
     def __str__(self) -> str:
-        heads = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps")
-        lines = [heads, *map(_line, self.plans)]
+        lines = [_HEADS, *map(_line, self.plans)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(pairs)).rstrip()
@@ -193,6 +203,9 @@ def plan(
     """
     if not strategies:
         raise OptionError("plan: name the strategies to compare, such as seqrecorder.Bucket(64)")
+    for strategy in strategies:
+        if not hasattr(strategy, "shapes"):
+            raise OptionError(f"plan: expected strategies, one after the other, such as Bucket(64), got {strategy!r}")
     import tensorflow as tf
 
     origin = resolve(path, split, schema=schema)

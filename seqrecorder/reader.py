@@ -174,10 +174,7 @@ def read(
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs)
-    if not isinstance(deterministic, bool):
-        raise OptionError(f"deterministic: expected True or False, got {deterministic!r}")
-    if seed is not None and (not isinstance(seed, numbers.Integral) or isinstance(seed, bool)):
-        raise OptionError(f"seed: expected an int or None, got {seed!r}")
+    _check_order(seed, deterministic)
     keep_freed_memory()
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
@@ -261,6 +258,13 @@ def _check_counts(shuffle: Any, epochs: Any) -> None:
             continue
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
+
+
+def _check_order(seed: Any, deterministic: Any) -> None:
+    if not isinstance(deterministic, bool):
+        raise OptionError(f"deterministic: expected True or False, got {deterministic!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, numbers.Integral)):
+        raise OptionError(f"seed: expected an int or None, got {seed!r}")
 
 
 def _with_cardinality(made: Batches, epochs: int | None, where: str) -> Any:

@@ -29,12 +29,14 @@ from seqrecorder.framing import check_compression, detect_compression
 from seqrecorder.listing import copy_listing
 from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, dataset_of, read_manifest
 from seqrecorder.naming import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
+from seqrecorder.notebooks import html_table
 from seqrecorder.places import local_path, local_pattern
 from seqrecorder.publish import clean_destination, publish, publish_files
 from seqrecorder.recovery import recover_shard
 from seqrecorder.schema import Schema
 from seqrecorder.shards import histogram
 from seqrecorder.staging import Staging, cleanup_when_terminated
+from seqrecorder.terminal import cut, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,7 +73,7 @@ class SalvagedShard:
         return UNKNOWN if UNKNOWN in counts else sum(counts)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Salvage:
     """What a salvage recovered, and what it lost.
 
@@ -86,6 +88,17 @@ class Salvage:
     destination: str
     shards: tuple[SalvagedShard, ...]
     problems: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        lost = "an unknown number" if self.lost == UNKNOWN else f"{self.lost:,}"
+        facts = f"{number_of(self.records, 'record')} recovered, {lost} lost"
+        more = "".join(f"; {number_of(len(self.problems), 'further problem')}" for _ in self.problems[:1])
+        return f"<Salvage of {cut(self.path, 100)!r} to {cut(self.destination, 100)!r}: {facts}{more}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(shard.path, shard.records, "?" if shard.lost == UNKNOWN else shard.lost) for shard in self.shards]
+        rows += [(problem, "", "") for problem in self.problems]
+        return html_table(repr(self)[1:-1], ("shard", "recovered", "lost"), rows)
 
     @property
     def records(self) -> int:

@@ -21,6 +21,8 @@ from seqrecorder.evolution import changes, source_of
 from seqrecorder.field_json import brief, field_from_dict, field_to_dict, in_full
 from seqrecorder.fields import DEFAULT_GROUP, Field, check_together
 from seqrecorder.mismatch import Mismatch, advice, describe
+from seqrecorder.notebooks import html_table, some
+from seqrecorder.terminal import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -61,7 +63,7 @@ class Codec(Protocol):
         ...
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, repr=False)
 class Schema:
     """The stored fields of a record class.
 
@@ -86,6 +88,14 @@ class Schema:
     fields: tuple[Field, ...]
     _record_class: type | None = attrs.field(default=None, eq=False, repr=False)
     fill: bytes = attrs.field(default=b"", eq=False, repr=False)
+
+    def __repr__(self) -> str:
+        fields = some([f"{cut(field.name, 30)}: {brief(field)}" for field in self.fields], 6)
+        return f"<Schema {cut(self.name, 40)}: {fields}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(f.name, f.kind, f.element.name, f.shape or "", repr(f)) for f in self.fields]
+        return html_table(self.name, ("field", "kind", "dtype", "shape", "all"), rows)
 
     codec_factory: ClassVar[Callable[[Schema], Codec] | None] = None
 

@@ -13,7 +13,7 @@ PACKAGE = Path(seqrecorder.__file__).parent
 
 # From the lowest to the highest; a module may import only what stands before it.
 LAYERS = (
-    ("errors", "startup", "terminal", "threads"),
+    ("errors", "startup", "terminal", "threads", "notebooks"),
     ("dtypes", "mismatch", "times", "values", "naming", "places", "splits", "shares"),
     ("fields", "declarations", "field_json", "evolution", "schema", "draft"),
     (

@@ -128,3 +128,9 @@ def test_nothing_to_plan_is_refused(lines: Path) -> None:
     """Without a strategy there is nothing to compare."""
     with pytest.raises(sr.OptionError, match="name the strategies"):
         sr.plan(lines, "train")
+
+
+def test_strategies_come_one_after_the_other(tmp_path):
+    """What is no strategy, such as a list of them, is refused."""
+    with pytest.raises(sr.OptionError, match="one after the other"):
+        sr.plan(tmp_path, "train", [sr.Pad(2), sr.Bucket(2)])
