@@ -5,7 +5,7 @@ Importing this does not import TensorFlow; the names that need more than the sch
 
 from __future__ import annotations
 
-import importlib
+import importlib as _importlib
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder import records as _records  # noqa: F401 - gives schemas their codec
@@ -84,11 +84,11 @@ _MODULES = ("keras", "legacy", "testing")
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"seqrecorder.{name}")
+        return _importlib.import_module(f"seqrecorder.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'seqrecorder' has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(_LAZY[name]), name)
+        return getattr(_importlib.import_module(_LAZY[name]), name)
     except RuntimeError as error:
         from seqrecorder.errors import OptionError
 
@@ -99,4 +99,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY, *_MODULES])
+    # Not what is imported here for use here, nor the modules that imports leave behind.
+    own = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
+    return sorted({*own, *_LAZY, *_MODULES, *(name for name in globals() if name.startswith("__"))})

@@ -5,6 +5,8 @@ A declaration is an ordinary `attrs.field` that carries what it declares in its 
 
 from __future__ import annotations
 
+import dis
+import sys
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import attrs
@@ -17,7 +19,6 @@ from seqrecorder.mismatch import Mismatch
 from seqrecorder.values import require_utf8, same_bits
 
 if TYPE_CHECKING:
-    import sys
     from collections.abc import Callable, Mapping, Sequence
 
     if sys.version_info >= (3, 11):
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     else:
         from typing_extensions import dataclass_transform
 
+_UNNAMED = "of this declaration"
 METADATA_KEY = "seqrecorder"
 """Where an attrs field carries its `Declaration`."""
 
@@ -113,8 +115,8 @@ def context(
         "deferred": deferred,
         "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
     }
-    declaration = _declare("context", dtype, shape, name, options)
-    return _attribute(declaration, default, kw_only, factory=factory, validator=validator, repr=repr, alias=alias)
+    attribute = {"kw_only": kw_only, "factory": factory, "validator": validator, "repr": repr, "alias": alias}
+    return _declared("context", dtype, shape, name, options=options, default=default, attribute=attribute)
 
 
 def feature_list(
@@ -180,8 +182,40 @@ def feature_list(
         "deferred": deferred,
         "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
     }
-    declaration = _declare("feature_list", dtype, shape, name, options)
-    return _attribute(declaration, default, kw_only, factory=factory, validator=validator, repr=repr, alias=alias)
+    attribute = {"kw_only": kw_only, "factory": factory, "validator": validator, "repr": repr, "alias": alias}
+    return _declared("feature_list", dtype, shape, name, options=options, default=default, attribute=attribute)
+
+
+def _declared(
+    kind: Kind,
+    dtype: object,
+    shape: Any,
+    feature: str | None,
+    *,
+    options: dict[str, Any],
+    default: Any,
+    attribute: dict[str, Any],
+) -> Any:
+    """Return the attrs field of a declaration; a mistake in it is an error that names the field, where it is known."""
+    try:
+        return _attribute(_declare(kind, dtype, shape, feature, options), default, **attribute)
+    except SchemaError as error:
+        place, told = _place_to_be(), str(error)
+        unnamed = f"field {_UNNAMED!r}: "
+        where = "declaration" if place is None else place
+        raise SchemaError(f"{where}: {told.removeprefix(unnamed)}") from None
+
+
+def _place_to_be() -> str | None:
+    """Return the class and the name that the value of the call in a class body will have; None outside of such."""
+    frame = sys._getframe()  # noqa: SLF001 - the only way to it
+    while not {"__module__", "__qualname__"} <= frame.f_locals.keys():
+        if frame.f_back is None or frame.f_code.co_name == "<module>":
+            return None
+        frame = frame.f_back
+    rest = (step for step in dis.get_instructions(frame.f_code) if step.offset > frame.f_lasti)
+    name = next((step.argval for step in rest if step.opname == "STORE_NAME"), None)
+    return None if name is None else f"{frame.f_code.co_name}: field {name!r}"
 
 
 def _declare(
@@ -195,13 +229,13 @@ def _declare(
         raise SchemaError(f"shape is a tuple, such as ({shape},), got {shape!r}")
     dimensions = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
     declaration = Declaration(kind, element_type(dtype), dimensions, feature, options)
-    declaration.named("of this declaration")  # raises now, where the mistake stands
+    declaration.named(_UNNAMED)  # raises now, where the mistake stands
     return declaration
 
 
 def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **options: Any) -> Any:  # noqa: FBT001 - private
     if default is None:
-        declaration.named("of this declaration", default)
+        declaration.named(_UNNAMED, default)
     if kw_only is not None:  # None is as the class has it, which older releases of attrs have no word for
         options["kw_only"] = kw_only
     return attrs.field(

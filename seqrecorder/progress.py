@@ -13,11 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def _is_seen() -> bool:
+    """Whether stderr is a terminal, or the output of a notebook's cell."""
+    return (sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel."))
+
+
 class Progress:
     """Counts records on stderr through tqdm.
 
     Args:
-        show: True forces the bar, False silences it; None shows it when tqdm is installed and stderr is a terminal.
+        show: True forces the bar, False silences it; None shows it when tqdm is installed and stderr is a terminal, or
+            the output of a notebook.
         label: what is counted.
 
     Raises:
@@ -33,8 +39,8 @@ class Progress:
         self._bar: Any = None
         # A program without a console has no stderr at all.
         usable = sys.stderr is not None and not sys.stderr.closed
-        if installed and usable and (sys.stderr.isatty() if show is None else show):
-            from tqdm import tqdm
+        if installed and usable and (_is_seen() if show is None else show):
+            from tqdm.auto import tqdm  # a widget in notebooks
 
             with self._drawn():
                 self._bar = tqdm(desc=label, unit=" records", file=sys.stderr)

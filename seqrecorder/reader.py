@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from seqrecorder.batching.bucket import Bucket
 from seqrecorder.batching.pack import Pack
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from seqrecorder.feed import Batches, Strategy
     from seqrecorder.origin import Check, OnCorrupt, Origin
     from seqrecorder.outputs import Output
+
+
+T = TypeVar("T")
 
 
 def info(path: str | os.PathLike[str]) -> Manifest:
@@ -273,6 +276,34 @@ def _with_cardinality(made: Batches, epochs: int | None, where: str) -> Any:
     if epochs is None:
         return counted(made.dataset, -1)
     return made.dataset if made.count < 0 else counted(made.dataset, made.before + made.count * epochs)
+
+
+@overload
+def read_records(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: type[T],
+    fields: None = None,
+    shard: tuple[int, int] | None = None,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+) -> Iterator[T]: ...
+@overload
+def read_records(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: object = None,
+    fields: Sequence[str] | None = None,
+    shard: tuple[int, int] | None = None,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+) -> Iterator[Any]: ...
 
 
 def read_records(

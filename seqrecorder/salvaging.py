@@ -96,7 +96,9 @@ class Salvage:
         return f"<Salvage of {cut(self.path, 100)!r} to {cut(self.destination, 100)!r}: {facts}{more}>"
 
     def _repr_html_(self) -> str:
-        rows = [(shard.path, shard.records, "?" if shard.lost == UNKNOWN else shard.lost) for shard in self.shards]
+        rows: list[tuple[object, ...]] = [
+            (shard.path, shard.records, "?" if shard.lost == UNKNOWN else shard.lost) for shard in self.shards
+        ]
         rows += [(problem, "", "") for problem in self.problems]
         return html_table(repr(self)[1:-1], ("shard", "recovered", "lost"), rows)
 

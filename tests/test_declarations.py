@@ -245,3 +245,30 @@ def test_names_of_features() -> None:
     assert feature_names(schema["b"]) == ["b/indices", "b/values", "b_present"]
     assert list(schema.context_features) == ["foreign name", "b_present"]
     assert list(schema.sequence_features) == ["b/indices", "b/values"]
+
+
+@pytest.mark.parametrize("decorate", [sr.record, attrs.define])
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda: sr.context("int46"), "dtype 'int46' cannot be stored"),
+        (lambda: sr.context("int64", shape=(None, None)), "only the first dimension"),
+        (lambda: sr.feature_list("int64", shape=3), "shape is a tuple"),
+        (lambda: sr.context("int64", default=None), "default=None needs"),
+        (lambda: sr.feature_list(str, storage="raw"), "for numbers"),
+    ],
+)
+def test_mistakes_name_their_field(decorate, declare, message):
+    """A mistake in a declaration is an error that names class and field, whatever stands around it."""
+    with pytest.raises(sr.SchemaError, match=f"^Clip: field 'bad': (.*){message}"):
+
+        @decorate
+        class Clip:
+            key: str = sr.context(str, key=True)
+            bad: int = declare()
+            good: int = sr.context("int64")
+
+    with pytest.raises(sr.SchemaError, match=message) as caught:
+        declare()
+    assert "of this declaration" not in str(caught.value)
+    assert "Clip" not in str(caught.value)

@@ -51,7 +51,7 @@ def test_results_are_short(results):
     assert "; no problem>" in repr(results[3])
     assert "fold_3" in repr(results[4])
     assert repr(manifest.schema["mfcc"]) == (
-        "Field('mfcc', feature_list, ElementType('float32'), shape=(13,), renamed_from=('m', 'f'))"
+        "Field('mfcc', feature_list, float32, shape=(13,), renamed_from=('m', 'f'))"
     )
 
 

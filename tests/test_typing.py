@@ -29,6 +29,12 @@ class Clip:
 good = Utterance("a", np.zeros((2, 13), np.float32))
 also_good = Clip(key="a")
 data: bytes = sr.Schema.of(Utterance).encode(good)
+for record in sr.read_records("corpus", schema=Utterance):
+    rate: int = record.rate
+    wrong: str = record.rate  # no text
+for clip in sr.from_csv("words.csv", Clip):
+    rate = clip.rate
+anything = next(sr.read_records("corpus", fields=["key"], schema=Utterance)).whatever
 Utterance("a")  # mfcc is missing
 Clip(rate=8_000)  # key is missing
 """
@@ -49,8 +55,9 @@ def check(tmp_path: Path, *command: str) -> list[str]:
 
 
 def test_mypy_reports_missing_arguments(tmp_path: Path) -> None:
-    """Mypy reports a missing argument of a record class, and nothing else."""
-    first, second = check(tmp_path, "mypy", "--strict")
+    """Mypy reports a missing argument of a record class, and knows the records that are read."""
+    typed, first, second = check(tmp_path, "mypy", "--strict")
+    assert f":{line_of('# no text')}:" in typed
     assert f":{line_of('# mfcc is missing')}:" in first
     assert '"mfcc"' in first
     assert f":{line_of('# key is missing')}:" in second
@@ -58,8 +65,9 @@ def test_mypy_reports_missing_arguments(tmp_path: Path) -> None:
 
 
 def test_pyright_reports_missing_arguments(tmp_path: Path) -> None:
-    """Pyright reports a missing argument of a record class, and nothing else."""
-    first, second = check(tmp_path, "pyright", "--pythonpath", sys.executable)
+    """Pyright reports a missing argument of a record class, and knows the records that are read."""
+    typed, first, second = check(tmp_path, "pyright", "--pythonpath", sys.executable)
+    assert f":{line_of('# no text')}:" in typed
     assert f":{line_of('# mfcc is missing')}:" in first
     assert '"mfcc"' in first
     assert f":{line_of('# key is missing')}:" in second
