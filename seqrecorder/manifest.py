@@ -15,6 +15,7 @@ import attrs
 
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, did_you_mean
 from seqrecorder.framing import check_compression
+from seqrecorder.metadata import DEEPEST, is_too_deep
 from seqrecorder.naming import ASSETS, MANIFEST, check_names, inside, is_special, lengths_name
 from seqrecorder.notebooks import html_table, some
 from seqrecorder.places import local_path
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
 _CHECKSUM = "checksum"
-DEEPEST = 100
-"""Levels of the user's own metadata."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in an escape, where UTF-8 has none
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -365,19 +364,6 @@ def _metadata(value: Any) -> Any:
     if is_too_deep(value):
         raise ValueError(f"metadata of more than {DEEPEST} levels")
     return value
-
-
-def is_too_deep(value: Any) -> bool:
-    """Return whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        inner: list[Any] = []
-        for item in level:
-            inner += item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ()
-        if not inner:
-            return False
-        level = inner
-    return True
 
 
 def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:

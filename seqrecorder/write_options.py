@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from types import NoneType
@@ -13,7 +12,7 @@ import attrs
 from seqrecorder.belongings import ASSET_GENERATION
 from seqrecorder.errors import OptionError
 from seqrecorder.framing import check_compression
-from seqrecorder.manifest import DEEPEST, is_too_deep
+from seqrecorder.metadata import check_metadata
 from seqrecorder.naming import check_names
 
 
@@ -66,25 +65,4 @@ class WriteOptions:
             if not isinstance(content, (bytes, str, os.PathLike)):
                 kind = type(content).__name__
                 raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")
-        _check_metadata(self.metadata)
-
-
-def _check_metadata(value: Any) -> None:
-    """Raise `OptionError` for what would not come back from JSON as it is."""
-    try:
-        # Also text that UTF-8 cannot hold, and NaN, which is no JSON.
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise OptionError(f"metadata: expected what JSON holds, got {error}") from error
-    if is_too_deep(value):
-        raise OptionError(f"metadata: expected at most {DEEPEST} levels; write deeper ones as text, or as an asset")
-    inner = [value]
-    while inner:
-        item = inner.pop()
-        if isinstance(item, dict):
-            strange = next((key for key in item if not isinstance(key, str)), None)
-            if strange is not None:
-                raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")
-            inner += item.values()
-        elif isinstance(item, (list, tuple)):
-            inner += item
+        check_metadata(self.metadata)

@@ -62,6 +62,7 @@ LAYERS = (
         "shard_files",
         "shards",
         "reopening",
+        "metadata",
         "manifest",
     ),
     (

@@ -130,7 +130,7 @@ def _own_files(
 
 def _own_records(workload: Workload, directory: Path) -> Operation:
     def prepare() -> Callable[[], int]:
-        records = read_records(directory, schema=workload.record_class)
+        records: Iterator[Any] = read_records(directory, schema=workload.record_class)
         return lambda: sum(1 for _ in records)
 
     return Operation("read_records", OURS, prepare)
