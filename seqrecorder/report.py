@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.errors import SeqrecorderError
 from seqrecorder.manifest import FORMAT_VERSION
 from seqrecorder.terminal import bytes_text, columns_of, cut, indented, number_of, padded, printable, table
 from seqrecorder.values import SparseVector
@@ -80,8 +81,31 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
     return {name: _plain(getattr(value, name)) for name in attrs.fields_dict(type(value))}
 
 
+def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """Return for each split the least, median and largest length of each group; nothing where there is one group.
+
+    The manifest has those of the first group alone, so the files of lengths are read; where one is damaged, None.
+    """
+    if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the histograms say it all
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for name, split in manifest.splits.items():
+        try:
+            table = np.concatenate([manifest.lengths(name, shard) for shard in split.shards]) if split.shards else []
+        except SeqrecorderError:
+            table = []
+        found[name] = {
+            group: _lengths([list(zip(*np.unique(table[:, at], return_counts=True), strict=True))])
+            if len(table)
+            else None
+            for at, group in enumerate(manifest.schema.groups)
+        }
+    return found
+
+
 def manifest_summary(manifest: Manifest) -> dict[str, Any]:
     """Return what `info --json` gives of a dataset."""
+    groups = _lengths_by_group(manifest)
     return {
         "path": manifest.path,
         "format": "seqrecorder",
@@ -101,6 +125,7 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
                 "bytes": split.bytes,
                 "shards": len(split.shards),
                 "lengths": _lengths([shard.histogram for shard in split.shards]),
+                **({"lengths_by_group": groups[name]} if groups else {}),
             }
             for name, split in manifest.splits.items()
         },
@@ -127,7 +152,7 @@ def _lengths(histograms: Sequence[Sequence[tuple[int, int]]]) -> dict[str, int] 
         return None
     ends = list(itertools.accumulate(records for _, records in bins))
     median = next(length for (length, _), end in zip(bins, ends, strict=True) if 2 * end >= ends[-1])
-    return {"min": bins[0][0], "median": median, "max": bins[-1][0]}
+    return {"min": int(bins[0][0]), "median": int(median), "max": int(bins[-1][0])}
 
 
 # Text -----------------------------------------------------------------------------------------------------
@@ -148,6 +173,7 @@ def manifest_text(manifest: Manifest) -> str:
             [(f.name, f.kind, f.element.name, _shape(f), _storage(f), _options(f)) for f in schema.fields],
         ),
         _splits(manifest),
+        *_groups(manifest),
     ]
     if manifest.metadata is not None:
         lines = json.dumps(manifest.metadata, indent=2, ensure_ascii=False).split("\n")
@@ -192,6 +218,17 @@ def _splits(manifest: Manifest) -> str:
         )
     header = ("split", "records", "steps", "size", "shards", "shortest", "median", "longest")
     return table(header, rows, right=header[1:])
+
+
+def _groups(manifest: Manifest) -> list[str]:
+    """Return a table of the lengths of each alignment group, where there are several."""
+    rows = [
+        (name, group, *([f"{lengths[key]:,}" for key in ("min", "median", "max")] if lengths else ["-", "-", "-"]))
+        for name, groups in _lengths_by_group(manifest).items()
+        for group, lengths in groups.items()
+    ]
+    header = ("split", "group", "shortest", "median", "longest")
+    return [table(header, rows, right=header[2:])] if rows else []
 
 
 def _shape(field: Field) -> str:

@@ -566,3 +566,26 @@ def test_a_reader_that_leaves_is_no_error(corpus):
     with os.fdopen(writing, "w") as out:
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@sr.record
+class Translation:
+    source: np.ndarray = sr.feature_list("int64", align="source")
+    target: np.ndarray = sr.feature_list("int64", align="target")
+
+
+def test_info_shows_the_lengths_of_all_groups(tmp_path, capsys):
+    """Where feature lists are aligned in several groups, the lengths of each are shown, as far as files tell them."""
+    path = tmp_path / "pairs"
+    sr.write({"train": [Translation([0] * 347, [0] * 859), Translation([0], [])], "eval": []}, path)
+    assert cli.main(["info", str(path)]) == 0
+    shown = capsys.readouterr().out
+    lines = [line.split() for line in shown.splitlines()]
+    for line in ("train source 1 1 347", "train target 0 0 859", "eval target - - -"):
+        assert line.split() in lines
+    assert cli.main(["info", str(path), "--json"]) == 0
+    train = json.loads(capsys.readouterr().out)["splits"]["train"]
+    assert train["lengths_by_group"]["target"] == {"min": 0, "median": 0, "max": 859}
+    next((path / "train").glob("*.lengths")).unlink()
+    assert cli.main(["info", str(path)]) == 0
+    assert ["train", "target", "-", "-", "-"] in [line.split() for line in capsys.readouterr().out.splitlines()]
