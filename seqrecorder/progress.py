@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def _is_seen() -> bool:
     """Whether stderr is a terminal, or the output of a notebook's cell."""
-    return (sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel."))
+    return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
 
 
 class Progress:
