@@ -91,14 +91,16 @@ def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, split in manifest.splits.items():
         try:
-            table = np.concatenate([manifest.lengths(name, shard) for shard in split.shards]) if split.shards else []
+            lengths = [manifest.lengths(name, shard) for shard in split.shards]
         except SeqrecorderError:
-            table = []
+            lengths = []
+        bins = [
+            [np.unique(table[:, at], return_counts=True) for table in lengths]
+            for at in range(len(manifest.schema.groups))
+        ]
         found[name] = {
-            group: _lengths([list(zip(*np.unique(table[:, at], return_counts=True), strict=True))])
-            if len(table)
-            else None
-            for at, group in enumerate(manifest.schema.groups)
+            group: _lengths([list(zip(values.tolist(), counts.tolist(), strict=True)) for values, counts in shards])
+            for group, shards in zip(manifest.schema.groups, bins, strict=True)
         }
     return found
 
@@ -152,7 +154,7 @@ def _lengths(histograms: Sequence[Sequence[tuple[int, int]]]) -> dict[str, int] 
         return None
     ends = list(itertools.accumulate(records for _, records in bins))
     median = next(length for (length, _), end in zip(bins, ends, strict=True) if 2 * end >= ends[-1])
-    return {"min": int(bins[0][0]), "median": int(median), "max": int(bins[-1][0])}
+    return {"min": bins[0][0], "median": median, "max": bins[-1][0]}
 
 
 # Text -----------------------------------------------------------------------------------------------------
