@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.ahead import ahead, threads_for
+from seqrecorder.columns import group_lengths
 from seqrecorder.digests import sha256
 from seqrecorder.errors import (
     DatasetNotFoundError,
@@ -27,7 +28,6 @@ from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, is_as_written, 
 from seqrecorder.naming import ASSETS, EXAMPLES_CSV, MANIFEST, inside
 from seqrecorder.notebooks import html_table, some
 from seqrecorder.origin import Origin, resolve
-from seqrecorder.parsing import Parser
 from seqrecorder.places import local_path
 from seqrecorder.records import RecordCodec
 from seqrecorder.schema import Schema
@@ -272,32 +272,28 @@ def _size(path: Path) -> int:
 
 def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Iterator[Problem]:
     schema, where = origin.schema, origin.where
-    codec, parser = RecordCodec(schema, origin.layout), Parser(schema, origin.layout)
-
-    def decode(window: Any) -> tuple[list[list[Any]], list[Any]]:
-        return codec.decode_values(window), [parser.lengths(window, group).numpy() for group in schema.groups]
-
+    codec = RecordCodec(schema, origin.layout)
     done = 0
     try:
         windows = RecordReader(path, origin.compression, walk.window).windows()
-        for window, decoded in ahead(decode, windows, threads_for(int(walk.lengths.max(initial=0)))):
+        for window, decoded in ahead(codec.decode_columns, windows, threads_for(int(walk.lengths.max(initial=0)))):
             size = int(window.shape[0])
             try:
-                values, parsed = decoded.result()
-                codec.build(values)
+                columns = decoded.result()
+                codec.to_records(columns)
             except RecordError as error:
                 place = _place(walk, done + (error.position or 0))
                 yield Problem(where, f"{place}: {error.message} {' '.join(map(str, error.problems))}".rstrip())
                 return
-            if lengths is not None and parsed:
+            if lengths is not None:
                 table = lengths[done : done + size]
-                wrong = np.flatnonzero((np.stack(parsed, 1)[: len(table)] != table[:, : len(parsed)]).any(1))
+                wrong = np.flatnonzero((group_lengths(schema, columns, size)[: len(table)] != table).any(1))
                 if wrong.size:
                     place = _place(walk, done + int(wrong[0]))
                     yield Problem(where, f"{place}: its length is not what the lengths file says")
                     return
             done += size
-            del window, decoded, values, parsed  # while the next ones are read, none are held: they may be large
+            del window, decoded, columns  # while the next ones are read, none are held: they may be large
     except ShardReadError as error:
         yield Problem(where, error.message)
 

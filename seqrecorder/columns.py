@@ -7,7 +7,6 @@ the form that records hold, and value by value (with good messages) where they a
 from __future__ import annotations
 
 import contextlib
-import copy
 from itertools import chain
 from operator import attrgetter, countOf
 from types import MappingProxyType
@@ -53,8 +52,6 @@ class Column:
         counts: ragged and sparse fields: values of each record (context) or step (feature_list).
         indices: sparse fields: the index of each value.
         present: which of the N records have a value; None means all. `values`, `steps` and `counts` are of those only.
-        stated: optional fields that were read: 1 where a record says that it has a value, 0 where it says None, and -1
-            where it says nothing, because others wrote it.
         features: short texts and large arrays of most fields, as they are encoded: checking them has made that.
     """
 
@@ -63,7 +60,6 @@ class Column:
     counts: Any = None
     indices: Any = None
     present: Any = None
-    stated: Any = None
     features: Blob | Unjoined | None = None
 
     def __repr__(self) -> str:
@@ -356,22 +352,16 @@ def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDAr
 # From columns to the values of single records ------------------------------------------------------------------------
 
 
-def scatter(field: Field, column: Column, size: int) -> list[Any]:
-    """Return the value of each of `size` records; arrays are views into the column.
+def scatter(field: Field, column: Column) -> list[Any]:
+    """Return the value of each record; arrays are views into the column.
 
-    Records without a value get the field's default, or None if there is none or they say that they hold None.
+    Records without a value get None.
     """
     values = _split_values(field, column)
     if column.present is None:
         return values
     rest = iter(values)
-    fillers: list[Any] = [None] * size
-    if field.has_default:
-        said = [-1] * size if column.stated is None else column.stated.tolist()
-        # Copies: records must not share an array that one of them may change.
-        fillers = [copy.deepcopy(field.default) if stated < 0 else None for stated in said]
-    present = column.present.tolist()
-    return [next(rest) if here else filler for here, filler in zip(present, fillers, strict=True)]
+    return [next(rest) if here else None for here in column.present.tolist()]
 
 
 def _split_values(field: Field, column: Column) -> list[Any]:

@@ -133,8 +133,18 @@ class Field:
 
     @property
     def may_lack(self) -> bool:
-        """Whether data may lack the field."""
+        """Whether a record may lack the field, which is then None or the default.
+
+        All others must be held by every record, be they empty: also one that `load` fills (`deferred`, `default=None`),
+        since it is filled before it is stored.
+        """
         return self.optional or self.has_default
+
+    @property
+    def has_filling(self) -> bool:
+        """Whether values stand for the field in a record that lacks it: a default other than an empty one."""
+        is_empty = (self.is_list or self.is_ragged) and self.has_default and len(self.default) == 0
+        return self.has_default and not is_empty
 
     @property
     def presence(self) -> str | None:
@@ -347,5 +357,9 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
 
 def feature_names(field: Field) -> list[str]:
     """Return the names of all features that a field is stored in."""
-    names = [field.feature] if field.sparse is None else [f"{field.feature}/indices", f"{field.feature}/values"]
-    return names + ([field.presence] if field.presence else [])
+    return value_features(field) + ([field.presence] if field.presence else [])
+
+
+def value_features(field: Field) -> list[str]:
+    """Return the names of the features that hold a field's values."""
+    return [field.feature] if field.sparse is None else [f"{field.feature}/indices", f"{field.feature}/values"]

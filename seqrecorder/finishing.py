@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def checked(value: Any, ok: Any, *message: Any) -> Any:
-    """Return `value` once all of `ok` have been found true.
+    """Return `value`, a tensor or several, once all of `ok` have been found true.
 
     The value depends on the assertion: in a graph, one that nothing depends on may be pruned and never run.
     """
@@ -25,7 +25,7 @@ def checked(value: Any, ok: Any, *message: Any) -> Any:
     # The op itself: `tf.debugging.Assert` puts a conditional around it, which takes longer to trace than all the rest.
     check = tf.raw_ops.Assert(condition=tf.reduce_all(ok), data=list(message))
     with tf.control_dependencies([] if check is None else [check]):
-        return tf.identity(value)
+        return tf.nest.map_structure(tf.identity, value)
 
 
 def wire_type(field: Field) -> Any:
@@ -209,16 +209,17 @@ def check_items(values: Any, field: Field, items: Any, expected: int, *, require
     )
 
 
-def whole_rows(field: Field, items: Any) -> Any:
-    """Return how many values of the known dimensions `items` elements are, which has to come out even."""
+def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
+    """Return flat values, and how many of the known dimensions `items` elements are, which has to come out even."""
     if field.count == 1:
-        return items
-    return checked(
-        items // field.count,
+        return values, items
+    values = checked(
+        values,
         items % field.count == 0,
         f"field {field.name!r}: multiples of {field.count} values are expected in {field.feature!r}, got",
         items,
     )
+    return values, items // field.count
 
 
 def longest_of(lengths: Any) -> Any:
@@ -244,6 +245,32 @@ def _pad_text(value: Any, missing: Any) -> Any:
     shape = tf.shape(value, tf.int64)
     more = tf.fill(tf.concat([shape[:1], [missing], shape[2:]], 0), tf.constant("", tf.string))
     return tf.concat([value, more], 1)
+
+
+def ascending(field: Field, indices: Any, values: Any, counts: Any) -> tuple[Any, Any]:
+    """Return indices and values of sparse vectors by ascending index.
+
+    Args:
+        field: sparse; its indices are to be within its size, and each is to stand once in a vector.
+        indices: int64, `(n,)`, of all vectors, one after the other.
+        values: `(n,)`.
+        counts: int64: indices of each vector.
+    """
+    import tensorflow as tf
+
+    size = field.sparse or 0
+    inside = (indices >= 0) & (indices < size)
+    indices = checked(indices, inside, f"field {field.name!r}: indices in [0, {size}) are expected, got", indices)
+    rows = tf.shape(counts, tf.int64)[0]
+    vector = tf.repeat(tf.range(rows), counts)
+    places = tf.stack([vector, indices], 1)
+    shape = tf.stack([rows, tf.constant(size, tf.int64)])
+    numbers = tf.sparse.SparseTensor(places, tf.range(tf.size(indices)), shape)
+    order = tf.sparse.reorder(numbers).values
+    indices = tf.gather(indices, order)
+    distinct = (indices[1:] > indices[:-1]) | (vector[1:] > vector[:-1])
+    indices = checked(indices, distinct, f"field {field.name!r}: distinct indices are expected, got", indices)
+    return indices, tf.gather(values, order)
 
 
 def sparse_to_dense(sparse: Any, field: Field) -> Any:

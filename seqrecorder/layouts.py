@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import SchemaMismatchError, did_you_mean
-from seqrecorder.fields import feature_names
+from seqrecorder.fields import feature_names, value_features
 from seqrecorder.specs import require_bounds
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def message_of(data: bytes) -> Any:
 
 
 def has_feature(message: Any, field: Field, layout: Layout) -> bool:
-    """Whether a message holds the feature of a field at all, be it empty."""
-    return message is not None and feature_names(field)[0] in _place(message, field, layout)
+    """Whether a message holds the features of a field's values at all, be they empty."""
+    return message is not None and all(name in _place(message, field, layout) for name in value_features(field))
 
 
 def _place(message: Any, field: Field, layout: Layout) -> Any:

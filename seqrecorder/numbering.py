@@ -48,9 +48,7 @@ def _header() -> bytes:
 
 def with_number(schema: Schema, name: str) -> Schema:
     """Return a schema that has the number too, as text under some name."""
-    return Schema(
-        schema.name, (*schema.fields, Field(name, _FEATURE, "context", element_type("bytes"), ())), fill=schema.fill
-    )
+    return Schema(schema.name, (*schema.fields, Field(name, _FEATURE, "context", element_type("bytes"), ())))
 
 
 def to_numbers(digits: Any) -> Any:

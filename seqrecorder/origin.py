@@ -101,9 +101,14 @@ class Origin:
     @property
     def record(self) -> str:
         """What errors call a record whose place is not known."""
-        place = self.files[0].path if self.manifest is None and self.files else self.where
-        hint = place if self.manifest is None else self.manifest.path
-        return f"a record of {self.where} (`seqrecorder verify {hint}` says which)"
+        if self.manifest is not None:
+            return f"a record of {self.where} (`seqrecorder verify {self.manifest.path}` says which)"
+        kind = self.schema.record_class
+        named = f"{kind.__module__}:{kind.__qualname__}"
+        if kind.__module__ == "__main__" or "<locals>" in named:  # nothing that can be imported
+            named = f"MODULE:{kind.__name__}"
+        place, each = (self.files[0].path, "") if len(self.files) == 1 else ("FILE", ", for each file,")
+        return f"a record of {self.where} (`seqrecorder verify {place} --schema {named}`{each} says which)"
 
     @property
     def mean_bytes(self) -> int:

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.finishing import checked, longest_of, sparse_to_dense, spread_rows, zero
+from seqrecorder.finishing import longest_of, sparse_to_dense, spread_rows, zero
 from seqrecorder.mismatch import Mismatch
 from seqrecorder.values import exact_scalar
 
@@ -121,14 +121,8 @@ def _fill(field: Field, column: Column) -> Any:
     import tensorflow as tf
 
     values = column.values
-    if column.present is not None and field.optional:
+    if column.present is not None:
         values = spread_rows(values, column.present, zero(field))
-    elif column.present is not None:
-        values = checked(
-            values,
-            column.present,
-            f"field {field.name!r}: the context feature {field.feature!r} is missing, and the class gives no default",
-        )
     return tf.ensure_shape(values, [None, *field.rest])
 
 

@@ -17,23 +17,23 @@ import attrs
 from seqrecorder.columns import Column
 from seqrecorder.cropping import cropped_positions
 from seqrecorder.errors import SchemaError
-from seqrecorder.fields import DEFAULT_GROUP
+from seqrecorder.fields import DEFAULT_GROUP, value_features
 from seqrecorder.finishing import (
+    ascending,
     check_items,
     checked,
     decode_buffers,
-    default_of,
     first_of_sparse,
     pad_steps,
-    spread_rows,
     sums_of_rows,
     to_declared,
     whole_rows,
     with_shape,
 )
 from seqrecorder.padding import Padding, of_all_rows, padded
+from seqrecorder.presence import agreed, fixed_values, held_features, presence_of, with_absent
 from seqrecorder.specs import Specs, require_bounds
-from seqrecorder.tensors import decode_images, decode_tensors
+from seqrecorder.tensors import decode_images, tensor_buffers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from seqrecorder.cropping import Crop
     from seqrecorder.fields import Field
     from seqrecorder.schema import Schema
-    from seqrecorder.specs import Layout
+    from seqrecorder.specs import Layout, Spec
 
 SEQUENCE_LENGTH = "sequence_length"
 
@@ -49,6 +49,25 @@ SEQUENCE_LENGTH = "sequence_length"
 def length_name(group: str) -> str:
     """Return the key under which a batch carries the lengths of an alignment group."""
     return SEQUENCE_LENGTH if group == DEFAULT_GROUP else f"{group}_length"
+
+
+@attrs.frozen
+class _Parsed:
+    """What is known of some records once they were parsed and checked.
+
+    Attributes:
+        features: what the op gave.
+        columns: fields that were asked for flat.
+        lengths: by feature list, the steps of each record, cropped; 0 where it has no value.
+        present: by optional field, which records have a value.
+        of_group: by alignment group, the length of each record, cropped.
+    """
+
+    features: dict[str, Any]
+    columns: dict[str, Column] = attrs.field(factory=dict)
+    lengths: dict[str, Any] = attrs.field(factory=dict)
+    present: dict[str, Any] = attrs.field(factory=dict)
+    of_group: dict[str, Any] = attrs.field(factory=dict)
 
 
 class Parser:
@@ -78,12 +97,6 @@ class Parser:
         """Return the parser of some of the fields."""
         return Parser(self.schema.select(names), self.layout, self.crops, self.where)
 
-    def _filled(self, serialized: Any) -> Any:
-        """Return records with what older data lack: protobuf merges messages that stand one after the other."""
-        import tensorflow as tf
-
-        return tf.strings.join([serialized, self.schema.fill]) if self.schema.fill else serialized
-
     def _parse(
         self, serialized: Any, context: dict[str, Any], lists: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -92,14 +105,27 @@ class Parser:
 
         names = tf.fill(tf.shape(serialized), self.where) if self.where else None
         parsed, sequences, steps = tf.io.parse_sequence_example(
-            self._filled(serialized), context or None, lists or None, example_names=names
+            serialized, context or None, lists or None, example_names=names
         )
         return {**parsed, **sequences}, steps
 
-    def parse_columns(self, serialized: Any) -> dict[str, Column]:
-        """Return every field of a vector of serialized records flat."""
-        features = self._parse(serialized, *self.specs.flat())[0]
-        return {field.name: self._column(field, features) for field in self.schema.fields}
+    def parse_columns(self, serialized: Any) -> tuple[dict[str, Column], dict[str, Any]]:
+        """Return every field of a vector of serialized records flat, and their lengths in each alignment group.
+
+        What is wrong with a record, taken for itself, is an error here, and so it is one everywhere: `parse_batch` asks
+        the op for more, and checks the same.
+        """
+        import tensorflow as tf
+
+        parsed = self._parsed(serialized, self.specs.flat(), flat=True)
+        columns = dict(parsed.columns)
+        for field in self.schema.fields:
+            if field.is_list:
+                with tf.control_dependencies([parsed.of_group[field.group]]):
+                    columns[field.name] = attrs.evolve(
+                        columns[field.name], values=tf.identity(columns[field.name].values)
+                    )
+        return columns, parsed.of_group
 
     def parse_batch(self, serialized: Any, padding: Padding | None = None) -> dict[str, Any]:
         """Return the tensors of a padded batch.
@@ -137,10 +163,18 @@ class Parser:
         """Return the length of each record of a string vector in a group, parsing one field if that is enough."""
         import tensorflow as tf
 
-        members = self._members(group)
-        names = [field.name for field in _certain(members)[:1] or members]
-        columns = self.of_fields(names).parse_columns(serialized)
-        return functools.reduce(tf.maximum, [of_all_rows(column, column.steps) for column in columns.values()])
+        members = self.schema.members(group)
+        names = [field.name for field in members if not field.may_lack][:1] or [field.name for field in members]
+        lengths = self.of_fields(names).parse_columns(serialized)[1][group]
+        if len(names) == len(members):
+            return lengths
+        # Records without steps are left out by some strategies before they are parsed as a whole.
+        empty = tf.gather_nd(serialized, tf.where(lengths == 0))
+        if tf.executing_eagerly() and not empty.shape[0]:
+            return lengths
+        others = self.of_fields(field.name for field in members).parse_columns(empty)[1][group]
+        with tf.control_dependencies([others]):
+            return tf.identity(lengths)
 
     # Batches --------------------------------------------------------------------------------------------------------
 
@@ -149,20 +183,8 @@ class Parser:
         import tensorflow as tf
 
         fields = self.schema.fields
-        features, steps = self._parse(serialized, *self.specs.batch())
-        columns = {
-            field.name: self._column(field, features)
-            for field in fields
-            if not self.specs.padded_by_op(field) and not self.specs.whole_by_op(field)
-        }
-        lengths = {
-            field.name: of_all_rows(columns[field.name], columns[field.name].steps)
-            if field.name in columns
-            else self._op_lengths(field, steps, features)
-            for field in fields
-            if field.is_list
-        }
-        of_group = {group: self._group_lengths(group, lengths) for group in self.schema.groups}
+        parsed = self._parsed(serialized, self.specs.batch())
+        columns, lengths, of_group = parsed.columns, parsed.lengths, parsed.of_group
         widths = {group: padding.width(group, length) for group, length in of_group.items()}
         rows = tf.shape(serialized, tf.int64)[0]
         out: dict[str, Any] = {}
@@ -170,15 +192,14 @@ class Parser:
             if field.name in columns:
                 value = padded(field, columns[field.name], rows, widths.get(field.group), padding)
             else:
-                value = to_declared(features[field.feature], field)
+                value = to_declared(parsed.features[field.feature], field)
                 if field.is_list:
                     value = padding.fill(field, pad_steps(value, widths[field.group]), lengths[field.name])
             if field.is_list and isinstance(value, tf.Tensor):
                 value = padding.place(field, value, of_group[field.group])
             out[field.name] = value
             if field.optional:
-                known = columns.get(field.name)
-                out[f"{field.name}_present"] = known.present if known else self._op_presence(field, features, lengths)
+                out[f"{field.name}_present"] = parsed.present[field.name]
         for group, value in of_group.items():
             if length_name(group) in out:
                 raise SchemaError(
@@ -188,66 +209,99 @@ class Parser:
             out[length_name(group)] = value
         return out, lengths
 
-    @staticmethod
-    def _op_lengths(field: Field, steps: dict[str, Any], features: dict[str, Any]) -> Any:
+    def _parsed(self, serialized: Any, spec: Spec, *, flat: bool = False) -> _Parsed:
+        """Return what the op gives for a spec, checked, and flat what it leaves unfinished.
+
+        Args:
+            serialized: string vector.
+            spec: the features that the op is asked for.
+            flat: whether these are to give every field flat.
+        """
         import tensorflow as tf
 
-        sizes = tf.cast(steps[field.feature], tf.int64)
-        return _consistent(sizes, field, _stated(field, features, sizes), sizes > 0) if field.optional else sizes
+        features, steps = self._parse(serialized, *spec)
+        held = self._held(serialized, features, steps)
+        parsed = _Parsed(features)
+        whole: dict[str, Any] = {}
+        excused: dict[str, Any] = {}
+        for field in self.schema.fields:
+            name = field.name
+            if not flat and self.specs.whole_by_op(field):
+                continue
+            stated = features.get(field.presence or "")
+            if field.feature in steps:
+                sizes, presence = presence_of(field, tf.cast(steps[field.feature], tf.int64), stated, held.get(name))
+                parsed.lengths[name] = whole[name] = sizes
+            elif self._is_counted(field):
+                column, sizes = self._column(field, features)
+                sizes, presence = presence_of(field, sizes, stated, held.get(name))
+                crop = self.crops.get(field.group, ()) if field.is_list else ()
+                parsed.columns[name], sizes = with_absent(field, column, sizes, presence, crop)
+                if field.is_list:
+                    whole[name] = sizes
+                    parsed.lengths[name] = of_all_rows(parsed.columns[name], parsed.columns[name].steps)
+            else:
+                parsed.columns[name], presence = fixed_values(field, *self._fixed(field, features), stated)
+            if presence.present is not None:
+                parsed.present[name] = presence.present
+            if presence.excused is not None:
+                excused[name] = presence.excused
+        for group in self.schema.groups:
+            parsed.of_group[group] = agreed(self.schema.members(group), whole, excused, parsed.lengths)
+        return parsed
 
-    @staticmethod
-    def _op_presence(field: Field, features: dict[str, Any], lengths: dict[str, Any]) -> Any:
-        have = lengths[field.name] > 0
-        return _presence(_stated(field, features, have), have, field)
-
-    def _members(self, group: str) -> list[Field]:
-        return [field for field in self.schema.fields if field.is_list and field.group == group]
-
-    def _group_lengths(self, group: str, lengths: dict[str, Any]) -> Any:
-        """Return the lengths of an alignment group, checking that its fields agree: one that may lack has 0 there."""
+    def _held(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
+        """Return, by field, which records hold its features; of those fields of which the op does not tell."""
         import tensorflow as tf
 
-        members = self._members(group)
-        certain = _certain(members)
-        named = certain[0] if certain else members[0]
-        length = (
-            lengths[named.name] if certain else functools.reduce(tf.maximum, [lengths[field.name] for field in members])
-        )
-        for field in members:
-            mine = lengths[field.name]
-            if field is not named:
-                length = checked(
-                    length,
-                    (mine == length) | (mine == 0) if field.may_lack else mine == length,
-                    f"fields {named.name!r} and {field.name!r}: equal lengths are expected (align=None frees one), got",
-                    length,
-                    mine,
-                )
-        return length
+        doubtful: dict[str, Any] = {}
+        context: dict[str, Any] = {}
+        lists: dict[str, Any] = {}
+        asked: dict[str, list[str]] = {}
+        for field in self.schema.fields:
+            by_op = field.feature in steps
+            if not self._is_counted(field) or (by_op and not field.may_lack):
+                continue
+            asked[field.name] = value_features(field)
+            for name in asked[field.name]:
+                sizes = steps[name] if by_op else features[name].row_lengths()
+                doubtful[name] = sizes == 0
+                if field.presence in features:
+                    doubtful[name] &= features[field.presence] < 0
+                spec = tf.io.RaggedFeature(features[name].dtype, row_splits_dtype=tf.int64)
+                (lists if field.is_list and self.layout != "example" else context)[name] = spec
+        held = held_features(serialized, doubtful, context, lists)
+        return {field: functools.reduce(tf.logical_and, map(held.get, names)) for field, names in asked.items()}
+
+    @staticmethod
+    def _is_counted(field: Field) -> bool:
+        """Whether a record says how many values it has, so that an empty value is one."""
+        return field.is_list or field.is_ragged or field.sparse is not None
 
     # One field ------------------------------------------------------------------------------------------------------
 
-    def _column(self, field: Field, features: dict[str, Any]) -> Column:
-        """Return a field flat, with values of its declared dtype."""
+    def _column(self, field: Field, features: dict[str, Any]) -> tuple[Column, Any]:
+        """Return a field flat, with values of its declared dtype, and how many parts each record has before cropping.
+
+        Parts are steps; of context, values.
+        """
         crop = self.crops.get(field.group, ()) if field.is_list else ()
         if field.sparse is not None:
-            column, whole = self._sparse_column(field, features, crop)
-        elif not field.is_list:
-            column, whole = self._context_column(field, features[field.feature]), None
-        elif self.specs.in_one_feature(field):
-            column, whole = self._packed_column(field, features[field.feature], crop)
-        else:
-            column, whole = self._list_column(field, features[field.feature], crop)
-        return self._with_absent(field, column, features, whole)
+            return self._sparse_column(field, features, crop)
+        if not field.is_list:
+            values, counts = _ragged_values(field, features[field.feature])
+            return Column(values, counts=counts), counts
+        if self.specs.in_one_feature(field):
+            return self._packed_column(field, features[field.feature], crop)
+        return self._list_column(field, features[field.feature], crop)
 
-    def _context_column(self, field: Field, ragged: Any) -> Column:
+    @staticmethod
+    def _fixed(field: Field, features: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the values of a context field of known shape, and which records have one."""
+        ragged = features[field.feature]
         items = ragged.row_lengths()
-        values, sizes = _elements(field, ragged.values)
-        if field.is_ragged:
-            counts = whole_rows(field, items) if sizes is None else sums_of_rows(sizes, ragged.row_splits)
-            return Column(with_shape(values, field), counts=counts)
-        values = check_items(with_shape(values, field), field, items, 1 if field.in_items else field.count)
-        return Column(values, present=items > 0)
+        flat = check_items(ragged.values, field, items, 1 if field.in_items else field.count)
+        return with_shape(_elements(field, flat)[0], field), items > 0
 
     def _packed_column(self, field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
         """Return the column, and the steps of each record before they are cropped."""
@@ -258,11 +312,11 @@ class Parser:
         else:
             splits, flat = tf.gather(ragged.values.row_splits, ragged.row_splits), ragged.flat_values
         values, sizes = _elements(field, flat, whole=True)
-        items = splits[1:] - splits[:-1]
         if sizes is not None:
             steps = sums_of_rows(sizes, splits)
         else:
-            steps = items if field.in_items else whole_rows(field, items)
+            items = splits[1:] - splits[:-1]
+            values, steps = (values, items) if field.in_items else whole_rows(values, field, items)
         values = with_shape(values, field)
         if not crop:
             return Column(values, steps=steps), steps
@@ -274,13 +328,12 @@ class Parser:
         """Return the column, and the steps of each record before they are cropped."""
         whole = ragged.row_lengths()
         steps, inner = _kept(whole, ragged.values, crop)  # one row per step
-        items = inner.row_lengths()
-        values, sizes = _elements(field, inner.values)
         if field.is_ragged:
-            counts = whole_rows(field, items) if sizes is None else sums_of_rows(sizes, inner.row_splits)
-            return Column(with_shape(values, field), steps=steps, counts=counts), whole
+            values, counts = _ragged_values(field, inner)
+            return Column(values, steps=steps, counts=counts), whole
         expected = 1 if field.in_items else field.count
-        return Column(check_items(with_shape(values, field), field, items, expected, required=True), steps=steps), whole
+        flat = check_items(inner.values, field, inner.row_lengths(), expected, required=True)
+        return Column(with_shape(_elements(field, flat)[0], field), steps=steps), whole
 
     @staticmethod
     def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[Column, Any]:
@@ -301,42 +354,18 @@ class Parser:
         elements, sizes = _elements(field, values.values)
         have = values.row_lengths() if sizes is None else sums_of_rows(sizes, values.row_splits)
         counts = checked(indices.row_lengths(), indices.row_lengths() == have, expected, indices.row_lengths(), have)
-        flat = checked(
-            indices.values,
-            (indices.values >= 0) & (indices.values < field.sparse),
-            f"field {field.name!r}: indices in [0, {field.sparse}) are expected, got",
-            indices.values,
-        )
-        return Column(elements, steps=steps, counts=counts, indices=flat), whole
+        flat, elements = ascending(field, indices.values, elements, counts)
+        return Column(elements, steps=steps, counts=counts, indices=flat), counts if whole is None else whole
 
-    def _with_absent(self, field: Field, column: Column, features: dict[str, Any], whole: Any) -> Column:
-        """Apply what is stored about presence, and the default of context fields of known shape.
 
-        Args:
-            field: the field.
-            column: its values.
-            features: what the parser gave.
-            whole: the steps of each record before they were cropped; None for context.
-        """
-        import tensorflow as tf
-
-        sizes = column.steps if field.is_list else column.counts
-        have = column.present if sizes is None else (sizes if whole is None else whole) > 0
-        if not field.optional:
-            if sizes is None and field.has_default:
-                return Column(spread_rows(column.values, have, default_of(field)))
-            return column
-        stated = _stated(field, features, have)
-        stated = _consistent(stated, field, stated, have, fixed=sizes is None)
-        present = _presence(stated, have, field)
-        if sizes is not None:
-            kept = tf.boolean_mask(sizes, present)
-            steps, counts = (kept, column.counts) if field.is_list else (None, kept)
-            return attrs.evolve(column, steps=steps, counts=counts, present=present, stated=stated)
-        values = column.values
-        if field.has_default:
-            values = tf.boolean_mask(spread_rows(values, have, default_of(field)), present)
-        return Column(values, present=present, stated=stated)
+def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
+    """Return values of unknown length flat, and how many each item of a ragged tensor holds."""
+    values, sizes = _elements(field, ragged.values)
+    if sizes is None:
+        values, counts = whole_rows(values, field, ragged.row_lengths())
+    else:
+        counts = sums_of_rows(sizes, ragged.row_splits)
+    return with_shape(values, field), counts
 
 
 def _kept(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
@@ -349,10 +378,6 @@ def _kept(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
     return steps, tf.gather(inner, positions)
 
 
-def _certain(members: list[Field]) -> list[Field]:
-    return [field for field in members if not field.may_lack]
-
-
 def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
     """Return flat values of the declared dtype, and how many values of the known dimensions each item held.
 
@@ -361,35 +386,7 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
     if field.storage in ("png", "jpeg"):
         return decode_images(flat, field), None
     if field.storage == "tensor":
-        return decode_tensors(flat, field)
+        return decode_buffers(tensor_buffers(flat, field), field, fixed=not field.is_ragged)
     if field.buffered:
         return decode_buffers(flat, field, fixed=not (whole or field.is_ragged or field.sparse is not None))
     return to_declared(flat, field), None
-
-
-def _stated(field: Field, features: dict[str, Any], like: Any) -> Any:
-    """Return what records say of an optional field: 1 a value, 0 None, -1 nothing (they were written by others)."""
-    import tensorflow as tf
-
-    stated = features.get(field.presence or "")
-    return tf.fill(tf.shape(like), tf.constant(-1, tf.int64)) if stated is None else stated
-
-
-def _consistent(value: Any, field: Field, stated: Any, have: Any, *, fixed: bool = False) -> Any:
-    """Return `value` once what records say of an optional field was found to agree with what they hold."""
-    ok = (stated != 0) | ~have
-    if fixed:
-        ok &= (stated <= 0) | have
-    return checked(
-        value,
-        ok,
-        f"field {field.name!r}: a value where {field.presence!r} is 1 and none where it is 0 is expected, got",
-        stated,
-        have,
-    )
-
-
-def _presence(stated: Any, have: Any, field: Field) -> Any:
-    import tensorflow as tf
-
-    return tf.where(stated < 0, tf.ones_like(have) if field.has_default else have, stated > 0)

@@ -10,7 +10,6 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 
 from seqrecorder.building import builder
@@ -20,7 +19,6 @@ from seqrecorder.features import text_features
 from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.layouts import describe_message, has_feature, message_of
 from seqrecorder.memory import keep_freed_memory
-from seqrecorder.mismatch import Mismatch
 from seqrecorder.parsing import Parser
 from seqrecorder.pieces import parts
 from seqrecorder.schema import Schema
@@ -117,9 +115,9 @@ class RecordCodec:
         with tf.device("CPU:0"):
             return self.build(self.decode_values(tf.constant(list(data), tf.string)))
 
-    def to_records(self, columns: dict[str, Column], size: int) -> list[Any]:
+    def to_records(self, columns: dict[str, Column]) -> list[Any]:
         """Return the records whose columns these are."""
-        return self.build([scatter(field, columns[field.name], size) for field in self.schema.fields])
+        return self.build([scatter(field, columns[field.name]) for field in self.schema.fields])
 
     @functools.cached_property
     def build(self) -> Builder:
@@ -132,34 +130,38 @@ class RecordCodec:
         Raises:
             RecordError: the first record that cannot be decoded.
         """
+        columns = self.decode_columns(serialized)
+        return [scatter(field, columns[field.name]) for field in self.schema.fields]
+
+    def decode_columns(self, serialized: Any) -> dict[str, Column]:
+        """Return the columns of the records that an eager string vector holds.
+
+        Raises:
+            RecordError: the first record that cannot be decoded.
+        """
         import tensorflow as tf
 
         check_threads_of_tensorflow("decode records")
-        size = int(serialized.shape[0])
-        if not size:
-            return [[] for _ in self.schema.fields]
         try:
             return self._decode_all(serialized)
-        except (tf.errors.OpError, RecordError, Mismatch) as error:
+        except (tf.errors.OpError, RecordError) as error:
+            size = int(serialized.shape[0])
             if size > 1:
                 position = self._first_failure(serialized)
                 try:
-                    self.decode_values(serialized[position : position + 1])
+                    self.decode_columns(serialized[position : position + 1])
                 except RecordError as found:
                     raise RecordError(found.message, position=position, problems=found.problems) from None
             if isinstance(error, RecordError):
                 raise
-            said = "TensorFlow says: " + first_line(error) if isinstance(error, tf.errors.OpError) else str(error)
-            first = describe_message(serialized[0].numpy())
-            raise RecordError(f"cannot be decoded as {self.schema.name}: {first}; {said}") from None
+            raise self._failure(serialized[0].numpy(), error) from None
 
-    def _decode_all(self, serialized: Any) -> list[list[Any]]:
+    def _decode_all(self, serialized: Any) -> dict[str, Column]:
         import tensorflow as tf
 
         with tf.device("CPU:0"):
-            tensors = self.parser.parse_columns(serialized)
-        columns, size = self._resolve(tensors, serialized), int(serialized.shape[0])
-        return [scatter(field, columns[field.name], size) for field in self.schema.fields]
+            columns, _ = self.parser.parse_columns(serialized)
+        return {field.name: _to_numpy(field, columns[field.name]) for field in self.schema.fields}
 
     def _first_failure(self, serialized: Any) -> int:
         """Return the position of the first record that cannot be decoded: the last one, if it is no other."""
@@ -170,51 +172,23 @@ class RecordCodec:
             middle = (begin + end) // 2
             try:
                 self._decode_all(serialized[begin:middle])
-            except (tf.errors.OpError, RecordError, Mismatch):
+            except (tf.errors.OpError, RecordError):
                 end = middle
             else:
                 begin = middle
         return begin
 
-    def _resolve(self, tensors: dict[str, Column], serialized: Any) -> dict[str, Column]:
-        """Return the columns in numpy, with absent told from empty; every field that is missing is reported."""
-        message = functools.cache(lambda position: message_of(serialized[position].numpy()))
-        columns, missing = {}, []
-        for field in self.schema.fields:
-            column, absent = self._resolve_absent(field, _to_numpy(field, tensors[field.name]), message)
-            columns[field.name] = column
-            if absent:
-                expected = f"the {field.kind} {field.feature!r}, or a default in the class"
-                missing.append(FieldProblem(field.name, (), expected, "nothing"))
+    def _failure(self, data: bytes, error: Exception) -> RecordError:
+        """Return the error of a record that cannot be decoded: it names all fields that are missing."""
+        first, message = f"cannot be decoded as {self.schema.name}: {describe_message(data)}", message_of(data)
+        missing = [
+            FieldProblem(field.name, (), f"the {field.kind} {field.feature!r}, or a default in the class", "nothing")
+            for field in self.schema.fields
+            if message is not None and not field.may_lack and not has_feature(message, field, self.parser.layout)
+        ]
         if missing:
-            first = describe_message(serialized[0].numpy())
-            raise RecordError(f"cannot be decoded as {self.schema.name}: {first}", problems=missing)
-        return columns
-
-    def _resolve_absent(self, field: Field, column: Column, message: Callable[[int], Any]) -> tuple[Column, bool]:
-        """Tell absent from empty where a record has no values for a field, which TensorFlow's parser cannot.
-
-        Args:
-            field: the field.
-            column: its values, as the parser gives them.
-            message: gives the message at a position.
-
-        Returns:
-            The column, and whether a record lacks the field where none may.
-        """
-        if not field.is_list and not field.is_ragged and field.sparse is None:
-            lost = column.present is not None and not field.optional
-            return column, lost
-        sizes = column.sizes
-        doubtful = sizes == 0 if column.stated is None else (sizes == 0) & (column.stated < 0)
-        if not doubtful.any():
-            return column, False
-        present = np.ones(sizes.size, bool) if column.stated is None else (sizes > 0) | (column.stated > 0)
-        for position in np.flatnonzero(doubtful).tolist():
-            present[position] = has_feature(message(position), field, self.parser.layout)
-        kept = sizes[present]
-        steps, counts = (kept, column.counts) if field.is_list else (None, kept)
-        return attrs.evolve(column, steps=steps, counts=counts, present=present), not (present.all() or field.may_lack)
+            return RecordError(first, problems=missing)
+        return RecordError(f"{first}; TensorFlow says: {first_line(error)}")
 
 
 Schema.codec_factory = RecordCodec
@@ -303,8 +277,7 @@ def _to_numpy(field: Field, column: Column) -> Column:
     present = array(column.present)
     if present is not None and present.all():
         present = None
-    steps, counts, indices = array(column.steps), array(column.counts), array(column.indices)
-    return Column(values, steps, counts, indices, present, array(column.stated))
+    return Column(values, array(column.steps), array(column.counts), array(column.indices), present)
 
 
 def _texts(field: Field, values: Any) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from seqrecorder.declarations import declare, stored_fields
 from seqrecorder.errors import ManifestError, SchemaError, SchemaMismatchError, did_you_mean
 from seqrecorder.evolution import changes, source_of
 from seqrecorder.field_json import brief, field_from_dict, field_to_dict, in_full
-from seqrecorder.fields import DEFAULT_GROUP, Field, check_together
+from seqrecorder.fields import DEFAULT_GROUP, Field, check_together, feature_names
 from seqrecorder.mismatch import Mismatch, advice, describe
 from seqrecorder.notebooks import html_table, some
 from seqrecorder.terminal import cut
@@ -81,13 +81,11 @@ class Schema:
     Attributes:
         name: name of the class.
         fields: in declaration order, which is the order of tuples and of bytes.
-        fill: what each serialized record of older data lacks, itself serialized (see `reading`).
     """
 
     name: str
     fields: tuple[Field, ...]
     _record_class: type | None = attrs.field(default=None, eq=False, repr=False)
-    fill: bytes = attrs.field(default=b"", eq=False, repr=False)
 
     def __repr__(self) -> str:
         fields = some([f"{cut(field.name, 30)}: {brief(field)}" for field in self.fields], 6)
@@ -144,8 +142,12 @@ class Schema:
         names = dict.fromkeys(field.group for field in self.fields if field.is_list)
         return tuple(sorted(names, key=lambda name: name != DEFAULT_GROUP))
 
+    def members(self, group: str) -> list[Field]:
+        """Return the feature lists of an alignment group."""
+        return [field for field in self.fields if field.is_list and field.group == group]
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in ("name", "fields", "_record_class", "fill")}
+        return {name: vars(self)[name] for name in ("name", "fields", "_record_class")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -168,7 +170,7 @@ class Schema:
         wanted = {self[name].name for name in names}
         if len(wanted) == len(self.fields):
             return self
-        return Schema(self.name, tuple(field for field in self.fields if field.name in wanted), fill=self.fill)
+        return Schema(self.name, tuple(field for field in self.fields if field.name in wanted))
 
     # Description ----------------------------------------------------------------------------------------------------
 
@@ -263,24 +265,21 @@ class Schema:
             )
 
     def reading(self, stored: Schema) -> Schema:
-        """Return this schema as it reads data written under `stored`: renamed fields, and defaults for those they lack.
+        """Return this schema as it reads data written under `stored`, which must be readable (see `require_readable`).
 
-        The data must be readable (see `require_readable`).
+        Renamed fields are read from the features of their sources; what the data do not have, from none at all.
         """
         sources = {field.name: source_of(field, stored.fields) for field in self.fields}
-        if all(source is not None and source.feature == self[name].feature for name, source in sources.items()):
-            return self
-        fields, fill = [], []
+        taken = {name for field in stored.fields for name in feature_names(field)}
+        fields = []
         for field in self.fields:
-            source = sources[field.name]
+            source, feature = sources[field.name], field.feature
             if source is not None:
-                fields.append(attrs.evolve(field, feature=source.feature))
-                continue
-            fields.append(field)
-            if field.has_default:
-                alone = Schema(self.name, (field,))
-                fill.append(alone.encode(alone.record_class()))
-        return Schema(self.name, tuple(fields), self.record_class, b"".join(fill))
+                feature = source.feature
+            while source is None and taken & set(feature_names(attrs.evolve(field, feature=feature))):
+                feature += "_"  # another field's, which this one is not read from
+            fields.append(field if feature == field.feature else attrs.evolve(field, feature=feature))
+        return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
     # Bytes and tensors, through the codec ---------------------------------------------------------------------------
 

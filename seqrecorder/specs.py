@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from seqrecorder.fields import Field
     from seqrecorder.schema import Schema
 
+Spec = tuple[dict[str, Any], dict[str, Any]]
+"""What the op is asked for: context features and feature lists, by name."""
+
 Layout = Literal["steps", "packed", "example"]
 """How sequences lie in a message: one Feature per step, the whole sequence in one Feature of its list, or in one
 Feature of a flat `tf.train.Example`."""
@@ -48,17 +51,20 @@ class Specs:
     def padded_by_op(self, field: Field) -> bool:
         """Whether the op pads a feature list by itself."""
         by_step = field.is_list and self.layout == "steps" and not field.packed
-        return by_step and _in_shape(field) and field.group not in self.cropped
+        return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
 
     def whole_by_op(self, field: Field) -> bool:
-        """Whether the op gives a context field by itself, fillers included."""
-        return not field.is_list and _in_shape(field) and not field.optional
+        """Whether the op gives a context field by itself.
+
+        It gives defaults too, but refuses an empty feature in whose place everything else takes the default.
+        """
+        return not field.is_list and _in_shape(field) and not field.may_lack
 
     def in_one_feature(self, field: Field) -> bool:
         """Whether a sequence is one Feature, or one to a FeatureList."""
         return self.layout != "steps" or field.packed
 
-    def public(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def public(self) -> Spec:
         """Return context and sequence features for TensorFlow's own parse functions."""
         import tensorflow as tf
 
@@ -69,15 +75,15 @@ class Specs:
                 context[name] = spec._replace(default_value=spec.default_value.tolist())
         return context, lists
 
-    def flat(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def flat(self) -> Spec:
         """Return the features that give every field flat."""
         return self._build(lambda _: False, padded=False)
 
-    def batch(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def batch(self) -> Spec:
         """Return the features of the fastest way to a padded batch."""
         return self._build(self.whole_by_op)
 
-    def _build(self, whole: Any, *, padded: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _build(self, whole: Any, *, padded: bool = True) -> Spec:
         import tensorflow as tf
 
         context: dict[str, Any] = {}

@@ -35,7 +35,7 @@ def views(schema: Schema, columns: Mapping[str, Column], size: int, names: Seque
     """
     if not names:
         return [None] * size
-    values = [scatter(schema[name], columns[name], size) for name in names]
+    values = [scatter(schema[name], columns[name]) for name in names]
     return list(map(_view_class(tuple(names)), *values))
 
 

@@ -326,7 +326,7 @@ class Writer:
         """Return what of the records decides splits, identifies them, and makes lines of the CSV."""
         needs = self._router.needs
         if needs is None or self._looks_at_records:
-            return RecordCodec(self.schema).to_records(columns, size)
+            return RecordCodec(self.schema).to_records(columns)
         return views(self.schema, columns, size, list(dict.fromkeys([*needs, *self._keys.needs])))
 
     def write_all(self, records: Iterable[Any] | Mapping[str, Iterable[Any]] | RecordStream) -> None:

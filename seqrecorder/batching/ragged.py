@@ -10,8 +10,9 @@ from seqrecorder.batching.options import check_batch_size
 from seqrecorder.batching.stretches import check_names
 from seqrecorder.feed import Batches, batch_count
 from seqrecorder.fields import DEFAULT_GROUP
+from seqrecorder.finishing import longest_of
 from seqrecorder.outputs import Carried
-from seqrecorder.padding import of_all_rows
+from seqrecorder.padding import Padding, of_all_rows, padded
 from seqrecorder.parsing import SEQUENCE_LENGTH, Parser, length_name
 from seqrecorder.pipelines import mapped, rebatched
 
@@ -125,28 +126,20 @@ def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict
     """
     import tensorflow as tf
 
-    schema = parser.schema
-    lists = [field.name for field in schema.fields if field.is_list and field.sparse is None]
-    others = [field.name for field in schema.fields if field.name not in lists]
-    values = parser.of_fields(others).parse_batch(serialized) if others else {}
-    columns = parser.of_fields(lists).parse_columns(serialized) if lists else {}
-    steps = {name: of_all_rows(column, column.steps) for name, column in columns.items()}
-    for field in schema.fields:
-        if field.is_list and field.sparse is not None:
-            steps[field.name] = values[length_name(field.group)]
-    lengths = {group: _group_length(schema, group, steps) for group in schema.groups}
+    columns, lengths = parser.parse_columns(serialized)
+    rows = tf.shape(serialized, tf.int64)[0]
     out: dict[str, Any] = {}
-    for field in schema.fields:
-        column = columns.get(field.name)
-        if column is None:
-            out[field.name] = values[field.name]
-        elif flat and _certain(field) and not field.is_ragged:
+    for field in parser.schema.fields:
+        column = columns[field.name]
+        if not field.is_list or field.sparse is not None:
+            longest = longest_of(lengths[field.group]) if field.is_list else None
+            out[field.name] = padded(field, column, rows, longest, Padding())
+        elif flat and not field.may_lack and not field.is_ragged:
             out[field.name] = column.values
         else:
-            out[field.name] = _ragged(field, column, steps[field.name])
+            out[field.name] = _ragged(field, column)
         if field.optional:
-            name = f"{field.name}_present"
-            out[name] = values[name] if column is None else _present(column)
+            out[f"{field.name}_present"] = column.present
     for group, length in lengths.items():
         out[length_name(group)] = length
     if flat:
@@ -155,35 +148,10 @@ def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict
     return out
 
 
-def _certain(field: Field) -> bool:
-    """Whether every record has the feature list."""
-    return not field.optional and field.default is attrs.NOTHING
-
-
-def _present(column: Column) -> Any:
-    return column.steps > 0 if column.present is None else column.present
-
-
-def _group_length(schema: Schema, group: str, steps: dict[str, Any]) -> Any:
-    """Return the length of each record in a group, which all fields share that it does not lack."""
-    import tensorflow as tf
-
-    members = [field for field in schema.fields if field.is_list and field.group == group]
-    length = tf.reduce_max(tf.stack([steps[field.name] for field in members]), 0)
-    checks = []
-    for field in members:
-        have = steps[field.name]
-        agrees = have == length if _certain(field) else (have == length) | (have == 0)
-        message = f"field {field.name!r}: the lengths of group {group!r} are expected (align=None frees a field), got"
-        checks.append(tf.debugging.Assert(tf.reduce_all(agrees), [message, have, "of", length]))
-    with tf.control_dependencies([check for check in checks if check is not None]):
-        return tf.identity(length)
-
-
-def _ragged(field: Field, column: Column, steps: Any) -> Any:
+def _ragged(field: Field, column: Column) -> Any:
     import tensorflow as tf
 
     values = column.values
     if field.is_ragged:
         values = tf.RaggedTensor.from_row_lengths(values, column.counts, validate=False)
-    return tf.RaggedTensor.from_row_lengths(values, steps, validate=False)
+    return tf.RaggedTensor.from_row_lengths(values, of_all_rows(column, column.steps), validate=False)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import OptionError
-from seqrecorder.padding import of_all_rows
+from seqrecorder.finishing import checked
+from seqrecorder.padding import Padding, of_all_rows, padded
 from seqrecorder.pipelines import filtered, flat_mapped, mapped, rebatched
 
 if TYPE_CHECKING:
@@ -131,29 +132,21 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str) -> 
     import tensorflow as tf
 
     schema = parser.schema
-    of_records = [field.name for field in schema.fields if not field.is_list]
-    of_steps = [field for field in schema.fields if field.is_list]
-    context = parser.of_fields(of_records).parse_batch(serialized) if of_records else {}
-    columns = parser.of_fields([f.name for f in of_steps]).parse_columns(serialized)
+    columns, parsed = parser.parse_columns(serialized)
+    rows = tf.shape(serialized, tf.int64)[0]
+    context: dict[str, Any] = {}
     lists = {}
-    for field in of_steps:
+    for field in schema.fields:
         column = columns[field.name]
-        steps = of_all_rows(column, column.steps)
         if field.optional:
-            context[f"{field.name}_present"] = steps > 0 if column.present is None else column.present
-        certain = not field.optional and field.default is attrs.NOTHING
-        agrees = steps == lengths if certain else (steps == lengths) | (steps == 0)
-        check = tf.debugging.Assert(
-            tf.reduce_all(agrees),
-            [
-                f"{where}: field {field.name!r}: lengths",
-                lengths,
-                "are expected, got",
-                steps,
-            ],
-        )
-        with tf.control_dependencies([check] if check is not None else []):
-            sizes = tf.concat([steps, [0]], 0)
+            context[f"{field.name}_present"] = column.present
+        if not field.is_list:
+            context[field.name] = padded(field, column, rows, None, Padding())
+            continue
+        steps = of_all_rows(column, column.steps)
+        have = parsed[field.group]
+        message = f"{where}: lengths", lengths, f"are expected of field {field.name!r} and those aligned with it, got"
+        sizes = tf.concat([checked(steps, have == lengths, *message, have), [0]], 0)
         lists[field.name] = Steps(_with_nothing(column.values, first=True), tf.cumsum(sizes, exclusive=True), sizes)
     names = []
     for field in schema.fields:

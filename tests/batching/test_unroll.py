@@ -238,8 +238,8 @@ def test_written_lengths_that_are_wrong_are_noticed(tmp_path: Path) -> None:
     path = written([3, 4], tmp_path / "traces")
     (lengths,) = path.rglob("*.lengths")
     lengths.write_bytes(np.array([4, 3], "<i8").tobytes())
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"field \\'x\\': lengths"):
-        list(sr.read(path, batch=Unroll(1, 2)))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"lengths.*field \\'x\\'"):
+        list(sr.read(path, batch=Unroll(1, 2), check="none"))
 
 
 def test_elements_can_be_records(corpus: Path) -> None:

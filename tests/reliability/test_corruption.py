@@ -513,3 +513,62 @@ def test_counts_of_a_manifest_cost_nothing(pristine):
     (path / "manifest.json").write_text(text.replace('"records": 2', f'"records": {10**12}'))
     found = sr.salvage(path, path.parent / "salvaged")
     assert (found.records, found.lost) == (4, 2 * 10**12 - 4)
+
+
+CLAIMS = """
+import sys, zlib
+import attrs, tensorflow as tf
+import seqrecorder as sr
+
+def chunk(kind, data):
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+side = 30_000
+size = side.to_bytes(4, "big")
+pixels = zlib.compress(bytes(side + 1))
+head, end = chunk(b"IHDR", size + size + bytes([8, 0, 0, 0, 0])), chunk(b"IEND", b"")
+png = b"\\x89PNG\\r\\n\\x1a\\n" + head + chunk(b"IDAT", pixels) + end
+jpeg = bytearray(tf.io.encode_jpeg(tf.zeros([8, 8, 1], tf.uint8)).numpy())
+at = jpeg.index(b"\\xff\\xc0") + 5
+jpeg[at:at + 4] = (60_000).to_bytes(2, "big") * 2
+tensor = bytes.fromhex("0801" "120812060880808080" "02" "2a04" "0000803f")
+image = {"dtype": "uint8", "shape": (4, 4, 1)}
+bombs = {
+    "png": (png, {**image, "storage": "png"}),
+    "jpeg": (bytes(jpeg), {**image, "storage": "jpeg"}),
+    "tensor": (tensor, {"dtype": "float32", "shape": (4,), "storage": "tensor"}),
+    "ragged tensor": (tensor, {"dtype": "float32", "shape": (None,), "storage": "tensor"}),
+}
+
+def tried(data, options, path):
+    schema = sr.Schema.of(attrs.make_class("Row", {"x": sr.context(**options)}))
+    example = tf.train.SequenceExample()
+    example.context.feature["x"].bytes_list.value.append(data)
+    with tf.io.TFRecordWriter(path) as file:
+        file.write(example.SerializeToString())
+    refused = 0
+    for read in (lambda: list(sr.read(path, schema=schema)), lambda: list(sr.read_records(path, schema=schema))):
+        try:
+            read()
+        except (tf.errors.InvalidArgumentError, sr.SeqrecorderError):
+            refused += 1
+    return refused + (not sr.verify(path, schema=schema).ok)
+
+place = sys.argv[1] + "/bomb"
+for data, options in bombs.values():
+    tried(b"", options, place)
+before = peak_from_here()
+for name, (data, options) in bombs.items():
+    assert tried(data, options, place) == 3, name
+print(peak() - before)
+"""
+
+
+def test_sizes_are_looked_at_before_they_are_believed(tmp_path, figure):
+    """A tensor, a PNG and a JPEG that claim sizes of up to 4 GiB are refused within 128 MiB, by every reader."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK + CLAIMS, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert float(done.stdout) < 128
+    figure(33, "MiB that tensors and images of forged sizes took", round(float(done.stdout)), "over 128")
