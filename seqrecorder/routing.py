@@ -15,12 +15,13 @@ from seqrecorder.errors import DuplicateKeyError, OptionError, RecordError
 from seqrecorder.naming import check_name
 from seqrecorder.preflight import check_frames
 from seqrecorder.records import RecordCodec
+from seqrecorder.reopening import read_in_turn
 from seqrecorder.shards import RecordReader
 from seqrecorder.shares import BY_FUNCTION, Balanced, Balancer, Splitting
 from seqrecorder.splits import KeyRegistry, Ratios, key_hash, key_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 DEFAULT_SPLIT = "train"
 _WORD = 2**64 - 1
+_SMALL_SHARD = 1 << 18  # bytes
+_TOGETHER, _TOGETHER_BYTES = 1024, 8 << 20
 
 
 class Router:
@@ -222,15 +225,11 @@ class UniqueKeys:
         self._old_path = manifest.path
         names = [field.name for field in (self._key, self._chunk) if field is not None]
         codec = RecordCodec(manifest.schema.select(names))
-        for name, split in manifest.splits.items():
-            for shard in split.shards:
-                path = manifest.shard_path(name, shard)
-                check_frames(path, manifest.compression, manifest.path)
-                for data in RecordReader(path, manifest.compression):
-                    known = self._identities(codec.decode_batch(data))
-                    hashes = _fingerprints([identity for identity in known if identity is not None])
-                    self._registry.add(hashes, self._old_count)
-                    self._old_count += hashes.size
+        for data in _stored(manifest):
+            known = self._identities(codec.decode_batch(data))
+            hashes = _fingerprints([identity for identity in known if identity is not None])
+            self._registry.add(hashes, self._old_count)
+            self._old_count += hashes.size
 
     def keep(self, sources: Sources) -> list[int] | None:
         """Return the indices of the records to keep, or None for all.
@@ -274,6 +273,30 @@ class UniqueKeys:
         if not isinstance(value, (str, bytes, int, float, np.generic)):
             return None
         return value if self._chunk is None else (value, getattr(record, self._chunk.name, None))
+
+
+def _stored(manifest: Manifest) -> Iterator[list[bytes]]:
+    """Yield the serialized records of a dataset, many at a time: those of several shards together where they are small.
+
+    Many appends leave many small shards, of which each costs TensorFlow's reader, and decoding, some milliseconds.
+    """
+    waiting: list[bytes] = []
+    held = 0
+    for name, split in manifest.splits.items():
+        for shard in split.shards:
+            path = manifest.shard_path(name, shard)
+            check_frames(path, manifest.compression, manifest.path)
+            parts: Iterable[list[bytes]] = RecordReader(path, manifest.compression)
+            if shard.bytes <= _SMALL_SHARD:
+                parts = read_in_turn(path, manifest.compression, _TOGETHER, _SMALL_SHARD)
+            for part in parts:
+                waiting += part
+                held += sum(map(len, part))
+                if len(waiting) >= _TOGETHER or held >= _TOGETHER_BYTES:
+                    yield waiting
+                    waiting, held = [], 0
+    if waiting:
+        yield waiting
 
 
 def _fingerprints(identities: list[Any]) -> NDArray[np.uint64]:

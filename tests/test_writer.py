@@ -17,7 +17,7 @@ from faults import FailAt, names
 from written_records import Clip, Item, items
 
 import seqrecorder as sr
-from seqrecorder import pieces, staging, waiting
+from seqrecorder import pieces, routing, staging, waiting
 from seqrecorder.files import on_fault_point
 from seqrecorder.framing import walk_frames
 
@@ -571,6 +571,34 @@ class Wider:
     group: bytes = sr.context(bytes, default=b"")
     ids: np.ndarray = sr.feature_list("int32", default=())
     more: int = sr.context("int64", default=0)
+
+
+@sr.record
+class Keyed:
+    key: str = sr.context(str, key=True)
+
+
+@pytest.mark.parametrize(("small", "together"), [(0, 1024), (400, 3), (1 << 18, 1024)])
+def test_append_finds_duplicates_in_every_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int, together: int
+) -> None:
+    """Whether the keys of shards are read apart or together, a key of any of them is found; and damage is named."""
+    monkeypatch.setattr(routing, "_SMALL_SHARD", small)
+    monkeypatch.setattr(routing, "_TOGETHER", together)
+    path = tmp_path / "lines"
+    sr.write([Keyed(f"0-{n}") for n in range(5)], path)
+    for generation in range(1, 5):
+        sr.write([Keyed(f"{generation}-{n}") for n in range(5 * generation)], path, shards=2, append=True)
+    for key in ("0-0", "0-4", "2-0", "4-19"):
+        with pytest.raises(sr.DuplicateKeyError, match="in .* already"):
+            sr.write([Keyed("new"), Keyed(key)], path, append=True)
+    assert sr.write([Keyed("0-5"), Keyed("4-19")], path, append=True, on_duplicate="first").records == 56
+    shard = sorted(path.rglob("*.tfrecord"))[3]
+    data = bytearray(shard.read_bytes())
+    data[-6] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(sr.ShardReadError, match=f"{shard.name}: damaged"):
+        sr.write([Keyed("other")], path, append=True)
 
 
 def test_append_of_another_schema(tmp_path: Path) -> None:
