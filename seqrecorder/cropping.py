@@ -1,7 +1,7 @@
 """Parts of sequences: which steps a slice keeps, worked out from lengths, for all records at once.
 
-A crop is applied before values are decoded, so that a step that is left out costs next to nothing: an image that no one
-looks at is never decompressed.
+A crop is applied to what the parser gives, before buffers and images are decoded: an image that no one looks at is
+never decompressed.
 """
 
 from __future__ import annotations

@@ -107,8 +107,8 @@ def read(
         seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
         epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.
         fields: names of the fields to parse; all by default.
-        steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`: the others are
-            never decoded. Lengths count what is kept.
+        steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`. Records are
+            parsed whole; buffers and images of the other steps are not decoded. Lengths count what is kept.
         min_length: records with fewer steps (in the first alignment group, before `steps` applies) are left out, which
             the lengths files tell without parsing.
         max_length: likewise for more steps.

@@ -69,8 +69,8 @@ class Bucket(PaddedBatches):
     collected one by one. As records come shuffled, so do the buckets: shapes do not come in runs.
 
     On log-normal lengths (mean 43, up to 400; batches of 64) 20 % of the steps in shuffled batches are real, 80 % with
-    the eight buckets of `"auto"`, and 91 % with `"sorted"`, which has the most distinct shapes. `seqrecorder.plan`
-    tells these figures for a dataset of yours.
+    the eight buckets of `"auto"`, and 91 % with `"sorted"`, which has the most distinct shapes; on a few batches'
+    worth of records it may pad more than `"auto"`. `seqrecorder.plan` tells these figures for a dataset of yours.
 
     Attributes:
         batch_size: records to a batch; or one size for each of the `len(boundaries) + 1` buckets.

@@ -61,7 +61,7 @@ class Window:
 
     Attributes:
         size: steps of a window.
-        stride: distance of its steps.
+        stride: distance of the steps inside of a window; the distance of windows is `shift`.
         batch_size: windows to a batch; Keras' own default.
         shift: distance of the windows; None is `size`, so that they do not overlap.
         horizon: steps after each window that come with it, to forecast.
