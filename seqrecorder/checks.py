@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -134,6 +135,8 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
 
 def _verify(path: Any, level: str, schema: object) -> Report:
     single = isinstance(path, (str, os.PathLike))
+    if not single and not isinstance(path, Sequence):
+        local_path(path)  # which says that it is none
     if schema is not None and not (single and (local_path(path) / MANIFEST).is_file()):
         return _verify_bare(path, level, schema)
     directory = local_path(path)

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -326,10 +327,12 @@ def replace_file(
     *,
     ready: Callable[[Path], None] = lambda _: None,
     descriptor: int | None = None,
+    like: str | None = None,
 ) -> None:
     """Replace a file, or create it, so that a reader and a crash leave the old bytes or the new ones.
 
-    In a dataset that is published already, call it inside `exclusive`.
+    The new file has the mode of the old one, and its owner where that is permitted. In a dataset that is published
+    already, call it inside `exclusive`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -343,6 +346,7 @@ def replace_file(
         ready: what is called with the new file, before it is synced and takes the old one's place. Whatever it
             raises is raised, and the old file is as it was.
         descriptor: of the directory in which the file is, wherever that directory is by now; None finds it by `path`.
+        like: name of a file beside it, which gives mode and owner where there is no old one.
 
     Raises:
         ShardWriteError: it could not be written; the old file is as it was.
@@ -356,6 +360,7 @@ def replace_file(
             opened = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666, dir_fd=descriptor)
             with os.fdopen(opened, "wb") as file:
                 fault_point("after_open", temporary)
+                _take_after(file.fileno(), [final, *([final.with_name(like)] if like else [])], descriptor)
                 with faults_around("write", temporary):
                     file.write(data)
                 with faults_around("flush", temporary):
@@ -369,3 +374,14 @@ def replace_file(
                 os.unlink(made, dir_fd=descriptor)
             raise
         sync_directory(path.parent, descriptor=descriptor)
+
+
+def _take_after(file: int, models: list[Path], directory: int | None) -> None:
+    """Give an open file mode and owner of the first of some others that is there, as far as that is permitted."""
+    for model in models:
+        with contextlib.suppress(OSError, AttributeError):  # of Windows, which has neither call
+            old = os.stat(model, dir_fd=directory, follow_symlinks=False)
+            with contextlib.suppress(OSError):
+                os.fchown(file, old.st_uid, old.st_gid)
+            os.fchmod(file, stat.S_IMODE(old.st_mode))  # after the owner, whose change drops bits
+            return

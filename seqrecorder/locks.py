@@ -108,19 +108,19 @@ class Held:
         with writing("add to dataset", place), self._named(relative) as (name, at), faults_around("rename", place):
             os.replace(source, name, dst_dir_fd=at)
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
         """Replace a file of the directory itself, or create it, as `replace_file` does.
 
         Raises:
             ShardWriteError: it could not be written; the old file is as it was.
         """
-        replace_file(self.path / name, data, descriptor=self.descriptor)
+        replace_file(self.path / name, data, descriptor=self.descriptor, like=like)
 
-    def remove(self, paths: Iterable[str]) -> list[str]:
-        """Remove files, and the directories in here that are empty then; return the files that could not be removed."""
+    def remove(self, paths: Iterable[str], directories: Iterable[str] = ()) -> list[str]:
+        """Remove files, and their and other directories that are empty then; return the files that are left."""
         waiting, left = deque(sorted(paths)), []
         parents = {path.rpartition("/")[0] for path in waiting}
-        parents |= {path.rpartition("/")[0] for path in parents}
+        parents |= {path.rpartition("/")[0] for path in parents}.union(directories)
         try:
             while waiting:
                 with contextlib.suppress(OSError), faults_around("remove", self.path / waiting[0]):

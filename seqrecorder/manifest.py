@@ -25,6 +25,7 @@ from seqrecorder.shares import Splitting, missed_shares, splitting_of
 from seqrecorder.terminal import bytes_text, cut, number_of
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -279,7 +280,7 @@ def _sealed(data: Mapping[str, Any]) -> str:
     return f'{unfinished},\n "{_CHECKSUM}": "{checksum}"\n}}\n'
 
 
-def read_manifest(directory: Path | str) -> Manifest:
+def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
     """Return the manifest of a dataset.
 
     Raises:

@@ -162,6 +162,7 @@ def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: b
 
     if not keep and staging.publish(over):
         return new
+    staging.take_after()
     return merge_into(staging.destination, staging.path, new, old, keep=keep) or new
 
 
@@ -206,15 +207,17 @@ def merge_into(
         clean_up(held, old.manifest)
         replaced = set() if keep else _all_of(held, old)
         if old.manifest is not None:
+            if keep:
+                _check_complete(held, old.manifest)
             held.remove(strays(held, old.manifest))
         _check_room(held, staging)
         # An overwrite notes its old files too: killed before it has removed them, nothing else says whose they are.
         notes = {note_name(): noted for noted in (text, old.manifest and not keep and old.text) if noted}
-        moved: list[str] = []
+        moved, made = list[str](), list[str]()
         try:
             for name, noted in notes.items():
-                held.replace(name, noted)
-            _move(held, staging, moved)
+                held.replace(name, noted, like=MANIFEST)
+            _move(held, staging, moved, made)
             if text is not None:
                 held.replace(MANIFEST, text)
             if not held.is_in_place:
@@ -222,7 +225,7 @@ def merge_into(
         except BaseException:
             # A caller that gets an error must find the old dataset, and nothing beside it.
             _restore(held, old.text)
-            held.remove([*moved, *notes])
+            held.remove([*moved, *notes], made)
             raise
         # The new dataset is there whatever becomes of the old files: what stays now, the next writer removes.
         left = held.remove(replaced - set(moved))
@@ -259,16 +262,17 @@ def _check_unchanged(held: Held, old: Standing) -> None:
         _raise_changed(held, old)
     if old.text is None and not all(_HIDDEN.fullmatch(name) for name in held.entries()):
         _raise_changed(held, old)
-    if old.manifest is not None:
-        # Somebody may be removing it now, the manifest last.
-        there = {f"{split}/{name}" for split in old.manifest.splits for name in held.entries(split)}
-        gone = sorted(path for path in named(old.manifest) - there if not path.startswith(f"{ASSETS}/"))
-        if gone:
-            raise DatasetNotFoundError(
-                f"{held.path} lacks {gone[0]}, which its {MANIFEST} names, so that nothing is added to it; "
-                f"`seqrecorder verify {held.path}` lists what is wrong",
-                path=held.path,
-            )
+
+
+def _check_complete(held: Held, manifest: Manifest) -> None:
+    """Raise where nothing can be added: somebody may be removing the dataset now, the manifest last."""
+    gone = sorted(path for path in named(manifest) if not held.finds(path))
+    if gone:
+        raise DatasetNotFoundError(
+            f"{held.path} lacks {gone[0]}, which its {MANIFEST} names, so nothing is added to it; "
+            f"`seqrecorder verify {held.path}` lists what is wrong",
+            path=held.path,
+        )
 
 
 def _raise_changed(held: Held, old: Standing) -> NoReturn:
@@ -317,12 +321,13 @@ def _renamed(staging: Path, manifest: Manifest) -> Manifest:
     return attrs.evolve(manifest, asset_infos=infos)
 
 
-def _move(held: Held, staging: Path, moved: list[str]) -> None:
-    """Move all files but the manifest, and note the path of each before it comes."""
+def _move(held: Held, staging: Path, moved: list[str], made: list[str]) -> None:
+    """Move all files but the manifest, and note the path of each, and of each new directory, before it comes."""
     for path in sorted(staging.rglob("*")):
         relative = path.relative_to(staging).as_posix()
         if path.is_dir():
             if path.name not in held.entries(relative.rpartition("/")[0]):
+                made.append(relative)
                 held.make(relative)
         elif relative != MANIFEST:
             moved.append(relative)

@@ -29,6 +29,7 @@ from seqrecorder.records import RecordCodec
 from seqrecorder.streams import Limits, StreamOptions
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Sequence
 
     from seqrecorder.feed import Batches, Strategy
@@ -49,7 +50,7 @@ def info(path: str | os.PathLike[str]) -> Manifest:
         DatasetNotFoundError: there is no dataset.
         ManifestError: its manifest is damaged, or of a newer format.
     """
-    return read_manifest(os.fspath(path))
+    return read_manifest(path)
 
 
 def read(

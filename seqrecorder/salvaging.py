@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import shutil
@@ -336,7 +337,9 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
     parent = destination.resolve().parent
     with writing("create the directory of", destination):
         parent.mkdir(parents=True, exist_ok=True)
-        scratch = tempfile.TemporaryDirectory(prefix=f".{destination.name[:100]}.incomplete-", dir=parent)
+        scratch = tempfile.TemporaryDirectory(
+            prefix=f".{destination.name[:100]}.incomplete-", dir=parent, ignore_cleanup_errors=True
+        )
     with scratch as directory:
         shard = _recover_bare(source, Path(directory, destination.name), schema, kind)
         made = Path(directory, destination.name)
@@ -348,7 +351,12 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
                 raise DatasetExistsError(
                     f"destination {destination}: something has come there meanwhile", path=destination
                 ) from None
-        sync_directory(parent)
+        try:
+            sync_directory(parent)
+        except BaseException:  # a caller that gets an error must not find a file
+            with contextlib.suppress(OSError):
+                destination.unlink()
+            raise
     return Salvage(str(source), str(destination), (shard,))
 
 

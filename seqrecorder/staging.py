@@ -139,7 +139,7 @@ class Staging:
             raise OptionError(f"destination {self._given!r}: expected publish inside `with Staging(...)`")
         with writing("publish dataset", self.destination):
             # A directory that we may write into keeps its owner; another can only be replaced.
-            same = self._take_after() or not os.access(self.destination, os.W_OK | os.X_OK)
+            same = self.take_after() or not os.access(self.destination, os.W_OK | os.X_OK)
             sync_tree(self.path)
             if not same or self._is_inside:
                 return False
@@ -149,7 +149,8 @@ class Staging:
             self._release()
         return published
 
-    def _take_after(self) -> bool:
+    def take_after(self) -> bool:
+        """Give what was made the modes and owners of what it shall replace; return whether the owners are the same."""
         return not self.destination.is_dir() or take_after(self.path, self.destination, MANIFEST)
 
     def _publish_new(self, over: Callable[[Held], Collection[str] | None]) -> bool:
@@ -286,7 +287,7 @@ class Staging:
             if self._is_inside or not self.destination.is_dir() or self._reaches():
                 break
             self._discard()
-        self._take_after()  # what is made is no more open to others than what it shall replace
+        self.take_after()  # what is made is no more open to others than what it shall replace
         self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | stat.S_IRWXU)
 
     def _create_in(self, home: Path) -> None:
