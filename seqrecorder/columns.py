@@ -286,6 +286,9 @@ def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading:
             # One may not be contiguous, or all are of a dtype that has no buffers. With both checks this takes 80 ns an
             # array, concatenate 105, where all else that is done for the shortest records takes 300.
             with contextlib.suppress(TypeError, ValueError):
+                if len(values) == 1:  # it may be all that the memory holds
+                    alone: NDArray[Any] = np.ascontiguousarray(values[0])
+                    return alone
                 return np.frombuffer(b"".join(values), field.element.numpy)
     try:
         # `casting="no"` refuses arrays of another dtype, and ranks must agree to be joined at all.

@@ -30,6 +30,7 @@ _ROW = 16  # bytes: the longest varint has 10, and what stands before it at most
 _CONTINUED = np.uint64(0x8080_8080_8080_8080)
 _ITEM = f"V{_ROW}"  # rows as items, which are placed five times as fast as rows of a matrix
 _KNOWN = 1 << 15
+_MANY = 1 << 20
 
 
 @attrs.frozen
@@ -94,6 +95,23 @@ def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
         head: what stands before each.
     """
     values = np.ascontiguousarray(values, np.int64).reshape(-1)
+    return _varints(values, head) if values.size <= _MANY else _in_parts(values, head)
+
+
+def _in_parts(values: NDArray[np.int64], head: Head) -> Blob:
+    """Return varints of many values, part by part: their rows take 16 bytes each, whatever comes of them."""
+    starts = range(0, values.size, _MANY)
+    total = sum(int(widths(values[start : start + _MANY])[0].sum()) for start in starts) + head.size * values.size
+    data, lengths, stop = np.empty(total, np.uint8), np.empty(values.size, np.int64), 0
+    for start in starts:
+        part = _varints(values[start : start + _MANY], head)
+        data[stop : stop + part.data.size] = part.data
+        lengths[start : start + _MANY] = part.lengths
+        stop += part.data.size
+    return Blob(data, lengths)
+
+
+def _varints(values: NDArray[np.int64], head: Head) -> Blob:
     unsigned = values.view(np.uint64)
     largest = int(unsigned.max(initial=0))
     if largest <= LARGEST_IN_A_BYTE:

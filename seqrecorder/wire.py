@@ -163,6 +163,7 @@ def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
         else:
             counts = leaf.counts
         payload = in_groups(data, counts)
+        del data  # its lengths take as much as the values
     return interleave([_feature_header(payload.lengths, leaf.kind, wrapped=wrapped), payload])
 
 

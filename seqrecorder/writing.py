@@ -50,6 +50,8 @@ def write(
     >>> manifest.records
     10
 
+    A large record takes about three times its encoded size of memory while it is written, itself included.
+
     Args:
         records: any iterable of records of one class, taken one by one and never held as a whole; or a mapping of a
             split's name to such an iterable. Values are taken as a record comes; the next may use its arrays.
