@@ -149,17 +149,7 @@ class Feed:
         Raises:
             OptionError: there is no feature list.
         """
-        schema = self.origin.schema
-        if length_field is not None and not isinstance(length_field, str):
-            raise OptionError(f"length_field: expected the name of a feature list, got {length_field!r}")
-        if length_field is not None:
-            field = schema[length_field]
-            if not field.is_list:
-                raise OptionError(f"length_field: {length_field!r} is a context field and has no length")
-            return field.group
-        if not schema.groups:
-            raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
-        return schema.groups[0]
+        return group_of_lengths(self.origin.schema, length_field)
 
     def lengths(self, group: str, *, parse: bool, drop_empty: bool = False) -> NDArray[np.int64] | None:
         """Return the length of every record of an epoch, in the order of the files.
@@ -207,6 +197,24 @@ class Feed:
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
         return stream(self.origin, options, transform, permute=permute, singly=singly)
+
+
+def group_of_lengths(schema: Schema, length_field: str | None) -> str:
+    """Return the alignment group whose lengths count: that of a feature list, or the first for None.
+
+    Raises:
+        OptionError: there is no such feature list, or none at all.
+    """
+    if length_field is not None and not isinstance(length_field, str):
+        raise OptionError(f"length_field: expected the name of a feature list, got {length_field!r}")
+    if length_field is not None:
+        field = schema[length_field]
+        if not field.is_list:
+            raise OptionError(f"length_field: {length_field!r} is a context field and has no length")
+        return field.group
+    if not schema.groups:
+        raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
+    return schema.groups[0]
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> int:

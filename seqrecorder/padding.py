@@ -34,12 +34,14 @@ class Padding:
         width: from the name of an alignment group and the lengths of a batch, to the steps of the padded sequences.
         left: the alignment groups whose padding comes first.
         ragged: whether ragged values are padded too, each dimension to the longest of the batch; else they stay ragged.
+        static: by alignment group, the steps that `width` gives for every batch, where that is known.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)
     width: Callable[[str, Any], Any] = to_longest
     left: frozenset[str] = frozenset()
     ragged: bool = False
+    static: Mapping[str, int] = attrs.field(factory=dict)
 
     def filler(self, field: Field) -> Any:
         """Return what padding of a field consists of, as a scalar tensor."""

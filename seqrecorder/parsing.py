@@ -197,6 +197,7 @@ class Parser:
                     value = padding.fill(field, pad_steps(value, widths[field.group]), lengths[field.name])
             if field.is_list and isinstance(value, tf.Tensor):
                 value = padding.place(field, value, of_group[field.group])
+                value = tf.ensure_shape(value, [serialized.shape[0], padding.static.get(field.group), *value.shape[2:]])
             out[field.name] = value
             if field.optional:
                 out[f"{field.name}_present"] = parsed.present[field.name]

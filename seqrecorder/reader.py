@@ -15,7 +15,7 @@ from seqrecorder.batching.unroll import Unroll
 from seqrecorder.batching.window import Window
 from seqrecorder.cropping import check_steps
 from seqrecorder.errors import OptionError
-from seqrecorder.feed import WINDOW, Feed
+from seqrecorder.feed import WINDOW, Feed, group_of_lengths
 from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.manifest import Manifest, read_manifest
 from seqrecorder.memory import keep_freed_memory
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from seqrecorder.feed import Batches, Strategy
     from seqrecorder.origin import Check, OnCorrupt, Origin
     from seqrecorder.outputs import Output
+    from seqrecorder.schema import Schema
 
 
 T = TypeVar("T")
@@ -108,10 +109,18 @@ def read(
         seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
         epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.
         fields: names of the fields to parse; all by default.
+<<<<<<< HEAD
         steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`. Records are
             parsed whole; buffers and images of the other steps are not decoded. Lengths count what is kept.
         min_length: records with fewer steps (in the first alignment group, before `steps` applies) are left out, which
             the lengths files tell without parsing.
+=======
+        steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`: the others are
+            never decoded. Lengths count what is kept.
+        min_length: records with fewer steps are left out, which the lengths files tell without parsing. Steps are those
+            that the strategy goes by (of its `length_field`, of what it cuts, else of the first alignment group),
+            before `steps` applies.
+>>>>>>> 5f339eb (Fixed numbers of steps are static shapes; max_length counts the steps that a strategy goes by)
         max_length: likewise for more steps.
         index_name: name under which elements carry the position of their record in written order, int64: that in which
             `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
@@ -211,7 +220,7 @@ def read(
             None,
             deal,
             crops,
-            _limits(origin, min_length, max_length),
+            _limits(origin, parsed, strategy, min_length, max_length),
             number=_numbered(origin, index_name),
         ),
     )
@@ -243,7 +252,7 @@ def _numbered(origin: Origin, index_name: str | None) -> bool:
     return index_name is not None
 
 
-def _limits(origin: Origin, least: Any, most: Any) -> Limits | None:
+def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> Limits | None:
     for name, value in (("min_length", least), ("max_length", most)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             raise OptionError(f"{name}: expected an int of 0 or more, got {value!r}")
@@ -253,7 +262,10 @@ def _limits(origin: Origin, least: Any, most: Any) -> Limits | None:
         raise OptionError(
             f"{origin.schema.name} has no feature list, so no lengths that min_length and max_length limit"
         )
-    return Limits(origin.schema.groups[0], least, most)
+    if isinstance(strategy, Bucket):
+        return Limits(group_of_lengths(origin.schema, strategy.length_field), least, most)
+    cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # the fields that are read, of one length
+    return Limits((parsed if cuts else origin.schema).groups[0], least, most)
 
 
 def _check_counts(shuffle: Any, epochs: Any) -> None:

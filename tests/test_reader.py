@@ -545,3 +545,34 @@ def test_records_that_cannot_be_decoded_have_a_place(tmp_path: Path, shard: tupl
     assert f"{path}, record 3 at byte {end}: cannot be decoded" in str(error.value)
     assert f"`seqrecorder verify {place}`" in str(error.value)
     assert error.value.position == 7
+
+
+@sr.record
+class Pair:
+    """Two sequences, of which the one is the longer the shorter the other is."""
+
+    source: np.ndarray = sr.feature_list("int32", align="source")
+    target: np.ndarray = sr.feature_list("int32", align="target")
+
+
+@pytest.mark.parametrize(
+    ("options", "counts"),
+    [
+        ({}, "source"),
+        ({"batch": sr.Pad(2)}, "source"),
+        ({"batch": sr.Bucket(2, boundaries=[9])}, "source"),
+        ({"batch": sr.Bucket(2, boundaries=[9], length_field="target")}, "target"),
+        ({"batch": sr.Bucket(max_steps=99, length_field="target")}, "target"),
+        ({"batch": sr.Unroll(2, 20), "fields": ["target"]}, "target"),
+        ({"batch": sr.Window(20), "fields": ["target"]}, "target"),
+        ({"batch": sr.Pack(20, 1), "fields": ["target"]}, "target"),
+    ],
+    ids=str,
+)
+def test_lengths_are_limited_where_they_count(tmp_path: Path, options: dict[str, Any], counts: str) -> None:
+    """`min_length` and `max_length` count the steps that the strategy goes by."""
+    lengths = [3, 9, 12, 17]
+    sr.write((Pair(np.ones(20 - n, "i4"), np.ones(n, "i4")) for n in lengths), tmp_path / "pairs")
+    elements = list(sr.read(tmp_path / "pairs", min_length=5, max_length=12, **options))
+    kept = [n for n in lengths if 5 <= (n if counts == "target" else 20 - n) <= 12]
+    assert sum(int(np.sum(element["target"])) for element in elements) == sum(kept)

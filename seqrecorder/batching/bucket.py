@@ -243,7 +243,9 @@ class Bucket(PaddedBatches):
         return plan.apply(turns, shuffled=bool(feed.options.shuffle), permute=feed.permutes_windows)
 
     def _padding(self, feed: Feed, group: str, plan: BucketPlan) -> Padding:
-        return self.padding(feed, group, lambda g, n: plan.width(n) if g == group else to_longest(g, n))
+        widths = plan.widths
+        fixed = {group: widths[0]} if len(widths) == 1 else {}
+        return self.padding(feed, group, lambda g, n: plan.width(n) if g == group else to_longest(g, n), fixed)
 
     def resolve(self, feed: Feed, group: str) -> tuple[BucketPlan, Feed, NDArray[np.int64] | None]:
         """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.

@@ -155,6 +155,14 @@ class BucketPlan:
         bucket = tf.searchsorted(bounds, longest[tf.newaxis], side="right")[0]
         return tf.maximum(longest, widths[bucket])
 
+    @property
+    def widths(self) -> list[int]:
+        """What `width` gives, where batches are padded to the boundaries and the most steps of a record are known."""
+        if not self.pad_to_bucket_boundary or self.last is None:
+            return []
+        used = int(self._buckets(np.asarray([self.last]))[0])
+        return [max(1, last) for last in (*(b - 1 for b in self.boundaries[: used + 1]), self.last)[: used + 1]]
+
     def batches(self, lengths: NDArray[np.int64]) -> int:
         """Return how many batches an epoch of records of these lengths has, -1 where that depends on their order."""
         if self.budget is not None:

@@ -109,7 +109,7 @@ class Pad(PaddedBatches):
             message = f"{feed.origin.where}: pad_to={targets[name]} is less than the length of a record, lengths"
             return checked(tf.constant(targets[name], tf.int64), lengths <= targets[name], message, lengths)
 
-        return self.padding(feed, feed.group(None) if feed.parser.schema.groups else None, width)
+        return self.padding(feed, feed.group(None) if feed.parser.schema.groups else None, width, targets)
 
     def _prepare(self, feed: Feed) -> tuple[dict[str, int], Feed]:
         """Return the steps to which each group is padded, and the feed of records that are no longer."""

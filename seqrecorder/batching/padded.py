@@ -58,13 +58,16 @@ class PaddedBatches:
         sides = by_group("padding_side", self.padding_side, schema)
         return frozenset(group for group, side in sides.items() if side == "left")
 
-    def padding(self, feed: Feed, group: str | None, width: Callable[[str, Any], Any]) -> Padding:
+    def padding(
+        self, feed: Feed, group: str | None, width: Callable[[str, Any], Any], fixed: Mapping[str, int]
+    ) -> Padding:
         """Return how batches of a feed are padded.
 
         Args:
             feed: the records.
             group: the alignment group that decides whether a record is empty; None where there is no feature list.
             width: from a group and the lengths of a batch to the steps of its sequences, before they are rounded up.
+            fixed: by group, what `width` gives for every batch, where that is known.
 
         Raises:
             OptionError: a value does not fit its field, or a field cannot be padded so.
@@ -85,7 +88,8 @@ class PaddedBatches:
             most = width(name, lengths)
             return most if multiple == 1 else (most + multiple - 1) // multiple * multiple
 
-        return Padding(exact, steps, left, ragged=True)
+        static = {name: -(-most // multiple) * multiple for name, most in fixed.items()}
+        return Padding(exact, steps, left, ragged=True, static=static)
 
 
 def by_group(option: str, by_field: Mapping[str, Any], schema: Schema) -> dict[str, Any]:

@@ -243,3 +243,36 @@ def test_resumes_exactly_at_every_batch(talks: Path, tmp_path: Path, stride: int
     assert_resumes_exactly(
         lambda: sr.read(talks, batch=options, shuffle=5, seed=2, epochs=2, index_name="at"), tmp_path, stride
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        (sr.Pad(2, pad_to=5, drop_remainder=True), 5),
+        (sr.Pad(2, pad_to=5, pad_to_multiple_of=4, drop_remainder=True, padding_side="left"), 8),
+        (sr.Bucket(2, boundaries=[9], pad_to_bucket_boundary=True, drop_remainder=True), 8),
+        (sr.Bucket(2, buckets=1, pad_to_bucket_boundary=True, drop_remainder=True), 4),
+        (sr.Bucket(2, boundaries=[3], pad_to_bucket_boundary=True, drop_remainder=True), None),
+        (sr.Pad(2, drop_remainder=True), None),
+    ],
+    ids=str,
+)
+def test_what_is_fixed_is_static(tmp_path: Path, options: object, steps: int | None) -> None:
+    """Where all batches have one shape, it is known before any is read: of values, text, masks, targets and weights."""
+    rows = [Spoken(np.ones((n, 3), "f4"), ["a"] * n, [[1]] * n) for n in (1, 4, 2, 3)]
+    sr.write(rows, tmp_path / "spoken")
+    options = attrs.evolve(options, mask_name="mask")
+    spec = sr.read(tmp_path / "spoken", batch=options).element_spec
+    assert spec["x"].shape.as_list() == [2, steps, 3]
+    assert spec["word"].shape.as_list() == spec["mask"].shape.as_list() == [2, steps]
+    assert spec["ragged"].shape.as_list() == [2, steps, None]
+    dataset = sr.read(tmp_path / "spoken", batch=options, inputs="word", targets="x")
+    assert [part.shape.as_list()[:2] for part in dataset.element_spec] == [[2, steps]] * 3
+    assert all(x.shape[1] == (steps or x.shape[1]) for x, *_ in dataset)
+
+
+@sr.record
+class Spoken:
+    x: np.ndarray = sr.feature_list("float32", shape=(3,))
+    word: np.ndarray = sr.feature_list(str)
+    ragged: list = sr.feature_list("int32", shape=(None,))
