@@ -39,6 +39,7 @@ Paths = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 LAYOUTS = ("auto", "steps", "packed", "example")
 
 _PEEKED = 8
+_UNEQUAL = 0.1  # the difference between shares, over the mean, at which files are rather read by several readers
 _WINDOW_BYTES = 16 << 20
 _WINDOW_RECORDS = 1024
 
@@ -131,19 +132,24 @@ class Origin:
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, tuple[int, int] | None]:
         """Return the files of one reader of several, and the records that remain to be dealt, if any.
 
-        Whole files are dealt where there are at least as many as readers, else single records.
+        Files and readers are put into as many groups as leave nearly equal shares, and the records of a group's files
+        are dealt to its readers. Where each reader is a group of its own, it has whole files, and reads no other's.
         """
         if shard is None:
             return self, None
         index, count = check_shard(shard)
-        if len(self.files) >= count:
-            return attrs.evolve(self, files=self.files[index::count]), None
-        if self.records < 0:
+        if self.records >= 0:
+            groups = _groups_of_files([file.records for file in self.files], count)
+        elif len(self.files) >= count:
+            groups = count
+        else:
             raise OptionError(
                 f"shard={shard}: {len(self.files)} files for {count} readers need single records dealt, whose number "
                 "check='none' leaves unknown; leave `check` out"
             )
-        return self, (index, count)
+        group = index % groups
+        readers = len(range(group, count, groups))
+        return attrs.evolve(self, files=self.files[group::groups]), (index // groups, readers) if readers > 1 else None
 
     def check_frames(self, file: ShardFile) -> None:
         """Raise `ShardReadError` where the frames of a file would lead TensorFlow out of it.
@@ -176,6 +182,18 @@ class Origin:
         parser = Parser(self.schema, self.layout, where=self.record)
         parts = [parser.lengths(data, group).numpy() for data in RecordReader(file.path, self.compression, 256)]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _groups_of_files(records: Sequence[int], readers: int) -> int:
+    """Return into how many groups to put files and readers, each in turn, so that readers have nearly equal shares.
+
+    The more groups, the fewer files are read by several readers.
+    """
+    for groups in range(min(readers, len(records)), 1, -1):
+        dealt = [sum(records[group::groups]) / len(range(group, readers, groups)) for group in range(groups)]
+        if max(dealt) - min(dealt) <= max(1, _UNEQUAL * sum(records) / readers):
+            return groups
+    return 1
 
 
 def check_shard(shard: Any) -> tuple[int, int]:

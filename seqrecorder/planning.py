@@ -209,10 +209,8 @@ def plan(
     import tensorflow as tf
 
     origin = resolve(path, split, schema=schema)
-    known = {group: origin.lengths(group) for group in origin.schema.groups}
     origin, deal = origin.take_shard(shard)
-    if shard is not None and deal is None:  # whole files were dealt
-        known = {group: origin.lengths(group) for group in origin.schema.groups}
+    known = {group: origin.lengths(group) for group in origin.schema.groups}
     options = StreamOptions(WINDOW, shuffle, seed, 1, None, deal, known=known)
     feed = Feed(origin, Parser(origin.schema, origin.layout), _unshaped, options)
     shapes = tf.autograph.experimental.do_not_convert(lambda strategy: strategy.shapes(feed))

@@ -141,8 +141,9 @@ def read(
             is given `reduction="mean_with_sample_weight"`.
         output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
             carry besides the fields comes after them.
-        shard: `(index, count)` for one of several readers: whole files where there are enough, else single records,
-            before shuffling and batching; together they read every record exactly once.
+        shard: `(index, count)` for one of several readers: whole files where that gives shares within a tenth of each
+            other, as it does of many files; else single records of files that as few readers as possible read, before
+            shuffling and batching. Together they read every record exactly once.
         deterministic: whether the order is the same each time; False may be faster.
         compression: of bare shards; found by itself.
         layout: of bare shards: one feature per step (`steps`), a sequence in one feature of its list (`packed`), a flat

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops import distribute  # what strategies deal with; it has no public name
 
 import seqrecorder as sr
+from seqrecorder.origin import Origin, ShardFile
 
 
 @sr.record
@@ -49,6 +51,38 @@ def test_readers_share_all_records(tmp_path, shards, readers, figure):
         )
         assert seen == Counter(range(97)), count
     figure(19, "numbers of shards with numbers of readers", len(readers), "records lost or doubled")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "readers", "files"),
+    [
+        ([80] * 6, 4, 3),
+        ([80] * 6, 3, 2),
+        ([80] * 8, 4, 2),
+        ([80, 80, 81], 3, 1),
+        ([5] * 40, 3, 14),
+        ([100, 1, 1, 1], 2, 4),
+        ([7, 8], 4, 1),
+        ([3], 5, 1),
+        ([2] * 127, 64, 16),
+        ([], 2, 0),
+    ],
+    ids=str,
+)
+def test_readers_have_nearly_equal_shares(sizes, readers, files):
+    """Within a tenth of the mean, or one record; whole files where these are as equal, else as few files as may be."""
+    shards = tuple(ShardFile(Path(str(n)), None, size, size, 0) for n, size in enumerate(sizes))
+    origin = Origin("here", sr.Schema.of(Word), "steps", None, shards)
+    seen, shares = Counter(), []
+    for index in range(readers):
+        part, deal = origin.take_shard((index, readers))
+        assert len(part.files) <= files
+        of_part = [(file.path, number) for file in part.files for number in range(file.records)]
+        of_reader = of_part if deal is None else of_part[deal[0] :: deal[1]]
+        seen.update(of_reader)
+        shares.append(len(of_reader))
+    assert seen == Counter((file.path, number) for file in shards for number in range(file.records))
+    assert max(shares) - min(shares) <= max(1, np.ceil(sum(sizes) / readers / 10))
 
 
 @pytest.mark.parametrize("policy", ["FILE", "DATA", "AUTO", "OFF"])
