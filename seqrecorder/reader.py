@@ -109,18 +109,11 @@ def read(
         seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
         epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.
         fields: names of the fields to parse; all by default.
-<<<<<<< HEAD
         steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`. Records are
             parsed whole; buffers and images of the other steps are not decoded. Lengths count what is kept.
-        min_length: records with fewer steps (in the first alignment group, before `steps` applies) are left out, which
-            the lengths files tell without parsing.
-=======
-        steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`: the others are
-            never decoded. Lengths count what is kept.
         min_length: records with fewer steps are left out, which the lengths files tell without parsing. Steps are those
             that the strategy goes by (of its `length_field`, of what it cuts, else of the first alignment group),
             before `steps` applies.
->>>>>>> 5f339eb (Fixed numbers of steps are static shapes; max_length counts the steps that a strategy goes by)
         max_length: likewise for more steps.
         index_name: name under which elements carry the position of their record in written order, int64: that in which
             `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
