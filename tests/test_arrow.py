@@ -216,8 +216,8 @@ MEASURED = {
 
 
 def measured(given):
-    columns, size = given_columns(Schema.of(Measured), given)
-    return RecordCodec(Schema.of(Measured)).to_records(columns, size)
+    columns, _ = given_columns(Schema.of(Measured), given)
+    return RecordCodec(Schema.of(Measured)).to_records(columns)
 
 
 @pytest.mark.parametrize(
