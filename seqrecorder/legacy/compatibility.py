@@ -67,6 +67,10 @@ def compat() -> Iterator[types.ModuleType]:
 
 _THERE_IS = "of tf.contrib there is what seqrecorder.legacy.contrib has, which reads data; models need other layers"
 
+_REMOVED = (
+    "it is in no tensorflow.compat.v1: older scripts than TensorFlow 1.0 have other names, and layers are Keras's now"
+)
+
 
 class _Old(types.ModuleType):
     """A module that has what others have, the first of them first."""
@@ -81,7 +85,8 @@ class _Old(types.ModuleType):
             with contextlib.suppress(AttributeError):
                 return getattr(place, name)
         known = sorted({key for place in self._places for key in dir(place) if not key.startswith("_")})
-        raise AttributeError(f"{self.__name__} has no {name!r}{did_you_mean(name, known)}; {_THERE_IS}")
+        there_is = _THERE_IS if self.__name__.startswith(_CONTRIB) else _REMOVED
+        raise AttributeError(f"{self.__name__} has no {name!r}{did_you_mean(name, known)}; {there_is}")
 
     def __dir__(self) -> list[str]:
         return sorted({key for place in self._places for key in dir(place)} | set(self.__dict__))

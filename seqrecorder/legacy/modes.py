@@ -103,3 +103,10 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(keep)
+
+
+def with_shape(value: Any, shape: Any) -> Any:
+    """Return a tensor that has a shape, or fails; as it is where nothing is known of that."""
+    import tensorflow as tf
+
+    return value if tf.TensorShape(shape).rank is None else tf.ensure_shape(value, shape)  # which takes no unknown rank

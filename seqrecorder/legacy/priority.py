@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from seqrecorder.legacy.modes import with_shape
+
 
 def lowest_first(contents: Any, capacity: int) -> Any:
     """Let the element of the lowest priority come first, of those that a queue of a capacity holds.
@@ -36,5 +38,5 @@ def lowest_first(contents: Any, capacity: int) -> Any:
     nothing = tf.zeros([0], tf.int64), tf.zeros([0, len(specs)], tf.string)
     out = packed.concatenate(end).scan(nothing, step).unbatch()
     return out.map(
-        lambda row: tuple(tf.ensure_shape(tf.io.parse_tensor(row[j], s.dtype), s.shape) for j, s in enumerate(specs))
+        lambda row: tuple(with_shape(tf.io.parse_tensor(row[j], s.dtype), s.shape) for j, s in enumerate(specs))
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from seqrecorder.errors import LiftError, OptionError
+from seqrecorder.legacy.modes import with_shape
 from seqrecorder.legacy.priority import lowest_first
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def given_contents(queue: Any, dataset: Any) -> Any:
             f"feed: {queue.name!r} takes elements of ({expected}) one by one, but the dataset has ({got})"
         )
     shapes = [spec.shape for spec in wanted]
-    return flat(dataset).map(lambda *row: tuple(tf.ensure_shape(x, s) for x, s in zip(row, shapes, strict=True)))
+    return flat(dataset).map(lambda *row: tuple(with_shape(x, s) for x, s in zip(row, shapes, strict=True)))
 
 
 def flat(dataset: Any) -> Any:
@@ -115,7 +116,7 @@ def grouped(queue: Any, contents: Any, count: int, *, rest: bool, sparse: Sequen
     declared = [tf.TensorShape(shape) for shape in queue.get_attr("shapes")]
     shapes = tuple(tf.TensorShape([SPARSE]) if s else shape for s, shape in zip(sparse, declared, strict=True))
     if any(spec.shape.rank is None for spec in contents.element_spec):
-        contents = contents.map(lambda *row: tuple(tf.ensure_shape(x, s) for x, s in zip(row, shapes, strict=True)))
+        contents = contents.map(lambda *row: tuple(with_shape(x, s) for x, s in zip(row, shapes, strict=True)))
     padded = contents.padded_batch(count, shapes, drop_remainder=not rest)
     return padded, f"padded_batch({count}, drop_remainder={not rest})"
 
@@ -129,7 +130,7 @@ def several_at_once(contents: Any, count: int) -> Any:
 
     def unpack(rows: Any) -> Any:
         return tuple(
-            tuple(tf.ensure_shape(tf.io.parse_tensor(rows[i, j], s.dtype), s.shape) for j, s in enumerate(specs))
+            tuple(with_shape(tf.io.parse_tensor(rows[i, j], s.dtype), s.shape) for j, s in enumerate(specs))
             for i in range(count)
         )
 

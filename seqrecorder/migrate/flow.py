@@ -168,28 +168,64 @@ def depending(block: Sequence[ast.stmt], names: set[str]) -> tuple[list[ast.stmt
     return found, hanging
 
 
-def hanging_surely(block: Sequence[ast.stmt], names: set[str]) -> set[str]:
+def hanging_surely(block: Sequence[ast.stmt], names: set[str], ignoring: frozenset[str] = frozenset()) -> set[str]:
     r"""Return the names whose values hang on some names after statements, whichever branches are taken.
 
     >>> sorted(hanging_surely(ast.parse("if c: b = a; a = 0\nelse: b = [a]").body, {"a"}))
     ['b']
+
+    Args:
+        block: the statements.
+        names: on which others may hang.
+        ignoring: functions whose results do not hang on what they are given.
     """
     found = set(names)
     for statement in block:
         if isinstance(statement, ast.With):
-            found = hanging_surely(statement.body, found)
+            found = hanging_surely(statement.body, found, ignoring)
         elif isinstance(statement, (ast.If, ast.For, ast.While, ast.Try)):
             parts = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
             parts += [handler.body for handler in getattr(statement, "handlers", [])]
-            afterwards = [hanging_surely(part, found) for part in parts[: 2 if isinstance(statement, ast.If) else None]]
+            afterwards = [
+                hanging_surely(part, found, ignoring) for part in parts[: 2 if isinstance(statement, ast.If) else None]
+            ]
             found = set.intersection(*afterwards)
         elif isinstance(statement, ast.Assign):
-            found = {name for name, value in _assigned(statement) if reads(value) & found} | (found - binds(statement))
-        elif reads(statement) & found:
+            found = {name for name, value in _assigned(statement) if _taken(value, ignoring) & found} | (
+                found - binds(statement)
+            )
+        elif _taken(statement, ignoring) & found:
             found |= writes(statement)
         else:
             found -= binds(statement)
     return found
+
+
+def ignoring(tree: ast.AST) -> frozenset[str]:
+    r"""Return the names of functions of which some return value may not hang on any parameter.
+
+    >>> sorted(ignoring(ast.parse("def f(x): return x\ndef g(x):\n x = 1\n return x")))
+    ['g']
+    """
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            given = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+            rebound = {name for statement in node.body for name in binds(statement)}
+            hanging = (given - rebound) | hanging_surely(node.body, given)
+            returned = [n.value for n in own_nodes(node) if isinstance(n, ast.Return)]
+            found |= {node.name} if any(value is None or not reads(value) & hanging for value in returned) else set()
+    return frozenset(found)
+
+
+def _taken(node: ast.AST, ignoring: frozenset[str]) -> set[str]:
+    """Return the names that are read, but for what functions are given that ignore it."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ignoring:
+        return set()
+    if not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
+        return reads(node)
+    own = reads(node) if isinstance(node, (ast.Name, ast.AugAssign)) else set[str]()
+    return own.union(*(_taken(inner, ignoring) for inner in ast.iter_child_nodes(node)))
 
 
 def _assigned(statement: ast.Assign) -> Iterator[tuple[str, ast.expr]]:

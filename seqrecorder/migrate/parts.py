@@ -179,14 +179,14 @@ def _given(part: Part, call: ast.Call) -> dict[str, ast.expr]:
     return {name: given[name] for name in own if name in given}
 
 
-def check_calls(part: Part, tree: ast.Module) -> None:
+def check_calls(part: Part, tree: ast.Module, names: Names) -> None:
     """Raise `Unclear` where a part is used otherwise than by the pipelines that are rewritten."""
     name, method = part.function.name, part.called.startswith("self.")
     for node in ast.walk(tree):
         named = (
             isinstance(node, ast.Attribute) and node.attr == name
             if method
-            else isinstance(node, ast.Name) and node.id == name
+            else isinstance(node, ast.Name) and node.id == name and names.bindings.scope_of(node) is tree
         )
         if named and id(node) not in part.calls:
             raise Unclear("part-used", f"{name} is also used elsewhere, in a way that is not known", node)

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from seqrecorder.migrate.delivery import HARMLESS, Delivery
-from seqrecorder.migrate.flow import block_of, covers, flattened, hanging_surely, own_nodes, reads, statements
+from seqrecorder.migrate.flow import block_of, covers, flattened, hanging_surely, ignoring, own_nodes, reads, statements
 from seqrecorder.migrate.mapping import Mapper
 from seqrecorder.migrate.moving import Mover, Origin, element
 from seqrecorder.migrate.names import PRODUCERS, QUEUES
@@ -339,7 +339,9 @@ class Rewriter:
         """Raise where what is batched is, or may be, of no record: such batches did not end with the records."""
         endless = all(p.kind in PRODUCERS and p.arguments["num_epochs"] is None for p in self.stages.producers)
         queues = {p.target.id for p in self.stages.producers if isinstance(p.target, ast.Name)}
-        hanging = hanging_surely(between, {*origin.names, *(queues if origin.call is not None else ())})
+        hanging = hanging_surely(
+            between, {*origin.names, *(queues if origin.call is not None else ())}, ignoring(self.source.tree)
+        )
         if not endless and not all(reads(element(batch)) & hanging for batch in self.stages.batches):
             raise Unclear("no-record", "what is batched may be of no record, and would not end with them", anchor)
 

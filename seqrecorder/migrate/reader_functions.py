@@ -142,22 +142,22 @@ def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:
         raise Unclear("reader-used", "the reader is used for more than one read", made)
 
 
-def check_uses(helper: Helper, tree: ast.Module, accounted: set[int], reads: set[int]) -> None:
+def check_uses(helper: Helper, names: Names, accounted: set[int], reads: set[int]) -> None:
     """Raise `Unclear` where a helper is used otherwise than by the pipelines that are rewritten.
 
     Args:
         helper: the function.
-        tree: of the script.
+        names: of the script.
         accounted: ids of the names by which those call it.
         reads: ids of the expressions that belong to reads, whose name may be the method's.
     """
-    name = helper.function.name
+    name, tree = helper.function.name, names.bindings.tree
     method = helper.called.startswith("self.")
     for node in ast.walk(tree):
         used = (
             isinstance(node, ast.Attribute) and node.attr == name
             if method
-            else isinstance(node, ast.Name) and node.id == name
+            else isinstance(node, ast.Name) and node.id == name and names.bindings.scope_of(node) is tree
         )
         if used and id(node) not in accounted | reads:
             raise Unclear("helper-used", f"{name} is also used elsewhere, with a queue", node)

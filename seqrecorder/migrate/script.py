@@ -246,7 +246,7 @@ class _Script:
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():
             with _Caught(self):
-                check_uses(helper, tree, used, self.accounted)
+                check_uses(helper, self.names, used, self.accounted)
                 edits += helper_edits(helper, self.source)
                 self.helpers.append(helper.function.name)
                 self.notes.append(
@@ -280,7 +280,7 @@ class _Script:
             known = True
         for part in parts.values():
             with _Caught(self):
-                check_calls(part, tree)
+                check_calls(part, tree, self.names)
         mains = [each for each in found if each.producers or each.readers or each.reads or each.batches]
         return [each for each in mains if known or not each.uses_parts], helpers, parts
 

@@ -108,7 +108,7 @@ def _patch(stack: contextlib.ExitStack, place: Any, name: str, replacement: Call
         setattr(place, name, functools.partial(replacement, original))
 
 
-def _parse(asked: Asked, name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _parse(asked: Asked, name: str, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     result = original(*args, **kwargs)
     if name == "parse_single_sequence_example":
         asked.is_sequence = True
@@ -124,7 +124,7 @@ def _parse(asked: Asked, name: str, original: Any, *args: Any, **kwargs: Any) ->
     return result
 
 
-def _decode_raw(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _decode_raw(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     result = original(*args, **kwargs)
     given = dict(zip(("input_bytes", "out_type"), args, strict=False)) | kwargs
     source = given.get("input_bytes", given.get("bytes"))
@@ -132,18 +132,18 @@ def _decode_raw(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
-def _decode_csv(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _decode_csv(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     given = dict(zip(("records", "record_defaults"), args, strict=False)) | kwargs
     asked.columns = list(given["record_defaults"])
     return original(*args, **kwargs)
 
 
-def _decode_image(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _decode_image(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     asked.images.add(asked.name_of(args[0] if args else kwargs.get("contents")))
     return original(*args, **kwargs)
 
 
-def _produce(asked: Asked, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _produce(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     given = args[0] if args else kwargs.get("string_tensor", kwargs.get("input_tensor"))
     if isinstance(given, (list, tuple)):
         asked.files = [item for item in given if isinstance(item, str)]
@@ -156,7 +156,7 @@ def _found(original: Any, pattern: Any) -> list[str]:
     return found or [str(pattern).replace("*", "0").replace("?", "0")]
 
 
-def _read(asked: Asked, name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _read(asked: Asked, name: str, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     asked.reader, asked.options = name, kwargs
     if name == "FixedLengthRecordReader":
         asked.options = dict(zip(("record_bytes", "header_bytes", "footer_bytes"), args, strict=False)) | kwargs

@@ -203,6 +203,10 @@ def test_what_is_not_there_says_what_is():
     with legacy.compat() as old:
         with pytest.raises(AttributeError, match=r"'bucket_by_length' \(did you mean 'bucket_by_sequence_length'"):
             old.contrib.training.bucket_by_length  # noqa: B018
+        with pytest.raises(
+            AttributeError, match="tensorflow has no 'scalar_summary'.*it is in no tensorflow.compat.v1"
+        ):
+            old.scalar_summary  # noqa: B018 - a name of TensorFlow 0.x
         with pytest.raises(AttributeError, match="tensorflow.contrib has no 'layers'"):
             tf.contrib.layers  # noqa: B018
         for line in (

@@ -324,3 +324,19 @@ def test_values_that_were_left_to_chance_are_said():
         assert str(lifted).endswith("the examples are the same, but for random values in them")
         assert not lifted.exact
     assert "but for random values" not in str(assert_lifts_exactly(lambda: input_fn(3, 1))[0])
+
+
+def test_queues_without_shapes_are_fed():
+    """What a queue without declared shapes is fed with keeps its own shapes."""
+
+    def inputs():
+        waiting = tf.queue.FIFOQueue(4, [tf.float32, tf.int32], name="filled")
+        rows, number = waiting.dequeue()
+        rows.set_shape([None, 2])
+        return rows, number
+
+    given = [(np.full((steps, 2), steps, "float32"), np.int32(steps)) for steps in (3, 5)]
+    spec = tf.TensorSpec([None, 2]), tf.TensorSpec([], tf.int32)
+    data = tf.data.Dataset.from_generator(lambda: iter(given), output_signature=spec)
+    found = list(sr.legacy.lift(inputs, feed={"filled": data}).as_numpy_iterator())
+    assert [(rows.tolist(), number) for rows, number in found] == [(rows.tolist(), number) for rows, number in given]

@@ -39,6 +39,7 @@ def test_every_way_to_import_means_the_same(importing, called, apart):
         "def other(tf):\n    return tf.train.batch\n",
         "def other():\n    tf = 3\n    return tf.TFRecordReader\n",
         "def other(queue, record, reader):\n    queue += record\n    return queue, reader\n",
+        "def other():\n    batches = 1\n    return batches\n",
         "other = lambda tf: tf.train.batch(tf)\n",
         "other = [tf.train.batch for tf in ()]\n",
     ],
@@ -108,6 +109,10 @@ def test_batches_of_no_record_are_flagged():
         READ.replace("(files)", "(files, num_epochs=1)") + "    record = 2.0\n    return tf.train.batch([record], 3)\n"
     )
     assert [finding.code for finding in rewrite(script(body)).findings] == ["no-record"]
+    own = "\n\ndef same(x):\n    return x\n\n\ndef other(x):\n    x = 1.0\n    return x\n"
+    for name in ("same", "other"):
+        called = body.replace("record = 2.0", f"record = {name}(record)")
+        assert (rewrite(script(called, before=own)).status == "converted") == (name == "same")
 
 
 READERS = {
