@@ -246,9 +246,17 @@ def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) 
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
     if level == "quick":
         return
-    if sha256(path) != shard.sha256:
-        yield Problem(where, "its SHA-256 is not the manifest's: the contents changed")
-    walk = walk_frames(path, manifest.compression)
+    yield from _verify_contents(manifest, path, where, shard, lengths)
+
+
+def _verify_contents(manifest: Manifest, path: Path, where: str, shard: ShardInfo, lengths: Any) -> Iterator[Problem]:
+    try:
+        if sha256(path) != shard.sha256:
+            yield Problem(where, "its SHA-256 is not the manifest's: the contents changed")
+        walk = walk_frames(path, manifest.compression)
+    except ShardReadError as error:
+        yield Problem(where, error.message)
+        return
     if walk.problem:
         yield Problem(where, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
         return
@@ -323,8 +331,11 @@ def _verify_bare(path: Any, level: str, schema: object) -> Report:
 
 def _verify_frames(path: Path, level: str) -> Report:
     """Check what can be checked of a bare shard without a schema."""
-    compression = detect_compression(path)
-    walk = walk_frames(path, compression)
+    try:
+        compression = detect_compression(path)
+        walk = walk_frames(path, compression)
+    except ShardReadError as error:
+        return Report(str(path), level, 1, 0, path.stat().st_size, (Problem(path.name, error.message),))
     problems = []
     if walk.problem:
         problems.append(

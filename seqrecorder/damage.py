@@ -8,6 +8,7 @@ be found by its inner frames where its own header is lost; checking against a sc
 from __future__ import annotations
 
 import contextlib
+import io
 import tempfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO
@@ -17,7 +18,9 @@ import numpy as np
 
 from seqrecorder.crc import masked_crc32c, masked_crc32c_of_spans
 from seqrecorder.errors import ShardReadError
+from seqrecorder.files import faults_around, writing
 from seqrecorder.framing import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit, walk_plain
+from seqrecorder.reading import ReadAround
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +34,7 @@ UNKNOWN = -1
 """How many records a range held whose frames are gone."""
 
 _BLOCK = 1 << 20
+_BUFFER = 1 << 16
 _BATCH_BYTES = 8 << 20
 _REBUILT_BYTES = 16 << 20
 _GZIP_HEADER = 10
@@ -45,7 +49,7 @@ class Loss:
         start: where it begins, in bytes of the (uncompressed) shard.
         stop: where it ends.
         record: number, in the shard, of the first record that is lost; exact where what was lost before is known.
-        records: how many are lost; `UNKNOWN` (-1) where their frames are gone.
+        records: how many are lost; `UNKNOWN` (-1) where their frames are gone, 0 of what comes twice or is not ours.
         reason: what is wrong there.
     """
 
@@ -58,6 +62,8 @@ class Loss:
     def __str__(self) -> str:
         if self.records == UNKNOWN:
             what = f"from record {self.record} on"
+        elif self.records == 0:
+            what = "no record of its own"
         else:
             last = self.record + self.records - 1
             what = f"record {self.record}" if self.records == 1 else f"records {self.record} to {last}"
@@ -79,35 +85,52 @@ class Findings:
     losses: tuple[Loss, ...]
 
 
+@attrs.frozen
+class Opened:
+    """A shard as plain bytes.
+
+    Attributes:
+        file: the bytes.
+        size: how many there are.
+        problem: why unpacking ended early, "" where it did not.
+        unreadable: the ranges of bytes of the file that the disk cannot read, as far as reading has come.
+    """
+
+    file: BinaryIO
+    size: int
+    problem: str
+    unreadable: list[tuple[int, int]]
+
+
 @contextlib.contextmanager
-def opened(path: Path, compression: Compression) -> Iterator[tuple[BinaryIO, int, str]]:
+def opened(path: Path, compression: Compression) -> Iterator[Opened]:
     """Open a shard as plain bytes that can be searched, a compressed one as far as it can be unpacked.
+
+    Zeros stand for what the disk cannot read.
 
     >>> import os
     >>> from pathlib import Path
-    >>> with opened(Path(os.devnull), None) as (file, size, problem):
-    ...     size, problem
+    >>> with opened(Path(os.devnull), None) as shard:
+    ...     shard.size, shard.problem
     (0, '')
 
-    Yields:
-        The open file, its size, and why unpacking ended early ("" where it did not).
-
     Raises:
-        ShardReadError: the file cannot be read.
+        ShardReadError: the file cannot be opened.
+        ShardWriteError: a compressed one cannot be unpacked into a temporary file.
     """
-    try:
-        with contextlib.ExitStack() as stack:
-            file: BinaryIO = stack.enter_context(path.open("rb"))
-            size, problem = path.stat().st_size, ""
-            if compression is not None:
-                plain = stack.enter_context(tempfile.TemporaryFile())
-                problem = _unpack(file, plain, size)
-                file, size = plain, plain.tell()
-            yield file, size, problem
-    except ShardReadError:
-        raise
-    except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
+    with contextlib.ExitStack() as stack:
+        try:
+            source = stack.enter_context(ReadAround(path))
+        except OSError as error:
+            raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
+        file: BinaryIO = stack.enter_context(io.BufferedReader(source, _BUFFER))
+        if compression is None:
+            yield Opened(file, source.size, "", source.unreadable)
+            return
+        with writing(f"unpack {path.name} into a temporary file in", tempfile.gettempdir()):
+            plain = stack.enter_context(tempfile.TemporaryFile())
+            problem = _unpack(file, plain, source.size)
+        yield Opened(plain, plain.tell(), problem, source.unreadable)
 
 
 def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
@@ -120,7 +143,8 @@ def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
         data, unpacker = data[_GZIP_HEADER:], zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         while data:
-            plain.write(unpacker.decompress(data, _BLOCK))
+            with faults_around("write", tempfile.gettempdir()):
+                plain.write(unpacker.decompress(data, _BLOCK))
             if plain.tell() > limit:
                 return f"unpacks to more than {limit} bytes, which is taken for a GZIP bomb"
             data = unpacker.unconsumed_tail
@@ -233,11 +257,13 @@ def _is_sound(file: BinaryIO, size: int, start: int, length: int, end: int) -> b
     return header.size == HEADER and int(masked_crc32c(header[None, :8])[0]) == int.from_bytes(header[8:], "little")
 
 
-def read_found(file: BinaryIO, findings: Findings, most_bytes: int = _BATCH_BYTES) -> Iterator[list[bytes]]:
-    """Yield the data of the records that were found, in lists of about so many bytes."""
+def read_found(
+    file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64], most_bytes: int = _BATCH_BYTES
+) -> Iterator[list[bytes]]:
+    """Yield the data of records that were found, in lists of about so many bytes."""
     batch: list[bytes] = []
     held = 0
-    for start, length in zip(findings.starts.tolist(), findings.lengths.tolist(), strict=True):
+    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         file.seek(start)
         batch.append(file.read(length))
         held += length

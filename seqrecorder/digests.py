@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from seqrecorder.errors import ShardReadError
 from seqrecorder.files import error_at
+from seqrecorder.reading import open_source, reason_at
 from seqrecorder.threads import submit
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class FileDigest:
             OSError: the file is missing or cannot be read.
         """
         piece = memoryview(bytearray(_PIECE))
-        with self._path.open("rb", buffering=0) as file:
+        with open_source(self._path, buffering=0) as file:
             file.seek(self._read)
             while size := file.readinto(piece):
                 self._state.update(piece[:size])
@@ -58,6 +59,7 @@ class FileDigest:
         try:
             self.read_on()
         except OSError as error:
+            error.strerror = reason_at(self._path, error)
             raise error_at(ShardReadError, "read", self._path, error, "restore it from a copy") from error
         return self._state.hexdigest()
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from seqrecorder.crc import masked_crc32c
 from seqrecorder.errors import OptionError, ShardReadError
+from seqrecorder.reading import open_source, reason_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,23 +67,36 @@ def detect_compression(path: Path) -> Compression:
     """Return the compression of a shard by its first bytes.
 
     A plain shard could begin with gzip's magic only if its first record had one certain length; its CRC tells.
+
+    Raises:
+        ShardReadError: the file is missing, or its first bytes cannot be read.
     """
-    with path.open("rb") as file:
-        start = file.read(HEADER)
+    start = _first_bytes(path, HEADER)
     if not start.startswith(GZIP_MAGIC):
         return None
     return None if len(start) == HEADER and _length_is_genuine(start) else "GZIP"
 
 
 def is_packed_with_zlib(path: Path) -> bool:
-    """Return whether a file is a TFRecord file in ZLIB, which old programs wrote and nothing here reads."""
-    with path.open("rb") as file:
-        start = file.read(_ZLIB_START)
+    """Return whether a file is a TFRecord file in ZLIB, which old programs wrote and nothing here reads.
+
+    Raises:
+        ShardReadError: the file is missing, or its first bytes cannot be read.
+    """
+    start = _first_bytes(path, _ZLIB_START)
     try:
         header = zlib.decompressobj().decompress(start, HEADER)
     except zlib.error:
         return False
     return len(header) == HEADER and _length_is_genuine(header)
+
+
+def _first_bytes(path: Path, count: int) -> bytes:
+    try:
+        with open_source(path) as file:
+            return file.read(count)
+    except OSError as error:
+        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
 
 
 def _length_is_genuine(header: bytes) -> bool:
@@ -118,7 +132,7 @@ def lengths_lead_to_end(path: Path) -> bool:
         OSError: the file cannot be read.
     """
     unpack, margin = _LENGTH.unpack_from, HEADER + FOOTER
-    with path.open("rb", buffering=0) as file:
+    with open_source(path, buffering=0) as file:
         size, offset, block = os.fstat(file.fileno()).st_size, 0, _LONGEST_BLOCK
         while offset < size:
             file.seek(offset)
@@ -142,7 +156,7 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
     """
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_source(path) as file:
             if compression is None:
                 return walk_plain(file, size)
             if size == 0:
@@ -154,7 +168,7 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
             with gzip.GzipFile(fileobj=file) as stream:
                 return _walk_stream(stream, min(_RECORD_LIMIT, unpacked_limit(size)))
     except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
+        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
 
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:

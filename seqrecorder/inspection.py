@@ -79,10 +79,7 @@ def describe_shard(path: Path) -> ShardDescription:
     Raises:
         ShardReadError: the file cannot be read.
     """
-    try:
-        compression, size = detect_compression(path), path.stat().st_size
-    except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {error.strerror}", path=path) from error
+    compression, size = detect_compression(path), path.stat().st_size
     walk = walk_frames(path, compression)
     problem = f"after {walk.lengths.size:,} records, at byte {walk.offset:,}, it {walk.problem}" if walk.problem else ""
     fitting = np.searchsorted(np.cumsum(walk.lengths[:_PEEKED]), _PEEKED_BYTES, side="right")

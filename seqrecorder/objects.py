@@ -128,10 +128,8 @@ def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[Any]:
         readers = [_counted(file, origin, read_in_turn(file.path, origin.compression, each, block)) for file in files]
     else:
         readers = [(part.numpy().tolist() for part in _read(file, origin, each)) for file in files]
-    if any(file.kept is not None for file in files) and all(file.is_numbered for file in files):
-        mixed = _merged(files, readers, window)
-    else:
-        mixed = _in_turn(readers)
+    is_merged = any(file.kept is not None for file in files)
+    mixed = _merged(files, readers, window) if is_merged else _in_turn(readers)
     for data in mixed:
         yield tf.constant(data, tf.string)
 

@@ -25,12 +25,13 @@ from seqrecorder.places import local_path, local_pattern
 from seqrecorder.preflight import advice, check_frames, check_size, check_walk, count_records
 from seqrecorder.schema import Schema
 from seqrecorder.shards import RecordReader, check_lengths, peek, read_lengths
-from seqrecorder.skipping import without_damage
+from seqrecorder.skipping import Expected, without_damage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.framing import Compression
+    from seqrecorder.manifest import ShardInfo
     from seqrecorder.specs import Layout
 
 Check = Literal["manifest", "full", "none"]
@@ -58,6 +59,7 @@ class ShardFile:
         step: distance of two records in written order.
         kept: of the copy of a damaged shard, which of the shard's records it holds, ascending; None for all.
         is_numbered: whether it is known where in the written order its records stand.
+        is_ordered: whether it is known that they come in their written order.
     """
 
     path: Path
@@ -69,6 +71,7 @@ class ShardFile:
     kept: NDArray[np.int64] | None = attrs.field(default=None, eq=False)
     is_numbered: bool = True
     lengths_sha256: str | None = None
+    is_ordered: bool = True
 
 
 @attrs.frozen(slots=False)
@@ -295,7 +298,7 @@ def _resolve_dataset(
             lengths_sha256=shard.lengths_sha256,
         )
         if on_corrupt == "skip":
-            files.append(_without_damage(file, manifest, shard.lengths_sha256))
+            files.append(_without_damage(file, lengths_path, shard, manifest))
             continue
         files.append(file)
         if check != "none":
@@ -312,23 +315,21 @@ def _resolve_dataset(
     return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
 
 
-def _without_damage(file: ShardFile, manifest: Manifest, digest: str) -> ShardFile:
-    lengths = None if file.lengths_path is None else (file.lengths_path, digest)
-    copy = without_damage(
-        file.path, manifest.compression, schema=manifest.schema, records=file.records, lengths=lengths
-    )
+def _without_damage(file: ShardFile, lengths_path: Path, shard: ShardInfo, manifest: Manifest) -> ShardFile:
+    expected = Expected(shard.records, shard.bytes, shard.sha256, lengths_path, shard.lengths_sha256)
+    copy = without_damage(file.path, manifest.compression, schema=manifest.schema, expected=expected)
     if copy is None:
         return file
-    size = copy.path.stat().st_size
     return attrs.evolve(
         file,
         path=copy.path,
         lengths_path=copy.lengths_path,
         lengths_sha256=None,  # they were worked out anew
         records=copy.records,
-        bytes=size,
+        bytes=copy.path.stat().st_size,
         kept=copy.positions,
         is_numbered=copy.positions is not None,
+        is_ordered=copy.is_ordered,
     )
 
 
@@ -344,7 +345,7 @@ def _resolve_bare(
     paths = shard_paths(path)
     if schema is None:
         raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class that says what is in it")
-    compression = common_compression(paths, wanted)
+    compression = common_compression(paths, wanted, on_corrupt)
     target = Schema.of(schema)
     start, files, is_numbered = 0, [], True
     for given in paths:
@@ -405,8 +406,8 @@ def shard_paths(path: Any) -> list[Path]:
     return paths
 
 
-def common_compression(paths: Sequence[Path], wanted: Compression) -> Compression:
-    """Return the compression that all shards have.
+def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: OnCorrupt = "error") -> Compression:
+    """Return the compression that all shards have; with `skip`, all of those whose first bytes can be read.
 
     Raises:
         ShardReadError: they have several, or not the one that is wanted; or one cannot be read.
@@ -415,16 +416,19 @@ def common_compression(paths: Sequence[Path], wanted: Compression) -> Compressio
     for path in paths:
         try:
             kinds[path] = detect_compression(path)
-            if kinds[path] is None and is_packed_with_zlib(path):
-                raise ShardReadError(
-                    f"{path}: it is packed with ZLIB, but only plain and GZIP files are read; unpack it: python -c "
-                    f"'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))' "
-                    f"< {path} > {path.name}.unpacked",
-                    path=path,
-                )
-        except OSError as error:
-            raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
-    first = kinds[paths[0]] if wanted is None else wanted
+            is_zlib = kinds[path] is None and is_packed_with_zlib(path)
+        except ShardReadError:
+            if on_corrupt == "skip":
+                continue
+            raise
+        if is_zlib:
+            raise ShardReadError(
+                f"{path}: it is packed with ZLIB, but only plain and GZIP files are read; unpack it: python -c "
+                f"'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))' "
+                f"< {path} > {path.name}.unpacked",
+                path=path,
+            )
+    first = next(iter(kinds.values()), None) if wanted is None else wanted
     for path, kind in kinds.items():
         if kind != first:
             raise ShardReadError(

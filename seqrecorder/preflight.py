@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from seqrecorder.errors import ShardReadError
 from seqrecorder.file_state import FileState, remember
 from seqrecorder.framing import lengths_lead_to_end, walk_frames
+from seqrecorder.reading import reason_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +59,9 @@ def _lengths_lead_to_end(state: FileState) -> bool:
     try:
         return lengths_lead_to_end(state.path)
     except OSError as error:
-        raise ShardReadError(f"{state.path}: cannot be read: {error.strerror}", path=state.path) from error
+        raise ShardReadError(
+            f"{state.path}: cannot be read: {reason_at(state.path, error)}", path=state.path
+        ) from error
 
 
 def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> Walk:

@@ -118,7 +118,8 @@ def read(
         index_name: name under which elements carry the position of their record in written order, int64: that in which
             `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
             put back into the order of their inputs: `results[np.argsort(index)]`. A place that holds no record has -1.
-            Where damaged records are left out (`on_corrupt="skip"`), the others keep the positions that they had.
+            Where damaged records are left out (`on_corrupt="skip"`), the others keep the positions that they had; it is
+            refused where these are not certain.
         inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
             a name.
         targets: likewise; elements are then `(inputs, targets, sample_weight)`. Beside fields there are
@@ -148,6 +149,11 @@ def read(
         on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
             the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
+            Damaged is what has not the manifest's SHA-256; a shard of which nothing is broken, and which is not the one
+            that was written, is refused. No record comes twice, whatever bytes are doubled. Where the others stood is
+            told by the lengths beside the shard, and by both ends of the file: after several damages to records of one
+            length it may be uncertain, which refuses `index_name`, and at times `read_records`. Of bare shards the
+            order of the file is believed.
 
     Returns:
         A `tf.data.Dataset` whose cardinality is known to `tf.data` where it does not depend on the order. It has no
@@ -244,6 +250,16 @@ def _numbered(origin: Origin, index_name: str | None) -> bool:
             "positions count what was recovered"
         )
     return index_name is not None
+
+
+def _require_order(origin: Origin) -> None:
+    """Raise `OptionError` where records are left of damaged shards whose order is not certain."""
+    for file in origin.files:
+        if not file.is_ordered or (file.step > 1 and not file.is_numbered):
+            raise OptionError(
+                f"on_corrupt='skip': {file.path.name} is damaged in such a way that the order in which its records "
+                "were written is not certain; `read` gives them in some order, and `seqrecorder salvage` saves them"
+            )
 
 
 def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> Limits | None:
@@ -354,6 +370,7 @@ def read_records(
 
     Raises:
         DatasetNotFoundError: see `read`; raised at once, like the errors on files and options.
+        OptionError: `on_corrupt="skip"`, and the order of the records that are left is not certain.
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
@@ -361,6 +378,7 @@ def read_records(
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )
+    _require_order(origin)
     origin, deal = origin.take_shard(shard)
     origin.check_lengths()
     codec = RecordCodec(chosen_fields(origin.schema, fields), origin.layout)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, BinaryIO
 
 import attrs
 import numpy as np
@@ -10,22 +11,25 @@ import numpy as np
 from seqrecorder.damage import UNKNOWN, Loss, find_records, opened, read_found
 from seqrecorder.errors import RecordError
 from seqrecorder.framing import FOOTER, HEADER
+from seqrecorder.lost_ranges import left_out, named_unreadable, numbered_losses
 from seqrecorder.parsing import Parser
+from seqrecorder.placing import Written, place
 from seqrecorder.records import RecordCodec
+from seqrecorder.runs import Found
 from seqrecorder.shards import ShardWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from seqrecorder.damage import Findings
     from seqrecorder.framing import Compression
     from seqrecorder.schema import Schema
     from seqrecorder.specs import Layout
 
-_MOST = 1 << 40
-"""Records of a shard, at most, as far as positions go."""
+_NOTHING = Written()
 
 
 @attrs.frozen
@@ -35,29 +39,18 @@ class Recovered:
     Attributes:
         records: how many were recovered.
         lengths: of the records that were recovered, int64 of shape (records, groups); zeros where no schema is known.
-        losses: what was lost, in order.
+        losses: what was lost, in the order of the file.
+        positions: which of the shard's records were recovered, ascending; None where that is not certain.
+        is_ordered: whether they are certain to come in the order in which they were written.
+        is_damaged: whether anything in the shard is broken; else it is sound, however many records it lacks.
     """
 
     records: int
     lengths: NDArray[np.int64] = attrs.field(eq=False)
     losses: tuple[Loss, ...]
-
-    def positions(self) -> NDArray[np.int64] | None:
-        """Return which records of the shard were recovered, ascending; None where it is unknown how many were lost.
-
-        >>> Recovered(3, np.zeros((3, 1), np.int64), (Loss(48, 96, 1, 2, "a hole"),)).positions().tolist()
-        [0, 3, 4]
-        >>> Recovered(3, np.zeros((3, 1), np.int64), (Loss(48, 96, 1, UNKNOWN, "a hole"),)).positions() is None
-        True
-        """
-        known = sorted((loss.record, loss.records) for loss in self.losses if loss.records != UNKNOWN)
-        # What a loss counts may come from a manifest, and so be anything.
-        lost = np.cumsum([0, *(min(count, _MOST) for _, count in known)])
-        before = np.array([min(record, _MOST) for record, _ in known], np.int64) - lost[:-1]
-        left = np.arange(self.records)
-        left += lost[np.searchsorted(before, left, side="right")]
-        holes = [loss.record for loss in self.losses if loss.records == UNKNOWN]
-        return None if holes and left.size and min(holes) <= left[-1] else left
+    positions: NDArray[np.int64] | None = attrs.field(eq=False)
+    is_ordered: bool
+    is_damaged: bool
 
 
 def recover_shard(
@@ -68,9 +61,9 @@ def recover_shard(
     compression: Compression,
     schema: Schema | None = None,
     layout: Layout = "steps",
-    expected: int = UNKNOWN,
+    written: Written = _NOTHING,
 ) -> Recovered:
-    """Write the records of a shard that are whole, and can be read as the schema, to another file.
+    """Write the records of a shard that are whole, each once, and can be read as the schema, to another file.
 
     Args:
         source: the damaged shard; it is only read.
@@ -79,33 +72,91 @@ def recover_shard(
         compression: of the shard.
         schema: what its records hold; without one every record counts that its CRC vouches for.
         layout: how sequences lie in the messages.
-        expected: how many records it had; `UNKNOWN` (-1) where nothing says so.
+        written: what is known of the shard as it was written.
 
     Raises:
         ShardReadError: the shard cannot be opened.
         ShardWriteError: the disk is full, or failed.
     """
-    groups = max(1, len(schema.groups)) if schema is not None else 1
-    codec = RecordCodec(schema, layout) if schema is not None else None
-    rejected: list[Loss] = []
-    with opened(source, compression) as (file, size, problem):
-        findings = find_records(file, size, problem)
+    with opened(source, compression) as shard:
+        findings = find_records(shard.file, shard.size, shard.problem)
+        looked = _Looked.at(shard.file, findings, schema, layout)
+        places = place(looked.found, written)
+        is_kept = ~np.isin(places.order, list(looked.reasons))
+        kept = places.order[is_kept]
         writer = ShardWriter(target, lengths_target, compression)
         try:
             done = 0
-            for batch in read_found(file, findings):
-                reasons = {} if codec is None else _rejects(codec, batch)
-                for position, reason in reasons.items():
-                    start, length = int(findings.starts[done + position]), int(findings.lengths[done + position])
-                    rejected.append(Loss(start - HEADER, start + length + FOOTER, done + position, 1, reason))
-                kept = [data for position, data in enumerate(batch) if position not in reasons]
-                writer.write(kept, _lengths(schema, layout, kept, groups))
+            for batch in read_found(shard.file, findings.starts[kept], findings.lengths[kept]):
+                writer.write(batch, looked.lengths[kept[done : done + len(batch)]])
                 done += len(batch)
-            table = writer.close(groups)
+            table = writer.close(looked.lengths.shape[1])
         finally:
             writer.abandon()
-    losses = _numbered(findings.losses, rejected, len(findings.starts), expected, size)
-    return Recovered(len(table), table, losses)
+        losses = numbered_losses(
+            [*findings.losses, *looked.rejected(findings), *left_out(findings, looked.found, places)],
+            *(looked.found, places, written.records, shard.size),
+        )
+    positions = None if places.positions is None else places.positions[is_kept]
+    return Recovered(
+        len(table),
+        table,
+        named_unreadable(losses, shard.unreadable, compression),
+        positions,
+        places.is_ordered,
+        bool(findings.losses),
+    )
+
+
+@attrs.frozen(eq=False)
+class _Looked:
+    """What is in the records that were found.
+
+    Attributes:
+        found: their slots and keys.
+        lengths: int64 (records, groups), -1 for what cannot be read.
+        reasons: why records cannot be read, by their number.
+    """
+
+    found: Found
+    lengths: NDArray[np.int64]
+    reasons: dict[int, str]
+
+    @classmethod
+    def at(cls, file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout) -> _Looked:
+        """Look at every record that was found."""
+        groups = max(1, len(schema.groups)) if schema is not None else 1
+        codec = RecordCodec(schema, layout) if schema is not None else None
+        keys: list[int] = []
+        reasons: dict[int, str] = {}
+        parts = [np.empty((0, groups), np.int64)]
+        for batch in read_found(file, findings.starts, findings.lengths):
+            bad = {} if codec is None else _rejects(codec, batch)
+            reasons.update({len(keys) + position: reason for position, reason in bad.items()})
+            good = np.array([position not in bad for position in range(len(batch))])
+            part = np.full((len(batch), groups), -1)
+            part[good] = _lengths(schema, layout, list(itertools.compress(batch, good)), groups)
+            parts.append(part)
+            keys += [hash(data) or 1 for data in batch]
+        single = [loss.record for loss in findings.losses if loss.records != UNKNOWN]
+        gaps = [loss.record for loss in findings.losses if loss.records == UNKNOWN]
+        slots = np.delete(np.arange(len(keys) + len(single)), single)
+        lengths = np.concatenate(parts)
+        found = Found(
+            slots,
+            len(keys) + len(single),
+            np.array(gaps, np.int64),
+            np.array(keys, np.int64),
+            lengths if schema is not None else None,
+            schema is not None and schema.key_field is not None,
+        )
+        return cls(found, lengths, reasons)
+
+    def rejected(self, findings: Findings) -> Iterator[Loss]:
+        """Yield what cannot be read as a loss each."""
+        for number, reason in self.reasons.items():
+            start, length = int(findings.starts[number]), int(findings.lengths[number])
+            yield Loss(start - HEADER, start + length + FOOTER, int(self.found.slots[number]), 1, reason)
 
 
 def _rejects(codec: RecordCodec, batch: Sequence[bytes]) -> dict[int, str]:
@@ -130,28 +181,3 @@ def _lengths(schema: Schema | None, layout: Layout, data: Sequence[bytes], group
         return np.zeros((len(data), groups), np.int64)
     parser = Parser(schema, layout)
     return np.stack([parser.lengths(data, group).numpy() for group in schema.groups], 1)
-
-
-def _numbered(
-    losses: Sequence[Loss], rejected: Sequence[Loss], found: int, expected: int, size: int
-) -> tuple[Loss, ...]:
-    """Number the losses by what the shard held, and count the records of the one range whose frames are gone."""
-    lost = sum(loss.records for loss in losses if loss.records != UNKNOWN)
-    unknown = [loss for loss in losses if loss.records == UNKNOWN]
-    count = UNKNOWN
-    if expected != UNKNOWN and unknown and (len(unknown) == 1 or expected <= found + lost):
-        count = max(0, expected - found - lost)
-    numbered, shift = [], 0
-    for loss in losses:
-        records = count if loss.records == UNKNOWN else loss.records
-        numbered.append(attrs.evolve(loss, record=loss.record + shift, records=records))
-        shift += count if loss.records == UNKNOWN and count != UNKNOWN else 0
-    if expected > found + lost and not unknown:
-        numbered.append(Loss(size, size, found + lost, expected - found - lost, "the shard ends too early"))
-    # What was rejected was found, and so is numbered among what was found.
-    starts = np.array([loss.start for loss in numbered], np.int64)
-    held = np.concatenate([[0], np.cumsum([max(0, loss.records) for loss in numbered])]).astype(np.int64)
-    for loss in rejected:
-        before = int(held[np.searchsorted(starts, loss.start)])
-        numbered.append(attrs.evolve(loss, record=loss.record + before))
-    return tuple(sorted(numbered, key=lambda loss: loss.start))

@@ -14,6 +14,7 @@ import numpy as np
 from seqrecorder.crc import masked_crc32c, masked_crc32c_of_spans
 from seqrecorder.errors import ShardReadError
 from seqrecorder.framing import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit
+from seqrecorder.reading import open_source, reason_at
 from seqrecorder.shards import damage_error
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _PACKED = 1 << 14  # bytes of a GZIP stream that are read at a time
 class _Source(Protocol):
     def read(self, count: int) -> bytes:
         """Return the next bytes: as many, or all that are left."""
+        ...
 
 
 class _Plain:
@@ -38,7 +40,7 @@ class _Plain:
         self._path, self._offset = path, 0
 
     def read(self, count: int) -> bytes:
-        with self._path.open("rb", buffering=0) as file:
+        with open_source(self._path, buffering=0) as file:
             left = file.seek(0, 2) - self._offset  # what a forged length asks for is not made room for
             file.seek(self._offset)
             parts = []
@@ -57,7 +59,7 @@ class _Packed:
 
     def read(self, count: int) -> bytes:
         parts = []
-        with self._path.open("rb", buffering=0) as file:
+        with open_source(self._path, buffering=0) as file:
             file.seek(self._offset)
             while count > 0:
                 if not self._tail:
@@ -125,7 +127,7 @@ def read_in_turn(path: Path, compression: Compression, window: int, block: int) 
     except (_DamagedError, zlib.error) as error:
         raise damage_error(path, compression, done + len(waiting), str(error)) from error
     except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {error.strerror}", path=path) from error
+        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
 
 
 class _DamagedError(Exception):

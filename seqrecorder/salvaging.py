@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
 import shutil
@@ -24,18 +25,21 @@ from seqrecorder.errors import (
     OptionError,
     ShardReadError,
 )
-from seqrecorder.files import faults_around, sync_directory, sync_file, writing
+from seqrecorder.files import UNSUPPORTED, faults_around, sync_directory, sync_file, writing
 from seqrecorder.forks import check_threads_of_tensorflow
 from seqrecorder.framing import check_compression, detect_compression
 from seqrecorder.listing import copy_listing
+from seqrecorder.locks import is_at
 from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, dataset_of, read_manifest
 from seqrecorder.naming import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
 from seqrecorder.notebooks import html_table
 from seqrecorder.places import local_path, local_pattern
+from seqrecorder.placing import Written
 from seqrecorder.publish import clean_destination, publish, publish_files
 from seqrecorder.recovery import recover_shard
 from seqrecorder.schema import Schema
 from seqrecorder.shards import histogram
+from seqrecorder.skipping import Expected
 from seqrecorder.staging import Staging, cleanup_when_terminated
 from seqrecorder.terminal import cut, number_of
 
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
     from seqrecorder.framing import Compression
 
 _PATTERN = "*.tfrecord"
+_NO_LINKS = UNSUPPORTED | {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV}
+"""What file systems say that have no hard links."""
 
 
 @attrs.frozen
@@ -228,33 +234,49 @@ def _salvage_shard(
         source, gone = None, error.message
     lengths_target = target.with_name(shard.lengths_name)
     expected = shard.records if known else UNKNOWN
+    groups = max(1, len(manifest.schema.groups))
     if source is not None and source.exists():
-        done = recover_shard(
+        lengths = source.with_name(shard.lengths_name)
+        of_shard = Expected(shard.records, shard.bytes, shard.sha256, lengths, shard.lengths_sha256)
+        written = of_shard.written(groups, source.stat().st_size, manifest.compression) if known else Written()
+        if written.lengths is not None and of_shard.is_at(source):
+            with writing("copy shard", target), faults_around("write", target):
+                shutil.copyfile(source, target)
+                shutil.copyfile(lengths, lengths_target)
+            done = SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ())
+            return done, _placed(shard, before), np.arange(shard.records)
+        found = recover_shard(
             source,
             target,
             lengths_target,
             compression=manifest.compression,
             schema=manifest.schema,
-            expected=expected,
+            written=written,
         )
-        records, table, losses, left = done.records, done.lengths, done.losses, done.positions()
+        records, table, losses, left = found.records, found.lengths, found.losses, found.positions
     else:
         left = np.empty(0, np.int64)
-        records, table = 0, np.empty((0, max(1, len(manifest.schema.groups))), np.int64)
+        records, table = 0, np.empty((0, groups), np.int64)
         losses = (Loss(0, shard.bytes, 0, expected, gone),)
         recover_shard(Path(os.devnull), target, lengths_target, compression=manifest.compression)
     steps = table[:, 0]
     info = attrs.evolve(
-        shard,
+        _placed(shard, before),
         records=records,
         steps=int(steps.sum()),
         bytes=target.stat().st_size,
         sha256=sha256(target),
         lengths_sha256=sha256(lengths_target),
         histogram=tuple(histogram(steps)),
-        start=shard.start if shard.step > 1 or not before else before[-1].start + before[-1].records,
     )
     return SalvagedShard(f"{split}/{shard.name}", records, expected, losses), info, left
+
+
+def _placed(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
+    """Return a shard with the position that its first record has behind the shards before it."""
+    if shard.step > 1 or not before:
+        return shard
+    return attrs.evolve(shard, start=before[-1].start + before[-1].records)
 
 
 def _listings(
@@ -288,7 +310,7 @@ def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
             continue
         check_names([place.name], "split")
         # A dataset has one compression; a file that does not show it has lost its first bytes.
-        compression = "GZIP" if "GZIP" in map(detect_compression, paths) else compression
+        compression = "GZIP" if "GZIP" in map(_compression_of, paths) else compression
         infos = [ShardInfo(path.name, 0, 0, 0, "", "", (), 0, 1) for path in paths]
         splits[place.name] = SplitInfo(place.name, tuple(infos))
     if not splits:
@@ -344,20 +366,37 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
         shard = _recover_bare(source, Path(directory, destination.name), schema, kind)
         made = Path(directory, destination.name)
         sync_file(made)
-        with writing("publish", destination), faults_around("rename", destination):
+        with writing("publish", destination):
+            ours = made.stat()
             try:
-                os.link(made, destination)  # which, unlike a rename, replaces nothing
-            except FileExistsError:
-                raise DatasetExistsError(
-                    f"destination {destination}: something has come there meanwhile", path=destination
-                ) from None
-        try:
-            sync_directory(parent)
-        except BaseException:  # a caller that gets an error must not find a file
-            with contextlib.suppress(OSError):
-                destination.unlink()
-            raise
+                with faults_around("rename", destination):
+                    _place(made, destination)
+                sync_directory(parent)
+            except BaseException as failure:
+                if is_at(ours, destination):  # a caller that gets an error must not find a file
+                    with contextlib.suppress(OSError):
+                        destination.unlink()
+                elif isinstance(failure, FileExistsError):
+                    raise DatasetExistsError(
+                        f"destination {destination}: something has come there meanwhile", path=destination
+                    ) from None
+                raise
     return Salvage(str(source), str(destination), (shard,))
+
+
+def _place(made: Path, destination: Path) -> None:
+    """Give a file its name, unless something has that name."""
+    try:
+        os.link(made, destination)  # which, unlike a rename, replaces nothing
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.close(os.open(destination, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        try:
+            made.replace(destination)
+        except BaseException:
+            destination.unlink()
+            raise
 
 
 def _salvage_files(
@@ -372,10 +411,13 @@ def _salvage_files(
 
 def _recover_bare(source: Path, target: Path, schema: Schema | None, kind: Compression) -> SalvagedShard:
     lengths = target.with_name(f"{target.name}.lengths")
-    try:
-        compression = kind or detect_compression(source)
-    except OSError as error:
-        raise ShardReadError(f"{source}: cannot be read: {error}", path=source) from error
-    done = recover_shard(source, target, lengths, compression=compression, schema=schema)
+    done = recover_shard(source, target, lengths, compression=kind or _compression_of(source), schema=schema)
     lengths.unlink()  # files of others have none
     return SalvagedShard(str(source), done.records, UNKNOWN, done.losses)
+
+
+def _compression_of(path: Path) -> Compression:
+    try:
+        return detect_compression(path)
+    except ShardReadError:
+        return None  # where the disk cannot read the first bytes, nothing could be unpacked

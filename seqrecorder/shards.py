@@ -25,6 +25,7 @@ from seqrecorder.frames import are_short
 from seqrecorder.framing import walk_frames
 from seqrecorder.naming import MANIFEST
 from seqrecorder.pipelines import tf_records
+from seqrecorder.reading import open_source, reason_at
 from seqrecorder.rows import sizes
 from seqrecorder.shard_files import AppendedFile, FramedFile, OpenShards, TensorFlowFile
 
@@ -236,15 +237,17 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
     """
     expected = records * groups * _LENGTH_BYTES
     try:
-        size = path.stat().st_size
-        table = np.fromfile(path, "<i8") if size == expected else None
+        size, data = path.stat().st_size, None
+        if size == expected:  # of a pipe, which would be waited for, it never is
+            with open_source(path, buffering=0) as file:
+                data = bytearray(file.read())
     except OSError as error:
-        raise _lengths_error(path, f"the lengths of a shard cannot be read: {error.strerror or error}") from error
-    if table is None or table.nbytes != expected:
+        raise _lengths_error(path, f"the lengths of a shard cannot be read: {reason_at(path, error)}") from error
+    if data is None or len(data) != expected:
         raise _lengths_error(path, f"expected {records} rows of {groups} lengths, got {size} bytes")
-    if digest is not None and hashlib.sha256(table.data).hexdigest() != digest:
+    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
         raise _lengths_error(path, _NOT_AS_WRITTEN)
-    return table.reshape(records, groups)
+    return np.frombuffer(data, "<i8").reshape(records, groups)
 
 
 def check_lengths(path: Path, digest: str) -> None:
@@ -328,11 +331,14 @@ def damage_error(path: Path, compression: Compression, done: int, said: str) -> 
 
 def _first_loss(path: Path, compression: Compression) -> str:
     """Return where the damage is, which TensorFlow does not say; nothing where none is found."""
-    walk = walk_frames(path, compression)
+    try:
+        walk = walk_frames(path, compression)
+    except ShardReadError as error:
+        return error.message.removeprefix(f"{path}: ")
     if walk.problem:
         return f"record {walk.lengths.size} at byte {walk.offset}: the file {walk.problem}"
-    with opened(path, compression) as (file, size, problem):
-        return next(map(str, find_records(file, size, problem).losses), "")
+    with opened(path, compression) as shard:
+        return next(map(str, find_records(shard.file, shard.size, shard.problem).losses), "")
 
 
 def _place(path: Path) -> Path:

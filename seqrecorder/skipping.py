@@ -7,13 +7,9 @@ read where they are.
 
 from __future__ import annotations
 
-import atexit
-import functools
+import contextlib
 import logging
-import os
 import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -23,16 +19,21 @@ from seqrecorder.digests import sha256
 from seqrecorder.errors import ShardReadError
 from seqrecorder.file_state import FileState, remember
 from seqrecorder.framing import walk_frames
+from seqrecorder.placing import Written
+from seqrecorder.preflight import advice
 from seqrecorder.recovery import recover_shard
-from seqrecorder.shards import RecordReader
+from seqrecorder.scratch import scratch
+from seqrecorder.shards import RecordReader, read_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
     from seqrecorder.framing import Compression
+    from seqrecorder.recovery import Recovered
     from seqrecorder.schema import Schema
 
 _LOG = logging.getLogger("seqrecorder")
@@ -47,8 +48,9 @@ class Repaired:
         path: of the copy.
         lengths_path: of its lengths.
         records: how many are in it.
-        positions: which of the shard's records they are, ascending; None where it is unknown how many are lost.
+        positions: which of the shard's records they are, ascending; None where that is not certain.
         stored: how many records the shard held before it was damaged, -1 where that is not known.
+        is_ordered: whether they are certain to come in the order in which they were written.
     """
 
     path: Path
@@ -56,6 +58,37 @@ class Repaired:
     records: int
     positions: NDArray[np.int64] | None = attrs.field(eq=False)
     stored: int
+    is_ordered: bool
+
+
+@attrs.frozen
+class Expected:
+    """What a manifest says of a shard.
+
+    Attributes:
+        records: their number.
+        size: of the file, in bytes.
+        digest: SHA-256 of the file.
+        lengths_path: of its lengths.
+        lengths_digest: SHA-256 of these.
+    """
+
+    records: int
+    size: int
+    digest: str
+    lengths_path: Path
+    lengths_digest: str
+
+    def is_at(self, path: Path) -> bool:
+        """Return whether the shard at a path has the bytes that were written."""
+        return _has_digest(path, self.digest)
+
+    def written(self, groups: int, size: int, compression: Compression) -> Written:
+        """Return what is known of the shard as it was written, where the file has some size now."""
+        lengths = None
+        with contextlib.suppress(ShardReadError):
+            lengths = read_lengths(self.lengths_path, groups, self.records, self.lengths_digest)
+        return Written(self.records, lengths, compression is None and size == self.size)
 
 
 @attrs.frozen
@@ -63,19 +96,14 @@ class _Reading:
     """How a shard is to be read."""
 
     compression: Compression
-    records: int
+    expected: Expected | None
     has_lengths: bool
     fingerprint: str
     schema: Schema | None = attrs.field(eq=False)
 
 
 def without_damage(
-    path: Path,
-    compression: Compression,
-    *,
-    schema: Schema | None = None,
-    records: int = UNKNOWN,
-    lengths: tuple[Path, str] | None = None,
+    path: Path, compression: Compression, *, schema: Schema | None = None, expected: Expected | None = None
 ) -> Repaired | None:
     """Return a copy of a shard without what is damaged, or None where all is whole; and log what was left out.
 
@@ -83,16 +111,19 @@ def without_damage(
         path: of the shard.
         compression: of the shard.
         schema: of its records, for their lengths; None for shards of others.
-        records: how many it should hold, -1 where nothing says so.
-        lengths: the file of lengths and its SHA-256, where there is one.
+        expected: what the manifest says of it; None for shards of others.
 
     Raises:
-        ShardReadError: the shard is missing.
+        ShardReadError: the shard is missing; or it is whole, and not the one that was written.
+        ShardWriteError: there is no room for the copy.
     """
-    has_lengths = lengths is None or _has_digest(*lengths)
+    has_lengths = expected is None or _has_digest(expected.lengths_path, expected.lengths_digest)
     fingerprint = "" if schema is None else schema.fingerprint
-    reading = _Reading(compression, records, has_lengths, fingerprint, schema)
-    copy, losses = _copied(FileState.of(path), reading)
+    reading = _Reading(compression, expected, has_lengths, fingerprint, schema)
+    state = FileState.of(path)
+    copy, losses = _copied(state, reading)
+    if copy is not None and not copy.path.exists():  # some systems remove temporary files that are old
+        copy, losses = _copy(state, reading)
     if losses:
         _report(path, losses)
     return copy
@@ -100,41 +131,59 @@ def without_damage(
 
 @remember(most=4096)
 def _copied(state: FileState, reading: _Reading) -> tuple[Repaired | None, tuple[Loss, ...]]:
-    path, compression = state.path, reading.compression
-    if reading.has_lengths and _is_whole(path, compression, reading.records):
+    return _copy(state, reading)
+
+
+def _copy(state: FileState, reading: _Reading) -> tuple[Repaired | None, tuple[Loss, ...]]:
+    path, compression, expected = state.path, reading.compression, reading.expected
+    is_sound = _is_whole(path, compression) if expected is None else _has_digest(path, expected.digest)
+    if reading.has_lengths and is_sound:
         return None, ()
-    directory = Path(tempfile.mkdtemp(dir=_scratch(os.getpid())))
+    groups = len(reading.schema.groups) if reading.schema is not None else 0
+    written = Written() if expected is None else expected.written(max(1, groups), state.size, compression)
+    directory = scratch()
     copy, lengths = directory / path.name, directory / f"{path.name}.lengths"
-    done = recover_shard(path, copy, lengths, compression=compression, schema=reading.schema, expected=reading.records)
+    try:
+        done = recover_shard(path, copy, lengths, compression=compression, schema=reading.schema, written=written)
+        if expected is not None and not is_sound and not _is_ours(done, expected, copy, compression):
+            raise ShardReadError(
+                f"{path}: its SHA-256 is not the manifest's, and the records in it are whole, so they are not those "
+                f"that were written; {advice(path)}",
+                path=path,
+            )
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
     lost = [loss.records for loss in done.losses]
     stored = UNKNOWN if UNKNOWN in lost else done.records + sum(lost)
-    return Repaired(copy, lengths, done.records, done.positions(), stored), done.losses
+    return Repaired(copy, lengths, done.records, done.positions, stored, done.is_ordered), done.losses
 
 
-@functools.cache
-def _scratch(process: int) -> str:
-    directory = tempfile.mkdtemp(prefix="seqrecorder-")
-
-    def remove() -> None:
-        if os.getpid() == process:  # else a forked child, whose parent still reads
-            shutil.rmtree(directory, ignore_errors=True)
-
-    atexit.register(remove)
-    return directory
+def _is_ours(done: Recovered, expected: Expected, copy: Path, compression: Compression) -> bool:
+    """Return whether what was recovered may be what was written, and is not what others put in its place."""
+    if done.records == expected.records:
+        # A copy of all records has the bytes of the shard, if it is that shard; compressed, only as far as TensorFlow
+        # packs as it did.
+        return _has_digest(copy, expected.digest) or (compression is not None and done.is_damaged)
+    if done.records == 0:
+        return not any(loss.records == 0 for loss in done.losses)
+    # Without damage it was cut by what knows of records: their lengths must say where.
+    return done.is_damaged or done.positions is not None
 
 
 def _has_digest(path: Path, digest: str) -> bool:
     try:
+        FileState.of(path)  # refuses pipes, which would be waited for
         return sha256(path) == digest
     except ShardReadError:
         return False
 
 
-def _is_whole(path: Path, compression: Compression, records: int) -> bool:
-    walk = walk_frames(path, compression)
-    if walk.problem or records not in (UNKNOWN, walk.lengths.size):
-        return False
+def _is_whole(path: Path, compression: Compression) -> bool:
     try:
+        walk = walk_frames(path, compression)
+        if walk.problem:
+            return False
         return sum(map(len, RecordReader(path, compression, walk.window))) == walk.lengths.size
     except ShardReadError:
         return False

@@ -1,6 +1,11 @@
 """What tests of files share: failures at fault points, and what a directory holds."""
 
+import contextlib
+import errno
+import os
+
 from seqrecorder.files import on_fault_point
+from seqrecorder.reading import on_read
 
 
 def names(directory):
@@ -14,6 +19,9 @@ def record_calls(action):
     return calls
 
 
+_PAGE = 4096
+
+
 class FailAt:
     def __init__(self, number, failure):
         self.number, self.failure, self.seen = number, failure, 0
@@ -22,3 +30,19 @@ class FailAt:
         self.seen += 1
         if self.seen == self.number:
             raise self.failure
+
+
+@contextlib.contextmanager
+def bad_bytes(file, *ranges):
+    """Let every read fail that touches the pages of some ranges of a file, and tell what was read of it."""
+    tried = []
+    ranges = [(first // _PAGE * _PAGE, -(-last // _PAGE) * _PAGE) for first, last in ranges]
+
+    def read(path, start, stop):
+        if path == str(file):
+            tried.append((start, stop))
+            if any(start < last and stop > first for first, last in ranges):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with on_read(read):
+        yield tried

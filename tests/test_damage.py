@@ -32,7 +32,9 @@ ENDS = np.cumsum([0, *map(len, FRAMES)]).tolist()
 def found(data):
     file = io.BytesIO(data)
     findings = find_records(file, len(data))
-    return [record for batch in read_found(file, findings) for record in batch], findings.losses
+    return [
+        record for batch in read_found(file, findings.starts, findings.lengths) for record in batch
+    ], findings.losses
 
 
 def test_a_whole_shard_is_whole(tmp_path):
@@ -125,9 +127,10 @@ def test_batches_of_checks(monkeypatch):
 
 def from_gzip(path, data):
     path.write_bytes(data)
-    with opened(path, "GZIP") as (file, size, problem):
-        findings = find_records(file, size, problem)
-        return [record for batch in read_found(file, findings) for record in batch], findings.losses
+    with opened(path, "GZIP") as shard:
+        findings = find_records(shard.file, shard.size, shard.problem)
+        read = read_found(shard.file, findings.starts, findings.lengths)
+        return [record for batch in read for record in batch], findings.losses
 
 
 def test_gzip(tmp_path):

@@ -1,18 +1,24 @@
 """`salvage`: every whole record comes to a new place, what was lost is said, and the damaged files stay as they are."""
 
 import csv
+import errno
+import itertools
 import json
+import os
 import shutil
 import stat
+import tempfile
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from faults import FailAt, bad_bytes, names
 
 import seqrecorder as sr
 from seqrecorder.cli import main
 from seqrecorder.damage import UNKNOWN
 from seqrecorder.files import on_fault_point
+from seqrecorder.framing import walk_frames
 
 
 @sr.record
@@ -294,3 +300,95 @@ def test_the_command(lines, tmp_path, capsys):
     assert document["shards"][0]["losses"][0]["records"] == 15
     assert main(["salvage", str(lines), str(tmp_path / "new")]) == 1
     assert "is not empty" in capsys.readouterr().err
+
+
+def test_sectors_that_cannot_be_read(lines, tmp_path):
+    """Where the disk fails in a shard, all else is salvaged, sound shards too, and the bytes are named."""
+    shard = shard_of(lines)
+    data = shard.read_bytes()
+    with bad_bytes(shard, (0, len(data))):  # a small shard has one page
+        found = sr.salvage(lines, tmp_path / "new")
+    assert (found.records, found.lost) == (25, 15)
+    [loss] = found.shards[0].losses
+    assert f"the disk cannot read bytes 0 to {len(data)} of the file" in loss.reason
+    assert sr.verify(tmp_path / "new").ok
+    with bad_bytes(shard, (0, 1)), bad_bytes(shard, (0, 1)):
+        assert sr.salvage(str(lines / "train" / "*.tfrecord"), tmp_path / "bare").records == 15
+        assert sr.salvage(shard, tmp_path / "one").records == 0
+
+
+def test_sectors_in_the_middle(tmp_path):
+    """Of a plain shard all records are salvaged that do not touch the bad sector; of a GZIP shard those before it."""
+    rows = [Line(f"k{n:03}", np.arange(200), np.ones(0, "float32")) for n in range(100)]
+    sr.write(rows, tmp_path / "lines", shards=1)
+    [shard] = (tmp_path / "lines").rglob("*.tfrecord")
+    ends = np.cumsum(16 + walk_frames(shard, None).lengths)
+    with bad_bytes(shard, (9000, 9001)):
+        found = sr.salvage(tmp_path / "lines", tmp_path / "new")
+        [loss] = found.shards[0].losses
+        assert loss.reason.endswith("the disk cannot read bytes 8192 to 12288 of the file")
+        kept = [record.key for record in sr.read_records(tmp_path / "new")]
+        assert kept == [
+            row.key for row, start, stop in zip(rows, [0, *ends], ends, strict=False) if stop <= 8192 or start >= 12288
+        ]
+        report = sr.verify(tmp_path / "lines")
+        assert [str(problem).count("Input/output error at byte 8192") for problem in report.problems] == [1]
+        assert not sr.verify(shard)
+        assert not sr.verify(shard, schema=Line)
+    sr.write(rows, tmp_path / "packed", shards=1, compression="GZIP")
+    [shard] = (tmp_path / "packed").rglob("*.tfrecord")
+    with bad_bytes(shard, (shard.stat().st_size - 1, shard.stat().st_size)):
+        found = sr.salvage(tmp_path / "packed", tmp_path / "unpacked")
+        assert "the disk cannot read" in found.shards[0].losses[-1].reason
+        assert not sr.verify(tmp_path / "packed")
+        assert not sr.verify(shard)
+
+
+@pytest.mark.parametrize("which", ["dataset", "file"])
+def test_a_full_disk_is_named(lines, tmp_path, which):
+    """A disk that fills up is an error that names where was written, not what was read, and nothing is left there."""
+    source = lines if which == "dataset" else shard_of(lines)
+    for number in itertools.count(1):
+        failing = FailAt(number, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        with on_fault_point(failing):
+            try:
+                sr.salvage(source, tmp_path / "new")
+            except sr.ShardWriteError as error:
+                assert "No space left on device" in str(error)  # noqa: PT017 - until none is left to fail
+                assert str(tmp_path / "new") in str(error) or tempfile.gettempdir() in str(error)  # noqa: PT017
+                assert str(lines) not in str(error)  # noqa: PT017
+            else:
+                break
+        assert names(tmp_path) == ["lines"]
+    assert number > 5
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOTSUP])
+def test_file_systems_without_hard_links(lines, tmp_path, monkeypatch, code):
+    """A file is salvaged to a file system without hard links, and what stands there is not replaced."""
+
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert sr.salvage(shard_of(lines), tmp_path / "saved").records == 15
+    assert (tmp_path / "saved").read_bytes() == shard_of(lines).read_bytes()
+    assert names(tmp_path) == ["lines", "saved"]
+    come = on_fault_point(lambda name, _: name == "before_rename" and (tmp_path / "other").write_text("precious"))
+    with come, pytest.raises(sr.DatasetExistsError, match="has come there meanwhile"):
+        sr.salvage(shard_of(lines), tmp_path / "other")
+    assert (tmp_path / "other").read_text() == "precious"
+
+
+def test_a_doubled_range_is_salvaged_once(lines, tmp_path):
+    """Records that a damaged shard holds twice are salvaged once, and `examples.csv` has their lines."""
+    if sr.info(lines).compression is not None:
+        return  # nothing doubled in a GZIP stream can be unpacked
+    data = shard_of(lines).read_bytes()
+    shard_of(lines).write_bytes(data[:500] + data[250:])
+    found = sr.salvage(lines, tmp_path / "new")
+    assert (found.records, found.lost) == (40, 0)
+    assert [loss.records for loss in found.shards[0].losses] == [0, 0]
+    assert list(sr.read_records(tmp_path / "new", "train", schema=Line)) == RECORDS[:30]
+    there, records = listed(tmp_path / "new")
+    assert there == records

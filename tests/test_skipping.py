@@ -1,14 +1,25 @@
 """Reading around damage: only the damaged records are missing, and it is said which and where."""
 
+import contextlib
+import errno
+import itertools
 import logging
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from faults import FailAt, bad_bytes, names
 
 import seqrecorder as sr
+from seqrecorder.files import on_fault_point
 from seqrecorder.framing import walk_frames
+from seqrecorder.scratch import scratch
+from seqrecorder.shards import RecordReader
 
 
 @sr.record
@@ -173,3 +184,180 @@ def test_what_cannot_be_skipped(lines):
     shard_of(lines).unlink()
     with pytest.raises(sr.ShardReadError, match="00000-of-00002"):
         sr.read(lines, on_corrupt="skip")
+
+
+@sr.record
+class Row:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+def rows(count, steps=lambda _: 2):
+    return [Row(f"k{n:02}", np.arange(steps(n))) for n in range(count)]
+
+
+def changed(path, change, shards=1):
+    """Change the first shard of a dataset, whose frames' first bytes are given too."""
+    shard = min(path.rglob("*.tfrecord"))
+    starts = np.cumsum([0, *(16 + walk_frames(shard, None).lengths)]).tolist()
+    shard.write_bytes(change(shard.read_bytes(), starts))
+    assert len(list(path.rglob("*.tfrecord"))) == shards
+    return shard
+
+
+@pytest.mark.parametrize("offset", [0, 5, 20])
+@pytest.mark.parametrize("varied", [False, True])
+def test_a_doubled_range_comes_once(tmp_path, offset, varied):
+    """Of a range of bytes that stands twice, each record comes once, at its position, wherever the range begins."""
+    sr.write(rows(40, lambda n: n * n % 11 if varied else 2), tmp_path / "rows")
+    changed(tmp_path / "rows", lambda data, at: data[: at[20] + offset] + data[at[17] + offset :])
+    assert numbered(tmp_path / "rows") == {f"k{n:02}": n for n in range(40)}
+    assert keys(sr.read_records(tmp_path / "rows", on_corrupt="skip")) == [f"k{n:02}" for n in range(40)]
+
+
+def test_holes_of_dealt_shards(tmp_path):
+    """Where lengths tell the places, records of several holes keep positions and order; else both are refused."""
+    for name, steps in (("told", lambda n: n * n % 11), ("untold", lambda _: 2)):
+        sr.write(rows(60, steps), tmp_path / name, shards=3)
+        changed(
+            tmp_path / name,
+            lambda data, at: (
+                data[: at[3]] + bytes(at[5] - at[3]) + data[at[5] : at[9]] + bytes(at[11] - at[9]) + data[at[11] :]
+            ),
+            shards=3,
+        )
+        kept = [n for n in range(60) if n not in (9, 12, 27, 30)]
+        assert sum(1 for _ in sr.read(tmp_path / name, on_corrupt="skip")) == len(kept)
+        if name == "told":
+            assert numbered(tmp_path / name) == {f"k{n:02}": n for n in kept}
+            assert keys(sr.read_records(tmp_path / name, on_corrupt="skip")) == [f"k{n:02}" for n in kept]
+            continue
+        with pytest.raises(sr.OptionError, match="positions .*are unknown"):
+            numbered(tmp_path / name)
+        with pytest.raises(sr.OptionError, match="the order .*is not certain; `read` gives them"):
+            sr.read_records(tmp_path / name, on_corrupt="skip")
+
+
+@pytest.mark.parametrize("check", ["manifest", "full", "none"])
+def test_a_shard_of_others_is_refused(tmp_path, check):
+    """A shard that is whole, and not the one that was written, is refused, with as many records or with fewer."""
+    sr.write(rows(20), tmp_path / "mine")
+    sr.write([Row(f"x{n:02}", [7, 7]) for n in range(20)], tmp_path / "other")
+    [other] = (tmp_path / "other").rglob("*.tfrecord")
+    foreign = other.read_bytes()
+    for data in (foreign, foreign[: len(foreign) // 20 * 5]):
+        changed(tmp_path / "mine", lambda *_, data=data: data)
+        for read in (sr.read, sr.read_records):
+            with pytest.raises(sr.ShardReadError, match="not those that were written"):
+                read(tmp_path / "mine", check=check, on_corrupt="skip")
+
+
+def test_moved_records_are_not_taken_for_holes(tmp_path):
+    """Records that have changed places are put back where their lengths tell it, and refused where nothing does."""
+    for name, steps in (("told", lambda n: n * n % 29), ("untold", lambda _: 2)):
+        sr.write(rows(40, steps), tmp_path / name)
+        changed(
+            tmp_path / name,
+            lambda data, at: (
+                data[: at[5] + 20]
+                + data[at[20] + 30 : at[30] + 10]
+                + data[at[5] + 20 : at[20] + 30]
+                + data[at[30] + 10 :]
+            ),
+        )
+        if name == "told":
+            kept = keys(sr.read_records(tmp_path / name, on_corrupt="skip"))
+            assert kept == [f"k{n:02}" for n in range(40) if n not in (5, 20, 30)]
+            assert numbered(tmp_path / name) == {key: int(key[1:]) for key in kept}
+        else:
+            with pytest.raises(sr.OptionError, match="the order"):
+                sr.read_records(tmp_path / name, on_corrupt="skip")
+
+
+def test_sectors_that_cannot_be_read(tmp_path, caplog):
+    """Where the disk fails in a shard, the records that do not touch the place are read, and the others named."""
+    sr.write(rows(40, lambda n: 200 + n), tmp_path / "rows", shards=2)
+    one, two = sorted((tmp_path / "rows").rglob("*.tfrecord"))
+    ends = np.cumsum(16 + walk_frames(one, None).lengths).tolist()
+    kept = [2 * n for n, (start, stop) in enumerate(itertools.pairwise([0, *ends])) if stop <= 4096 or start >= 8192]
+    assert 0 < len(kept) < 20
+    with bad_bytes(one, (5000, 5001)):
+        for check in ("manifest", "full"):
+            for read in (sr.read, lambda *a, **o: list(sr.read_records(*a, **o))):
+                if check == "full" or ends[1] > 4096:
+                    with pytest.raises(sr.ShardReadError, match=rf"{one.name}.*output error at byte 4096"):
+                        read(tmp_path / "rows", check=check)
+        found = numbered(tmp_path / "rows")
+        assert found == {f"k{n:02}": n for n in sorted([*kept, *range(1, 40, 2)])}
+        assert keys(sr.read_records(tmp_path / "rows", on_corrupt="skip")) == sorted(found)
+        assert "the disk cannot read bytes 4096 to 8192 of the file" in caplog.text
+        bare = keys(sr.read_records([one, two], schema=Row, on_corrupt="skip"))
+        assert bare == [f"k{n:02}" for n in [*kept, *range(1, 40, 2)]]
+    with bad_bytes(one, (0, 1 << 30)):
+        assert len(keys(sr.read_records([one, two], schema=Row, on_corrupt="skip"))) == 20
+
+
+def test_tensorflow_meets_a_bad_sector():
+    """Where TensorFlow itself cannot read a file, the error is ours and names the file."""
+    unreadable = Path("/proc/self/mem")
+    if not unreadable.exists():
+        return  # the one file that fails on every Linux
+    with pytest.raises(sr.ShardReadError, match="/proc/self/mem: damaged after 0 or more records: .*output error"):
+        list(RecordReader(unreadable, None))
+
+
+def test_a_full_disk_is_named(tmp_path):
+    """Where the copy of a damaged shard finds no room, the error names its place, and nothing stays there."""
+    sr.write(rows(20), tmp_path / "rows")
+    shard = changed(tmp_path / "rows", lambda data, _: data[:-9])
+    place = scratch().parent
+    before = names(place)
+    for number in itertools.count(1):
+        with on_fault_point(FailAt(number, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))):
+            try:
+                sr.read(tmp_path / "rows", on_corrupt="skip")
+            except sr.ShardWriteError as error:
+                assert str(place) in str(error)  # noqa: PT017 - until none is left to fail
+                assert "No space left on device" in str(error)  # noqa: PT017
+                assert str(shard) not in str(error)  # noqa: PT017
+                assert names(place) == before
+            else:
+                break
+    assert number > 3
+
+
+LEFT = """
+import sys, time
+import seqrecorder as sr
+print(sum(1 for _ in sr.read_records(sys.argv[1], on_corrupt="skip")), flush=True)
+time.sleep(60)
+"""
+
+
+def test_copies_of_killed_readers_are_removed(tmp_path):
+    """What a killed reader left in the temporary directory, the next one removes, and that of a living one stays."""
+    sr.write(rows(20), tmp_path / "rows")
+    changed(tmp_path / "rows", lambda data, _: data[:-9])
+    place = tmp_path / "temporary"
+    place.mkdir()
+    environment = {**os.environ, "TMPDIR": str(place)}
+
+    def reader():
+        process = subprocess.Popen(
+            [sys.executable, "-c", LEFT, str(tmp_path / "rows")], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        return process, process.stdout.readline()
+
+    with contextlib.ExitStack() as stack:
+        readers = []
+        for _ in range(2):
+            process, said = reader()
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert said == "19\n"
+            readers.append((process, set(names(place))))
+            if len(readers) == 1:
+                (process.kill(), process.wait())
+        (_, first), (_, second) = readers
+        assert len(first) == len(second) == 1
+        assert not first & second

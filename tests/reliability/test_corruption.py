@@ -476,7 +476,7 @@ def test_salvage_after_a_hole(trials, tmp_path, random, figure):
         shard.write_bytes(data[:start] + filling + data[start + size :])
         with shard.open("rb") as file:
             findings = find_records(file, shard.stat().st_size)
-            found = [record for batch in read_found(file, findings) for record in batch]
+            found = [record for batch in read_found(file, findings.starts, findings.lengths) for record in batch]
         untouched = [r for r, a, b in zip(records, ends, ends[1:], strict=False) if b <= start or a >= start + size]
         left = iter(records)
         assert all(record in left for record in found)  # in their order, and each of them once
