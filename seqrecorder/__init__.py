@@ -8,10 +8,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder import records as _records  # noqa: F401 - gives schemas their codec
-from seqrecorder.declarations import context as context
-from seqrecorder.declarations import feature_list as feature_list
-from seqrecorder.declarations import record as record
+from seqrecorder.codec import records as _records  # noqa: F401 - gives schemas their codec
 from seqrecorder.errors import DatasetError as DatasetError
 from seqrecorder.errors import DatasetExistsError as DatasetExistsError
 from seqrecorder.errors import DatasetNotFoundError as DatasetNotFoundError
@@ -29,53 +26,56 @@ from seqrecorder.errors import ShardReadError as ShardReadError
 from seqrecorder.errors import ShardWriteError as ShardWriteError
 from seqrecorder.errors import SkipRecord as SkipRecord
 from seqrecorder.errors import SourceError as SourceError
-from seqrecorder.schema import Schema as Schema
-from seqrecorder.values import SparseVector as SparseVector
+from seqrecorder.schema.conversion import SparseVector as SparseVector
+from seqrecorder.schema.declarations import context as context
+from seqrecorder.schema.declarations import feature_list as feature_list
+from seqrecorder.schema.declarations import record as record
+from seqrecorder.schema.schema import Schema as Schema
 
 if TYPE_CHECKING:
     from seqrecorder import keras as keras
     from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
-    from seqrecorder.batching.bucket import Bucket as Bucket
-    from seqrecorder.batching.pack import Pack as Pack
-    from seqrecorder.batching.pad import Pad as Pad
-    from seqrecorder.batching.ragged import Ragged as Ragged
-    from seqrecorder.batching.unroll import Unroll as Unroll
-    from seqrecorder.batching.window import Window as Window
-    from seqrecorder.checks import verify as verify
-    from seqrecorder.manifest import Manifest as Manifest
-    from seqrecorder.mixing import mix as mix
-    from seqrecorder.planning import plan as plan
-    from seqrecorder.reader import info as info
-    from seqrecorder.reader import read as read
-    from seqrecorder.reader import read_records as read_records
-    from seqrecorder.salvaging import salvage as salvage
-    from seqrecorder.shares import Balanced as Balanced
-    from seqrecorder.sources import from_csv as from_csv
-    from seqrecorder.writer import Writer as Writer
-    from seqrecorder.writing import write as write
+    from seqrecorder.dataset.manifest import Manifest as Manifest
+    from seqrecorder.dataset.salvage import salvage as salvage
+    from seqrecorder.dataset.split_shares import Balanced as Balanced
+    from seqrecorder.dataset.verify import verify as verify
+    from seqrecorder.reading.batching.bucket import Bucket as Bucket
+    from seqrecorder.reading.batching.pack import Pack as Pack
+    from seqrecorder.reading.batching.pad import Pad as Pad
+    from seqrecorder.reading.batching.ragged import Ragged as Ragged
+    from seqrecorder.reading.batching.unroll import Unroll as Unroll
+    from seqrecorder.reading.batching.window import Window as Window
+    from seqrecorder.reading.mix import mix as mix
+    from seqrecorder.reading.plan import plan as plan
+    from seqrecorder.reading.read import info as info
+    from seqrecorder.reading.read import read as read
+    from seqrecorder.reading.read import read_records as read_records
+    from seqrecorder.sources.csv_rows import from_csv as from_csv
+    from seqrecorder.writing.write import write as write
+    from seqrecorder.writing.writer import Writer as Writer
 
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Balanced": "seqrecorder.shares",
-    "Bucket": "seqrecorder.batching.bucket",
-    "Manifest": "seqrecorder.manifest",
-    "Pack": "seqrecorder.batching.pack",
-    "Pad": "seqrecorder.batching.pad",
-    "Ragged": "seqrecorder.batching.ragged",
-    "Unroll": "seqrecorder.batching.unroll",
-    "Window": "seqrecorder.batching.window",
-    "Writer": "seqrecorder.writer",
-    "from_csv": "seqrecorder.sources",
-    "info": "seqrecorder.reader",
-    "mix": "seqrecorder.mixing",
-    "plan": "seqrecorder.planning",
-    "read": "seqrecorder.reader",
-    "read_records": "seqrecorder.reader",
-    "salvage": "seqrecorder.salvaging",
-    "verify": "seqrecorder.checks",
-    "write": "seqrecorder.writing",
+    "Balanced": "seqrecorder.dataset.split_shares",
+    "Bucket": "seqrecorder.reading.batching.bucket",
+    "Manifest": "seqrecorder.dataset.manifest",
+    "Pack": "seqrecorder.reading.batching.pack",
+    "Pad": "seqrecorder.reading.batching.pad",
+    "Ragged": "seqrecorder.reading.batching.ragged",
+    "Unroll": "seqrecorder.reading.batching.unroll",
+    "Window": "seqrecorder.reading.batching.window",
+    "Writer": "seqrecorder.writing.writer",
+    "from_csv": "seqrecorder.sources.csv_rows",
+    "info": "seqrecorder.reading.read",
+    "mix": "seqrecorder.reading.mix",
+    "plan": "seqrecorder.reading.plan",
+    "read": "seqrecorder.reading.read",
+    "read_records": "seqrecorder.reading.read",
+    "salvage": "seqrecorder.dataset.salvage",
+    "verify": "seqrecorder.dataset.verify",
+    "write": "seqrecorder.writing.write",
 }
 
 

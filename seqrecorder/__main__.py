@@ -2,6 +2,6 @@
 
 import sys
 
-from seqrecorder.cli import main
+from seqrecorder.cli.main import main
 
 sys.exit(main())

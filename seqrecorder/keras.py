@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
+from seqrecorder.codec.record_index import NOTHING
 from seqrecorder.errors import OptionError
-from seqrecorder.numbering import NOTHING
-from seqrecorder.reader import read
+from seqrecorder.reading.read import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,8 +166,8 @@ def predict(
     Raises:
         OptionError: the strategy does not give each record once.
     """
-    from seqrecorder.batching.bucket import Bucket
-    from seqrecorder.batching.pad import Pad
+    from seqrecorder.reading.batching.bucket import Bucket
+    from seqrecorder.reading.batching.pad import Pad
 
     if not isinstance(batch, (Pad, Bucket)) or batch.padding_side != "right":
         raise OptionError(f"predict: expected Pad(...) or Bucket(...) with padding on the right, got {batch!r}")

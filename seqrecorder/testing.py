@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.lifecycle import LifeCycle, check_params
-from seqrecorder.reader import read_records
-from seqrecorder.schema import Schema
-from seqrecorder.values import same_bits
-from seqrecorder.writing import write
+from seqrecorder.reading.read import read_records
+from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.schema import Schema
+from seqrecorder.writing.encoder import LifeCycle, check_params
+from seqrecorder.writing.write import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

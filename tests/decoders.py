@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.records import RecordCodec
+from seqrecorder.codec.records import RecordCodec
 
 
 @sr.record

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from seqrecorder.fields import value_features
+from seqrecorder.schema.field import value_features
 
 KINDS = {"int64": "int64_list", "float": "float_list", "bytes": "bytes_list"}
 

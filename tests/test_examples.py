@@ -40,7 +40,7 @@ each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: scri
 WARM = """
 import os, pathlib, runpy, sys
 import keras, matplotlib.pyplot, tensorflow
-import seqrecorder.batching
+import seqrecorder.reading.batching
 
 def run(script, directory):
     os.chdir(directory / "elsewhere")  # so that it writes where it was told to, and finds nothing else

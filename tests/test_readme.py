@@ -24,7 +24,7 @@ def test_python_blocks_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         exec(source, namespace)  # noqa: S102 - our own text
     assert len(blocks("python")) > 8
 
-    from seqrecorder.cli import main
+    from seqrecorder.cli.main import main
 
     commands = [line for code in blocks("console") for line in code.splitlines() if line.startswith("seqrecorder ")]
     assert len(commands) == 8

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError
+from seqrecorder.legacy.explanation import Lifted, Stage
 from seqrecorder.legacy.graph import place_in
-from seqrecorder.legacy.lifting import translate
-from seqrecorder.legacy.modes import eagerly, quiet
-from seqrecorder.legacy.pipeline import Lifted, Stage
+from seqrecorder.legacy.lift import translate
 from seqrecorder.legacy.registry import register
+from seqrecorder.legacy.tf1_behaviour import eagerly, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.draws import STATELESS, along, seeds
-from seqrecorder.legacy.feeds import drawn, keeps, put, rows, steps, unseeded
+from seqrecorder.legacy.dequeue import flat, given_contents, grouped, ordered, several_at_once
+from seqrecorder.legacy.enqueue import drawn, keeps, put, rows, steps, unseeded
+from seqrecorder.legacy.enqueue_many_threads import common_pulls, families, run_branch
+from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.graph import (
     DEQUEUES,
     READS,
@@ -21,19 +23,17 @@ from seqrecorder.legacy.graph import (
     source_of,
     sparse_slot,
 )
-from seqrecorder.legacy.joins import common_pulls, families, run_branch
-from seqrecorder.legacy.pipeline import Stage
-from seqrecorder.legacy.queues import flat, given_contents, grouped, ordered, several_at_once
-from seqrecorder.legacy.reading import reading
-from seqrecorder.legacy.sections import Section, cut_section, parts_of, run_drawing, run_section
-from seqrecorder.legacy.shuffles import numbered, shuffled
+from seqrecorder.legacy.random_order import numbered, shuffled
+from seqrecorder.legacy.random_values import STATELESS, along, seeds
+from seqrecorder.legacy.reader_ops import reading
+from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_drawing, run_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from seqrecorder.legacy.pipeline import Lifted
-    from seqrecorder.legacy.queues import ShuffleBuffer
-    from seqrecorder.legacy.state import State
+    from seqrecorder.legacy.dequeue import ShuffleBuffer
+    from seqrecorder.legacy.explanation import Lifted
+    from seqrecorder.legacy.initial_values import State
 
 
 class Translation:

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from seqrecorder.legacy import trace
-from seqrecorder.legacy.modes import first_behaviour, quiet
+from seqrecorder.legacy.tf1_behaviour import first_behaviour, quiet
 
 v1 = tf.compat.v1
 

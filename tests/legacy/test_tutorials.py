@@ -9,8 +9,8 @@ import tensorflow as tf
 from queue_runs import assert_equal_elements, assert_lifts_exactly, plain, queue_run, v1
 
 from seqrecorder import legacy
-from seqrecorder.legacy.scripts import run
-from seqrecorder.migrate.script import rewrite
+from seqrecorder.legacy.migrate.rewrite.script import rewrite
+from seqrecorder.legacy.run_script import run
 
 TUTORIALS = Path(__file__).parent / "tutorials"
 

@@ -6,8 +6,8 @@ processor; the floors are about half of what was measured when they were set.
 
 import pytest
 
-from seqrecorder.bench import run
-from seqrecorder.bench.candidates import COLUMNS, OURS, PACKED
+from seqrecorder.cli.bench import run
+from seqrecorder.cli.bench.candidates import COLUMNS, OURS, PACKED
 
 FLOORS = {
     "W1": {

@@ -14,7 +14,7 @@ import tensorflow as tf
 from decoders import SEEDS, Line, compare, line
 
 import seqrecorder as sr
-from seqrecorder.manifest import parse_manifest
+from seqrecorder.dataset.manifest import parse_manifest
 
 TOKENS = ["{", "}", "null", "-1", "1e999", '"', "../", "[", ","]
 RECORDS = [line(n, n % 2) for n in range(4)]
@@ -85,7 +85,7 @@ def test_every_truncation_of_a_dataset(lines, step, figure):
 def test_every_byte_of_a_dataset(lines, figure, monkeypatch):
     """No changed byte of a shard or of its lengths delivers a wrong record, and `verify` finds every one."""
     # The digest alone finds each; the records are looked at in the test of bare shards.
-    monkeypatch.setattr("seqrecorder.checks._verify_records", lambda *_: [])
+    monkeypatch.setattr("seqrecorder.dataset.verify._verify_records", lambda *_: [])
     flips = 0
     for file in [*shards_of(lines), *sorted(lines.rglob("*.lengths"))]:
         data = file.read_bytes()
@@ -282,7 +282,7 @@ import struct, sys, time, zlib
 from pathlib import Path
 import numpy as np
 import seqrecorder as sr
-from seqrecorder.crc import masked_crc32c
+from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
 
 @sr.record
 class Line:
@@ -352,7 +352,7 @@ import gzip, struct, sys
 from pathlib import Path
 import numpy as np
 import seqrecorder as sr
-from seqrecorder.crc import masked_crc32c
+from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
 
 @sr.record
 class Line:
@@ -459,7 +459,7 @@ def test_mutated_manifests(pristine, mutants, random, figure):
 @pytest.mark.parametrize("trials", [1000])
 def test_salvage_after_a_hole(trials, tmp_path, random, figure):
     """After one hole of up to 4 KiB, headers included, at least 99 % of the records outside it are recovered."""
-    from seqrecorder.damage import find_records, read_found
+    from seqrecorder.storage.tfrecord.scan import find_records, read_found
 
     records = [random.bytes(int(random.integers(0, 300))) for _ in range(150)]
     shard = tmp_path / "shard"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import seqrecorder as sr
-from seqrecorder import staging
-from seqrecorder.files import on_fault_point
+from seqrecorder.storage import staging
+from seqrecorder.storage.files import on_fault_point
 
 
 @sr.record

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seqrecorder.locks import lock, unlock
+from seqrecorder.storage.locks import lock, unlock
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="processes are looked for in /proc")
 

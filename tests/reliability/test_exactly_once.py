@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops import distribute  # what strategies deal with; it has no public name
 
 import seqrecorder as sr
-from seqrecorder.origin import Origin, ShardFile
+from seqrecorder.dataset.shard_set import Origin, ShardFile
 
 
 @sr.record

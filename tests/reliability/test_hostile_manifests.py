@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.draft import draft
-from seqrecorder.manifest import is_as_written, parse_manifest
+from seqrecorder.dataset.manifest import is_as_written, parse_manifest
+from seqrecorder.schema.source_code import draft
 
 
 @sr.record(kw_only=True)

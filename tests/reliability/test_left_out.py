@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.origin import resolve
-from seqrecorder.shards import RecordReader
+from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.storage.shard import RecordReader
 
 COUNT = 60
 

@@ -8,9 +8,9 @@ from combinations import all_at_night
 from oracle import plain_record, value_of_record
 
 import seqrecorder as sr
-from seqrecorder.batching.ragged import parse_ragged
-from seqrecorder.batching.stretches import parse_records
-from seqrecorder.parsing import Parser
+from seqrecorder.codec.parser import Parser
+from seqrecorder.reading.batching.ragged import parse_ragged
+from seqrecorder.reading.batching.step_slices import parse_records
 
 NOTHING = {"optional": True, "default": None}
 CUT = {

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder import staging
+from seqrecorder.storage import staging
 
 
 @sr.record

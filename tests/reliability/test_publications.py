@@ -9,13 +9,13 @@ import threading
 import pytest
 
 import seqrecorder as sr
-from seqrecorder import locks
-from seqrecorder.belongings import named
-from seqrecorder.files import on_fault_point
-from seqrecorder.manifest import Manifest, ShardInfo, SplitInfo, combined
-from seqrecorder.naming import lengths_name, shard_name
-from seqrecorder.publish import clean_destination, publish, standing
-from seqrecorder.staging import Staging
+from seqrecorder.dataset.generations import clean_destination, publish, standing
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined
+from seqrecorder.dataset.owned_files import named
+from seqrecorder.storage import locks
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.names import lengths_name, shard_name
+from seqrecorder.storage.staging import Staging
 
 
 @sr.record

@@ -8,7 +8,7 @@ import pytest
 from written_records import Cut, Loose
 
 import seqrecorder as sr
-from seqrecorder.manifest import read_manifest
+from seqrecorder.dataset.manifest import read_manifest
 
 
 def held(record):

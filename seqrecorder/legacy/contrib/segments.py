@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.batching.unroll import plan_segments
-from seqrecorder.legacy.modes import quiet
-from seqrecorder.legacy.pipeline import Stage
+from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.session import replaced
+from seqrecorder.legacy.tf1_behaviour import quiet
+from seqrecorder.reading.batching.unroll import plan_segments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.contrib.components import Components
 from seqrecorder.legacy.contrib.segments import NextQueuedSequenceBatch, batch_sequences_with_states
-from seqrecorder.legacy.pipeline import Stage
+from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.session import replaced
 
 if TYPE_CHECKING:

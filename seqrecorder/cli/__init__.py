@@ -1,0 +1,1 @@
+"""The command line: arguments to one call, and what is printed."""

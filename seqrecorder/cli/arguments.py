@@ -1,0 +1,62 @@
+"""What the arguments of the command line stand for: text to values, or an error that says what is expected."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Return NAME and VALUE of `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def share(text: str) -> tuple[str, float]:
+    """Return the name of a split and its share."""
+    name, value = pair(text)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected NAME=SHARE, such as eval=0.1, got {text!r}") from None
+
+
+def shape(text: str) -> tuple[str, Any]:
+    """Return a feature and its shape: sizes (None for `?`), or the names of features that hold them."""
+    name, value = pair(text)
+    parts = [part.strip() for part in value.split(",")]
+    if all(part == "?" or part.isdecimal() for part in parts):
+        return name, tuple(None if part == "?" else int(part) for part in parts)
+    return name, parts
+
+
+def records(text: str) -> int | None:
+    """Return a number of records; None for `all`."""
+    return None if text == "all" else positive(text)
+
+
+def class_name(text: str) -> str:
+    """Return `MODULE:CLASS`, which looks like that."""
+    module, colon, name = text.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise argparse.ArgumentTypeError(f"expected MODULE:CLASS, got {text!r}")
+    return text
+
+
+def workloads(text: str) -> list[str]:
+    """Return names of workloads of the benchmark."""
+    from seqrecorder.cli.bench.workloads import WORKLOADS
+
+    names = text.split(",")
+    if set(names) - set(WORKLOADS):
+        raise argparse.ArgumentTypeError(f"expected some of {','.join(WORKLOADS)}, got {text!r}")
+    return names
+
+
+def positive(text: str) -> int:
+    """Return a number of 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text!r}")
+    return int(text)

@@ -1,0 +1,224 @@
+"""The hand-written way, at its best: what a careful TensorFlow user writes today.
+
+Writing builds `tf.train.SequenceExample` objects (`extend(row.tolist())`, which beats `append` of numpy scalars) and
+writes them with `tf.io.TFRecordWriter`. Reading shuffles serialized records, parses one at a time, and buckets with
+`bucket_by_sequence_length`; the raw floor reads the files without parsing anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.cli.bench.content import LENGTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from seqrecorder.cli.bench.workloads import Workload
+
+BATCH = 64
+
+
+def encoder(name: str) -> Callable[[Any], bytes]:
+    """Return the function that a user would write to serialize a record of a workload."""
+    return _ENCODERS[name]()
+
+
+def _tokens() -> Callable[[Any], bytes]:
+    import tensorflow as tf
+
+    def encode(record: Any) -> bytes:
+        example = tf.train.SequenceExample()
+        features = example.context.feature
+        features["key"].bytes_list.value.append(record.key.encode())
+        features["length"].int64_list.value.append(int(record.length))
+        add = example.feature_lists.feature_list["ids"].feature.add
+        for value in record.ids.tolist():
+            add().int64_list.value.append(value)
+        add = example.feature_lists.feature_list["labels"].feature.add
+        for value in record.labels.tolist():
+            add().int64_list.value.append(value)
+        data: bytes = example.SerializeToString()
+        return data
+
+    return encode
+
+
+def _sensors() -> Callable[[Any], bytes]:
+    import tensorflow as tf
+
+    def encode(record: Any) -> bytes:
+        example = tf.train.SequenceExample()
+        example.context.feature["key"].bytes_list.value.append(record.key.encode())
+        add = example.feature_lists.feature_list["signal"].feature.add
+        for row in record.signal:
+            add().float_list.value.extend(row.tolist())
+        add = example.feature_lists.feature_list["label"].feature.add
+        for value in record.label.tolist():
+            add().int64_list.value.append(value)
+        data: bytes = example.SerializeToString()
+        return data
+
+    return encode
+
+
+def _frames() -> Callable[[Any], bytes]:
+    import tensorflow as tf
+
+    def encode(record: Any) -> bytes:
+        example = tf.train.SequenceExample()
+        example.context.feature["key"].bytes_list.value.append(record.key.encode())
+        add = example.feature_lists.feature_list["rgb"].feature.add
+        for row in record.rgb:
+            add().float_list.value.extend(row.tolist())
+        add = example.feature_lists.feature_list["audio"].feature.add
+        for row in record.audio:
+            add().bytes_list.value.append(row.tobytes())
+        data: bytes = example.SerializeToString()
+        return data
+
+    return encode
+
+
+def _clicks() -> Callable[[Any], bytes]:
+    import tensorflow as tf
+
+    def encode(record: Any) -> bytes:
+        example = tf.train.SequenceExample()
+        add = example.feature_lists.feature_list["ids"].feature.add
+        for value in record.ids.tolist():
+            add().int64_list.value.append(value)
+        data: bytes = example.SerializeToString()
+        return data
+
+    return encode
+
+
+def _words() -> Callable[[Any], bytes]:
+    import tensorflow as tf
+
+    def encode(record: Any) -> bytes:
+        example = tf.train.SequenceExample()
+        example.context.feature["key"].bytes_list.value.append(record.key.encode())
+        add = example.feature_lists.feature_list["tokens"].feature.add
+        for text in record.tokens.tolist():
+            add().bytes_list.value.append(text.encode())
+        add = example.feature_lists.feature_list["tags"].feature.add
+        for text in record.tags.tolist():
+            add().bytes_list.value.append(text.encode())
+        data: bytes = example.SerializeToString()
+        return data
+
+    return encode
+
+
+_ENCODERS = {"W1": _tokens, "W2": _sensors, "W3": _frames, "W4": _clicks, "W5": _words}
+
+
+def encode(workload: Workload) -> int:
+    """Serialize all records, and return how many."""
+    to_bytes = encoder(workload.name)
+    return sum(1 for record in workload.records if to_bytes(record))
+
+
+def write(workload: Workload, directory: Path) -> int:
+    """Write all records into one file, and return how many."""
+    import tensorflow as tf
+
+    to_bytes = encoder(workload.name)
+    directory.mkdir()
+    with tf.io.TFRecordWriter(str(directory / "data.tfrecord")) as writer:
+        for record in workload.records:
+            writer.write(to_bytes(record))
+    return len(workload.records)
+
+
+def dataset(workload: Workload, directory: Path, seed: int) -> Any:
+    """Return shuffled, bucketed, padded batches as a `tf.data.Dataset`."""
+    import tensorflow as tf
+
+    context, lists = _specs(workload.name)
+    first = next(iter(lists))
+
+    def parse(serialized: Any) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for part in tf.io.parse_single_sequence_example(serialized, context or None, lists):
+            values.update(part)
+        if "audio" in values:
+            values["audio"] = tf.io.decode_raw(values["audio"], tf.uint8, fixed_length=128)
+        values[LENGTH] = tf.shape(values[first])[0]
+        return values
+
+    records = tf.data.TFRecordDataset(str(directory / "data.tfrecord"))
+    records = records.shuffle(workload.shuffle, seed=seed).map(parse, num_parallel_calls=2)
+    if workload.boundaries:
+        sizes = [BATCH] * (len(workload.boundaries) + 1)
+        records = records.bucket_by_sequence_length(lambda values: values[LENGTH], list(workload.boundaries), sizes)
+    else:
+        records = records.padded_batch(BATCH)
+    return _without_autotune(records.prefetch(2))
+
+
+def _specs(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    import tensorflow as tf
+
+    fixed, steps = tf.io.FixedLenFeature, tf.io.FixedLenSequenceFeature
+    key = {"key": fixed([], tf.string)}
+    ints, texts = steps([], tf.int64), steps([], tf.string)
+    specs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "W1": ({**key, "length": fixed([], tf.int64)}, {"ids": ints, "labels": ints}),
+        "W2": (key, {"signal": steps([16], tf.float32), "label": ints}),
+        "W3": (key, {"rgb": steps([1024], tf.float32), "audio": texts}),
+        "W4": ({}, {"ids": ints}),
+        "W5": (key, {"tokens": texts, "tags": texts}),
+    }
+    return specs[name]
+
+
+def raw_dataset(directory: Path) -> Any:
+    """Return serialized records in batches: the floor below which no reader of such files gets."""
+    import tensorflow as tf
+
+    return _without_autotune(tf.data.TFRecordDataset(str(directory / "data.tfrecord")).batch(BATCH).prefetch(2))
+
+
+def _without_autotune(records: Any) -> Any:
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False  # with it, destroying an iterator can block for seconds
+    return records.with_options(options)
+
+
+def records(workload: Workload, directory: Path) -> Iterator[dict[str, Any]]:
+    """Yield each record as a dictionary of arrays, through protobuf's own parser."""
+    import tensorflow as tf
+
+    names = list(workload.flat)
+    kinds = {"int64_list": np.int64, "float_list": np.float32, "bytes_list": object}
+    for batch in tf.data.TFRecordDataset(str(directory / "data.tfrecord")).batch(1024):
+        for data in batch.numpy().tolist():
+            example = tf.train.SequenceExample.FromString(data)
+            values = {}
+            for name, feature in example.context.feature.items():
+                [value] = getattr(feature, feature.WhichOneof("kind")).value
+                values[name] = value.decode() if isinstance(value, bytes) else value
+            for name in names:
+                steps = example.feature_lists.feature_list[name].feature
+                kind = steps[0].WhichOneof("kind")
+                if name in _ROWS:
+                    values[name] = np.array([step.float_list.value for step in steps], np.float32)
+                elif name == "audio":
+                    joined = b"".join([step.bytes_list.value[0] for step in steps])
+                    values[name] = np.frombuffer(joined, np.uint8).reshape(len(steps), -1)
+                elif kind == "int64_list":
+                    values[name] = np.array([step.int64_list.value[0] for step in steps], np.int64)
+                else:
+                    values[name] = np.array([step.bytes_list.value[0].decode() for step in steps], kinds[kind])
+            yield values
+
+
+_ROWS = ("signal", "rgb")

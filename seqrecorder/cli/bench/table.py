@@ -1,0 +1,87 @@
+"""The report of the benchmark as text: a table of ratios for each measure, then times and sizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seqrecorder.cli.bench.run import MEASURES
+
+if TYPE_CHECKING:
+    from seqrecorder.cli.bench.run import BenchReport, Timing
+
+_TITLES = {
+    "encode": "encode (records in memory to bytes)",
+    "write": "write (records in memory to a published dataset)",
+    "read": "read (shuffled, bucketed, padded batches of 64 as numpy arrays)",
+    "read_records": "read_records (one object for each record)",
+}
+
+
+def text(report: BenchReport) -> str:
+    """Return the report as Markdown tables, which read well in a terminal too."""
+    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
+    lines = [
+        f"{report.date}; {report.machine}; Python {report.python}; {versions}",
+        f"medians of {report.rounds} interleaved rounds" + (", a tenth of the data" if report.quick else ""),
+        "",
+        *_rows(
+            ["workload", *[workload.name for workload in report.workloads]],
+            [
+                ["", *[workload.title for workload in report.workloads]],
+                ["records", *[f"{workload.records:,}" for workload in report.workloads]],
+                ["steps", *[f"{workload.steps:,}" for workload in report.workloads]],
+            ],
+        ),
+    ]
+    for measure in MEASURES:
+        lines += ["", f"{_TITLES[measure]}: times the speed of the hand-written way, and seconds (least to most)", ""]
+        lines += _table(report, measure)
+    lines += ["", "bytes on disk, times the plain arrays", "", *_sizes(report), ""]
+    skipped = {name: why for workload in report.workloads for name, why in workload.skipped.items()}
+    lines += [f"skipped: {name}: {why}" for name, why in skipped.items()]
+    return "\n".join(lines).rstrip()
+
+
+def _table(report: BenchReport, measure: str) -> list[str]:
+    timings = {
+        (timing.candidate, workload.name): timing
+        for workload in report.workloads
+        for timing in workload.timings
+        if timing.measure == measure
+    }
+    candidates = list(dict.fromkeys(candidate for candidate, _ in timings))
+    names = [workload.name for workload in report.workloads]
+    return _rows(
+        ["candidate", *names],
+        [[name, *[_cell(timings.get((name, workload))) for workload in names]] for name in candidates],
+    )
+
+
+def _cell(timing: Timing | None) -> str:
+    if timing is None:
+        return ""
+    seconds = f"{timing.median:.3g} s ({timing.least:.3g} to {timing.most:.3g})"
+    return seconds if timing.ratio is None else f"{timing.ratio:.2f}x, {seconds}"
+
+
+def _sizes(report: BenchReport) -> list[str]:
+    candidates = list(dict.fromkeys(name for workload in report.workloads for name in workload.bytes))
+    rows = [
+        [
+            name,
+            *[
+                f"{workload.bytes[name] / workload.raw_bytes:.2f}" if name in workload.bytes else ""
+                for workload in report.workloads
+            ],
+        ]
+        for name in candidates
+    ]
+    return _rows(["candidate", *[workload.name for workload in report.workloads]], rows)
+
+
+def _rows(header: list[str], rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in
+             [header, *rows]]  # fmt: skip
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return lines

@@ -1,0 +1,163 @@
+"""Looking into a dataset, or into a shard of which nothing is known.
+
+Messages of unknown shards are looked at with protobuf, as they are: which features they have, of which type,
+and how many values each holds. That gives a class to begin with.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.message_layout import message_of
+from seqrecorder.dataset.manifest import Manifest, dataset_of, read_manifest
+from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
+from seqrecorder.reading.read import read_records
+from seqrecorder.schema.schema import Schema
+from seqrecorder.sources.foreign.infer import infer_profile
+from seqrecorder.sources.foreign.profile import EXAMPLE, SEQUENCE_EXAMPLE, array_of, profile
+from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.shard import peek
+from seqrecorder.storage.tfrecord.format import detect_compression, walk_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from seqrecorder.sources.foreign.profile import FeatureDescription
+    from seqrecorder.storage.tfrecord.format import Compression
+
+_PEEKED = 1000
+_PEEKED_BYTES = 64 << 20
+
+
+@attrs.frozen
+class ShardDescription:
+    """What can be told of a shard without a schema.
+
+    Attributes:
+        path: of the file.
+        bytes: its size.
+        compression: None or `GZIP`.
+        records: number of whole records.
+        problem: what is wrong with the file, empty where nothing was seen; contents are not looked at.
+        message: `tf.train.SequenceExample`, `tf.train.Example`, or what else can be said.
+        peeked: how many records the features were looked up in.
+        features: of these records.
+        draft: source code of a class that reads the shard; empty where there is nothing to read.
+    """
+
+    path: Path
+    bytes: int
+    compression: Compression
+    records: int
+    problem: str
+    message: str
+    peeked: int
+    features: tuple[FeatureDescription, ...]
+    draft: str
+
+
+def describe(path: Any) -> Manifest | ShardDescription:
+    """Return the manifest of a dataset's directory, or what can be told of a shard.
+
+    Raises:
+        DatasetNotFoundError: there is neither a dataset nor a file.
+        ManifestError: the manifest is damaged, or of a newer format.
+        ShardReadError: the file cannot be read.
+    """
+    file = dataset_of(local_path(path))
+    return describe_shard(file) if file.is_file() else read_manifest(file)
+
+
+def describe_shard(path: Path) -> ShardDescription:
+    """Return what can be told of a shard without a schema: frames, and features of its first 1,000 records.
+
+    Raises:
+        ShardReadError: the file cannot be read.
+    """
+    compression, size = detect_compression(path), path.stat().st_size
+    walk = walk_frames(path, compression)
+    problem = f"after {walk.lengths.size:,} records, at byte {walk.offset:,}, it {walk.problem}" if walk.problem else ""
+    fitting = np.searchsorted(np.cumsum(walk.lengths[:_PEEKED]), _PEEKED_BYTES, side="right")
+    samples: list[bytes] = []
+    if walk.lengths.size:
+        try:
+            samples = peek(path, compression, max(1, int(fitting)))
+        except ShardReadError as error:
+            problem = problem or error.message
+    found = profile(samples)
+    return ShardDescription(
+        path,
+        size,
+        compression,
+        walk.lengths.size,
+        problem,
+        found.message,
+        found.records,
+        found.features,
+        infer_profile(found).draft if found.features else "",
+    )
+
+
+@attrs.frozen
+class Head:
+    """The first records of a split or shard.
+
+    Attributes:
+        where: the split's name, or the shard's path.
+        total: how many records there are; None where they were not counted.
+        records: the first ones, each field's value by its name.
+    """
+
+    where: str
+    total: int | None
+    records: tuple[Mapping[str, Any], ...]
+
+
+def head(path: Any, split: str | None = None, *, count: int = 5, schema: object = None) -> Head:
+    """Return the first records of a split (the first one, if none is named), or of a bare shard.
+
+    Without a schema, the values of a bare shard's features come as they are in the messages, where a feature
+    list is a list of steps.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset, split or file of that name.
+        OptionError: a split of a bare shard.
+        ShardReadError: the shard is damaged.
+    """
+    path = dataset_of(local_path(path))
+    if path.is_file():
+        if split is not None:
+            raise OptionError(f"{path} is a shard, which has no splits, got {split!r}")
+        return _head_of_shard(path, count, schema)
+    manifest = read_manifest(path)
+    if not manifest.splits:
+        raise DatasetNotFoundError(f"{manifest.path} has no split", path=path)
+    info = manifest.split(next(iter(manifest.splits)) if split is None else split)
+    records = read_records(path, info.name, schema=schema)
+    return Head(info.name, info.records, tuple(map(_as_mapping, itertools.islice(records, count))))
+
+
+def _head_of_shard(path: Path, count: int, schema: object) -> Head:
+    if schema is not None:
+        records = read_records(path, schema=schema)
+        return Head(str(path), None, tuple(map(_as_mapping, itertools.islice(records, count))))
+    described = describe_shard(path)
+    if described.message not in (EXAMPLE, SEQUENCE_EXAMPLE):
+        raise ShardReadError(f"{path}: {described.problem or described.message}", path=path)
+    samples = peek(path, described.compression, min(count, described.records))
+    return Head(str(path), described.records, tuple(_raw(message_of(data)) for data in samples))
+
+
+def _as_mapping(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in Schema.of(record).fields}
+
+
+def _raw(message: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {name: array_of(message.context.feature[name]) for name in sorted(message.context.feature)}
+    lists = message.feature_lists.feature_list
+    return values | {name: [array_of(step) for step in lists[name].feature] for name in sorted(lists)}

@@ -1,0 +1,450 @@
+"""What the command line prints: text for people, and JSON for programs.
+
+Whatever comes from files may be hostile: control characters of terminals are escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.cli.terminal import bytes_text, columns_of, cut, indented, number_of, padded, printable, table
+from seqrecorder.dataset.manifest import FORMAT_VERSION
+from seqrecorder.errors import SeqrecorderError
+from seqrecorder.schema.conversion import SparseVector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from seqrecorder.cli.demo import DemoReport
+    from seqrecorder.cli.inspect import Head, ShardDescription
+    from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.dataset.salvage import Salvage
+    from seqrecorder.dataset.verify import Report
+    from seqrecorder.schema.field import Field
+    from seqrecorder.sources.foreign.convert import Conversion
+    from seqrecorder.sources.foreign.infer import Inference
+    from seqrecorder.sources.foreign.profile import Range
+
+WIDTH = 80
+"""Columns that the text is meant for."""
+
+_METADATA_LINES = 24
+_PROBLEMS = 50
+_DEFAULT_WIDTH = 24
+_LEAST_WIDTH = 8
+
+
+# JSON -----------------------------------------------------------------------------------------------------
+
+
+def to_json(value: Any) -> str:
+    """Return one JSON document, in ASCII: NaN and infinities are text, bytes are `{"base64": ...}`."""
+    text = json.dumps(_plain(value), indent=1, allow_nan=False)
+    return text.replace("\x7f", "\\u007f")  # the one control character that JSON leaves as it is
+
+
+def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value] if value.ndim else _plain(value[()])
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
+    if isinstance(value, np.generic):
+        # Narrow floats have no item() of their own; float32 is exact in Python's.
+        value = (
+            complex(value) if value.dtype.kind == "c" else value.item() if value.dtype.kind in "biu" else float(value)
+        )
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, complex):
+        return [_plain(value.real), _plain(value.imag)]
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, SparseVector):
+        return {"indices": _plain(value.indices), "values": _plain(value.values), "size": value.size}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    return {name: _plain(getattr(value, name)) for name in attrs.fields_dict(type(value))}
+
+
+def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """Return for each split the least, median and largest length of each group; nothing where there is one group.
+
+    The manifest has those of the first group alone, so the files of lengths are read; where one is damaged, None.
+    """
+    if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the histograms say it all
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for name, split in manifest.splits.items():
+        try:
+            lengths = [manifest.lengths(name, shard) for shard in split.shards]
+        except SeqrecorderError:
+            lengths = []
+        bins = [
+            [np.unique(table[:, at], return_counts=True) for table in lengths]
+            for at in range(len(manifest.schema.groups))
+        ]
+        found[name] = {
+            group: _lengths([list(zip(values.tolist(), counts.tolist(), strict=True)) for values, counts in shards])
+            for group, shards in zip(manifest.schema.groups, bins, strict=True)
+        }
+    return found
+
+
+def manifest_summary(manifest: Manifest) -> dict[str, Any]:
+    """Return what `info --json` gives of a dataset."""
+    groups = _lengths_by_group(manifest)
+    return {
+        "path": manifest.path,
+        "format": "seqrecorder",
+        "format_version": FORMAT_VERSION,
+        "compression": manifest.compression,
+        "generation": manifest.generation,
+        "fingerprint": manifest.fingerprint,
+        "schema": manifest.schema.to_dict(),
+        "records": manifest.records,
+        "steps": manifest.steps,
+        "bytes": manifest.bytes,
+        "skipped": manifest.skipped,
+        "splits": {
+            name: {
+                "records": split.records,
+                "steps": split.steps,
+                "bytes": split.bytes,
+                "shards": len(split.shards),
+                "lengths": _lengths([shard.histogram for shard in split.shards]),
+                **({"lengths_by_group": groups[name]} if groups else {}),
+            }
+            for name, split in manifest.splits.items()
+        },
+        "metadata": manifest.metadata,
+        "assets": dict(manifest.asset_digests),
+    }
+
+
+def verification_summary(report: Report) -> dict[str, Any]:
+    """Return what `verify --json` gives."""
+    return {"ok": report.ok, **_plain(report)}
+
+
+def salvage_summary(salvage: Salvage) -> dict[str, Any]:
+    """Return what `salvage --json` gives; -1 is a number that is not known."""
+    totals = {name: getattr(salvage, name) for name in ("complete", "records", "lost", "lost_bytes")}
+    return {**totals, **_plain(salvage)}
+
+
+def _lengths(histograms: Sequence[Sequence[tuple[int, int]]]) -> dict[str, int] | None:
+    """Return least, median and largest length; None where there is no record."""
+    bins = sorted((length, records) for histogram in histograms for length, records in histogram if records)
+    if not bins:
+        return None
+    ends = list(itertools.accumulate(records for _, records in bins))
+    median = next(length for (length, _), end in zip(bins, ends, strict=True) if 2 * end >= ends[-1])
+    return {"min": bins[0][0], "median": median, "max": bins[-1][0]}
+
+
+# Text -----------------------------------------------------------------------------------------------------
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """Return what `info` prints of a dataset."""
+    packed = manifest.compression or "no compression"
+    facts = [f"seqrecorder dataset, format {FORMAT_VERSION}", packed, f"generation {manifest.generation}"]
+    if manifest.skipped:
+        facts.append(f"{manifest.skipped:,} source records skipped")
+    schema = manifest.schema
+    parts = [
+        f"{printable(manifest.path)}\n{', '.join(facts)}",
+        f"{printable(schema.name)} (schema {manifest.fingerprint[:12]})\n"
+        + table(
+            ("field", "kind", "dtype", "shape", "storage", "options"),
+            [(f.name, f.kind, f.element.name, _shape(f), _storage(f), _options(f)) for f in schema.fields],
+        ),
+        _splits(manifest),
+        *_groups(manifest),
+    ]
+    if manifest.metadata is not None:
+        lines = json.dumps(manifest.metadata, indent=2, ensure_ascii=False).split("\n")
+        shown = [cut(printable(line), WIDTH - 2) for line in lines[:_METADATA_LINES]]
+        if len(lines) > _METADATA_LINES:
+            shown.append(f"... {len(lines) - _METADATA_LINES:,} more lines; --json gives all")
+        parts.append("metadata\n" + indented(shown))
+    if manifest.assets:
+        rows = [(name, _size(path)) for name, path in manifest.assets.items()]
+        parts.append(table(("asset", "size"), rows, right="size"))
+    return "\n\n".join(parts)
+
+
+def _splits(manifest: Manifest) -> str:
+    rows = []
+    for name, split in manifest.splits.items():
+        lengths = _lengths([shard.histogram for shard in split.shards])
+        cells = [f"{lengths[key]:,}" for key in ("min", "median", "max")] if lengths else ["-", "-", "-"]
+        rows.append(
+            (
+                name,
+                f"{split.records:,}",
+                f"{split.steps:,}",
+                bytes_text(split.bytes),
+                f"{len(split.shards):,}",
+                *cells,
+            )
+        )
+    if len(rows) > 1:
+        shards = sum(len(split.shards) for split in manifest.splits.values())
+        lengths = _lengths([shard.histogram for split in manifest.splits.values() for shard in split.shards])
+        cells = [f"{lengths[key]:,}" for key in ("min", "median", "max")] if lengths else ["-", "-", "-"]
+        rows.append(
+            (
+                "all",
+                f"{manifest.records:,}",
+                f"{manifest.steps:,}",
+                bytes_text(manifest.bytes),
+                f"{shards:,}",
+                *cells,
+            )
+        )
+    header = ("split", "records", "steps", "size", "shards", "shortest", "median", "longest")
+    return table(header, rows, right=header[1:])
+
+
+def _groups(manifest: Manifest) -> list[str]:
+    """Return a table of the lengths of each alignment group, where there are several."""
+    rows = [
+        (name, group, *([f"{lengths[key]:,}" for key in ("min", "median", "max")] if lengths else ["-", "-", "-"]))
+        for name, groups in _lengths_by_group(manifest).items()
+        for group, lengths in groups.items()
+    ]
+    header = ("split", "group", "shortest", "median", "longest")
+    return [table(header, rows, right=header[2:])] if rows else []
+
+
+def _shape(field: Field) -> str:
+    if field.sparse is not None:
+        sizes = [str(field.sparse)]
+    else:
+        sizes = ["n" if size is None else str(size) for size in field.shape]
+    if field.is_list:
+        sizes.insert(0, "T")
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})" if sizes else "scalar"
+
+
+def _storage(field: Field) -> str:
+    return "sparse" if field.sparse is not None else field.storage
+
+
+def _options(field: Field) -> str:
+    options = [name for name in ("key", "chunk", "optional", "deferred", "dense") if getattr(field, name)]
+    if field.default is not attrs.NOTHING:
+        value = field.default
+        text = str(value.item()) if isinstance(value, np.generic) and value.dtype.kind != "V" else repr(value)
+        options.append(f"default={cut(printable(' '.join(text.split())), _DEFAULT_WIDTH)}")
+    if field.is_list and field.align != "default":
+        options.append(f"align={field.align}")
+    if field.feature != field.name:
+        options.append(f"name={cut(repr(field.feature), _DEFAULT_WIDTH)}")
+    return ", ".join(options)
+
+
+def shard_text(shard: ShardDescription) -> str:
+    """Return what `info` prints of a bare shard."""
+    facts = [shard.compression or "no compression", number_of(shard.records, "record"), bytes_text(shard.bytes)]
+    about = f"TFRecord file without a manifest, {', '.join(facts)}"
+    parts = [f"{printable(shard.path)}\n{about}\nmessage type: {printable(shard.message)}"]
+    if shard.problem:
+        parts.append(f"damaged: {printable(shard.problem)}")
+    if shard.features:
+        rows = [
+            (
+                feature.name,
+                feature.kind,
+                feature.dtype or "(no value)",
+                _count(feature.steps),
+                _count(feature.values) + (" per step" if feature.steps and feature.values else ""),
+                "all" if feature.present == shard.peeked else f"{feature.present:,} of {shard.peeked:,}",
+            )
+            for feature in shard.features
+        ]
+        looked = "all" if shard.peeked == shard.records else f"the first {shard.peeked:,}"
+        parts += [
+            f"features of {looked} records\n" + table(("feature", "kind", "dtype", "steps", "values", "present"), rows),
+            "a class to begin with, for `sr.read(path, schema=Record)`:\n" + indented(shard.draft.split("\n")),
+        ]
+    return "\n\n".join(parts)
+
+
+def _count(counts: Range | None) -> str:
+    return "-" if counts is None else str(counts)
+
+
+def inference_summary(found: Inference) -> dict[str, Any]:
+    """Return what `schema --json` gives."""
+    return {
+        "message": found.message,
+        "layout": found.layout,
+        "records": found.records,
+        "schema": found.schema.to_dict(),
+        "undeclared": dict(found.undeclared),
+        "draft": found.draft,
+    }
+
+
+def inference_text(found: Inference) -> str:
+    """Return what `schema` prints: a module that can be imported."""
+    lines = [printable(line) for line in found.draft.split("\n")]
+    about = f"# Inferred from {number_of(found.records, 'record')} of {found.message}; layout={found.layout!r}."
+    return "\n".join([about, "import numpy as np", "", "import seqrecorder as sr", "", "", *lines])
+
+
+def conversion_summary(done: Conversion) -> dict[str, Any]:
+    """Return what `convert --json` gives."""
+    inference = None if done.inference is None else inference_summary(done.inference)
+    return {"dataset": manifest_summary(done.manifest), "inference": inference}
+
+
+def conversion_text(done: Conversion) -> str:
+    """Return what `convert` prints."""
+    records = ", ".join(f"{split.records:,} {name}" for name, split in done.manifest.splits.items())
+    text = f"{printable(done.manifest.path)}: {number_of(done.manifest.records, 'record')} ({records})"
+    return text if done.inference is None else f"{text}\n\n{inference_text(done.inference)}"
+
+
+def head_text(head: Head) -> str:
+    """Return what `head` prints."""
+    if not head.records:
+        return f"{printable(head.where)}: no records"
+    of = "" if head.total is None else f" of {head.total:,}"
+    blocks = [f"{printable(head.where)}, the first {len(head.records):,}{of} records"]
+    for position, record in enumerate(head.records):
+        rows = [(printable(name), value) for name, value in record.items()]
+        width = max((columns_of(name) for name, _ in rows), default=0)
+        lines = [f"{padded(name, width)}  {_value(value, WIDTH - width - 4)}" for name, value in rows]
+        blocks.append(f"record {position}\n{indented(lines)}")
+    return "\n\n".join(blocks)
+
+
+def _value(value: Any, width: int) -> str:
+    """Return a value in one line: an array by its dtype, its shape and its first elements."""
+    if isinstance(value, SparseVector):
+        about = f"sparse {_dtype(value.values)} ({value.size},)  "
+        pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))
+        return about + _listed("{", pairs, "}", width - len(about))
+    if isinstance(value, list):
+        about = f"{number_of(len(value), 'step')} of {_dtype(value[0])}  " if value else ""
+        steps = (_listed("[", map(_item, np.ravel(_dense(step))), "]", width - len(about)) for step in value)
+        return about + _listed("[", steps, "]", width - len(about))
+    if isinstance(value, np.ndarray) and value.ndim:
+        about = f"{_dtype(value)} {value.shape}  "
+        return about + _listed("[", map(_item, value.flat), "]", width - len(about))
+    return cut(_item(value), width)
+
+
+def _dense(value: Any) -> Any:
+    return value.to_dense() if isinstance(value, SparseVector) else value
+
+
+def _dtype(value: Any) -> str:
+    array = value.values if isinstance(value, SparseVector) else np.asarray(value)
+    if array.dtype != object:
+        return str(array.dtype)
+    return type(array.flat[0]).__name__ if array.size else "text"
+
+
+def _item(value: Any) -> str:
+    """Return one element; `repr` escapes whatever is not printable."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
+    if isinstance(value, (str, bytes)) or value is None:
+        return repr(value)
+    return f"{value:g}" if isinstance(value, (float, np.floating)) else printable(value)
+
+
+def _listed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
+    """Return as many items as fit between two brackets, and dots for the rest."""
+    room = width - len(opening) - len(closing)
+    shown: list[str] = []
+    for item in items:
+        shown.append(item)
+        if columns_of(", ".join(shown)) <= room:
+            continue
+        while len(shown) > 1 and columns_of(", ".join([*shown, "..."])) > room:
+            shown.pop()
+        # The first item is shown at least in part.
+        shown = [*shown, "..."] if columns_of(shown[0]) <= room else [cut(shown[0], max(room, _LEAST_WIDTH))]
+        break
+    return opening + ", ".join(shown) + closing
+
+
+def verification_text(report: Report) -> str:
+    """Return what `verify` prints."""
+    about = f"{number_of(report.shards, 'shard')}, {number_of(report.records, 'record')}, {bytes_text(report.bytes)}"
+    if report.ok:
+        what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
+        return f"{printable(report.path)}: ok ({about}; checked {what})"
+    lines = [printable(problem) for problem in report.problems[:_PROBLEMS]]
+    if len(report.problems) > _PROBLEMS:
+        lines.append(f"... and {len(report.problems) - _PROBLEMS:,} more; --json gives all")
+    found = number_of(len(report.problems), "problem")
+    return f"{printable(report.path)}: {found} ({about})\n{indented(lines)}"
+
+
+def salvage_text(salvage: Salvage) -> str:
+    """Return what `salvage` prints."""
+    lost = "an unknown number of records" if salvage.lost < 0 else number_of(salvage.lost, "record")
+    about = f"{number_of(salvage.records, 'record')} recovered, {lost} lost"
+    lines = [printable(f"{shard.path}: {loss}") for shard in salvage.shards for loss in shard.losses]
+    lines += map(printable, salvage.problems)
+    if len(lines) > _PROBLEMS:
+        lines[_PROBLEMS:] = [f"... and {len(lines) - _PROBLEMS:,} more; --json gives all"]
+    opening = f"{printable(salvage.destination)}: {about}"
+    return f"{opening}\n{indented(lines)}" if lines else opening
+
+
+def demo_text(report: DemoReport) -> str:
+    """Return what `demo` prints at its end."""
+    splits = ", ".join(f"{records:,} {name}" for name, records in report.splits.items())
+    write = report.write_seconds, report.write_records_per_second, report.write_megabytes_per_second
+    read = report.read_seconds, report.read_records_per_second, report.read_megabytes_per_second
+    buckets, unsorted = f"{report.bucket_efficiency:.0%}", f"{report.pad_efficiency:.0%}"
+    majority, unknown = f"{report.majority_accuracy:.1%}", f"{report.unknown_majority_accuracy:.1%}"
+    rows = [
+        ("dataset", f"{report.records:,} functions of {report.modules:,} modules, {report.steps:,} tokens"),
+        ("", f"{bytes_text(report.bytes)}; {splits}"),
+        ("scan", f"{report.scan_seconds:.1f} s to find and tokenize them"),
+        ("write", _speed(*write)),
+        ("read", f"{_speed(*read)}, in batches"),
+        ("padding", f"{buckets} of the steps are real in buckets, {unsorted} unsorted"),
+        ("train", f"{report.training_seconds:.1f} s, {report.training_steps:,} batches"),
+        ("accuracy", f"{report.accuracy:.1%} on the eval split (commonest kind: {majority})"),
+        ("", f"{report.unknown_accuracy:.1%} where the word is not known (commonest kind: {unknown})"),
+        ("in all", f"{report.seconds:.0f} s"),
+    ]
+    lines = [f"{label:<9} {text}" for label, text in rows]
+    if report.path is not None:
+        lines += ["", f"look at it: seqrecorder info {printable(report.path)}"]
+    return "\n".join(lines)
+
+
+def _speed(seconds: float, records: float, megabytes: float) -> str:
+    return f"{seconds:.1f} s, {records:,.0f} records/s, {megabytes:.1f} MB/s"
+
+
+def _size(path: Path) -> str:
+    try:
+        return bytes_text(path.stat().st_size)
+    except OSError:
+        return "missing"

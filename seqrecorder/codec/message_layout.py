@@ -1,0 +1,143 @@
+"""What a serialized message is, when it may not be what the reader expects: looked at with protobuf, one at a time.
+
+`SequenceExample.context` and `Example.features` share field number 1, so that the wrong parser reads the other message
+without an error and finds it empty. That is told apart here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.codec.parsing_spec import require_bounds
+from seqrecorder.errors import SchemaMismatchError, did_you_mean
+from seqrecorder.schema.field import feature_names, value_features
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from seqrecorder.codec.parsing_spec import Layout
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+_SHOWN = 12
+
+
+def message_of(data: bytes) -> Any:
+    """Return the message of serialized bytes, or None where they are none.
+
+    A `tf.train.Example` is read as a SequenceExample whose context has its features.
+    """
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError
+
+    try:
+        return tf.train.SequenceExample.FromString(data)
+    except DecodeError:
+        return None
+
+
+def has_feature(message: Any, field: Field, layout: Layout) -> bool:
+    """Whether a message holds the features of a field's values at all, be they empty."""
+    return message is not None and all(name in _place(message, field, layout) for name in value_features(field))
+
+
+def _place(message: Any, field: Field, layout: Layout) -> Any:
+    """Return the features, or feature lists, among which a field is."""
+    in_lists = field.is_list and layout != "example"
+    return message.feature_lists.feature_list if in_lists else message.context.feature
+
+
+def describe_message(data: bytes) -> str:
+    """Return what a serialized message holds, in words for an error."""
+    message = message_of(data)
+    if message is None:
+        return "the bytes are neither a SequenceExample nor an Example"
+    context, lists = message.context.feature, message.feature_lists.feature_list
+    if not context and not lists:
+        return "the message is empty"
+    if not lists:
+        return f"the message has the context features {_names(context)} and no feature lists (a flat tf.train.Example?)"
+    return f"the message has the context features {_names(context)} and the feature lists {_names(lists)}"
+
+
+def _names(features: Any) -> str:
+    names = sorted(features)
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "") if names else "(none)"
+
+
+def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layout:
+    """Return how sequences lie in some serialized messages.
+
+    Raises:
+        SchemaMismatchError: the messages are of another kind, or lack fields of the schema.
+        OptionError: the layout cannot be told.
+    """
+    messages = [message_of(data) for data in samples]
+    if any(message is None for message in messages):
+        raise SchemaMismatchError(f"{where}: {describe_message(samples[messages.index(None)])}")
+    lists = [field for field in schema.fields if field.is_list]
+    layout: Layout = "steps"
+    if lists and not any(message.feature_lists.feature_list for message in messages):
+        layout = "example"
+    elif any(_is_packed(message, lists) for message in messages) and not any(
+        _is_stepped(message, lists) for message in messages
+    ):
+        layout = "packed"
+    check_layout(samples, schema, layout, where)
+    return layout
+
+
+def _is_packed(message: Any, lists: Sequence[Field]) -> bool:
+    return any(len(steps) == 1 and size > field.count for field, steps, size in _sizes(message, lists))
+
+
+def _is_stepped(message: Any, lists: Sequence[Field]) -> bool:
+    return any(len(steps) > 1 for _, steps, _ in _sizes(message, lists))
+
+
+def _sizes(message: Any, lists: Sequence[Field]) -> Iterator[tuple[Field, Any, int]]:
+    """Yield those feature lists in which packing shows, their features, and the elements in the first of them."""
+    for field in lists:
+        told = not (field.is_ragged or field.packed or field.sparse is not None)
+        if (
+            not told
+            or (field.in_items and not field.buffered)
+            or field.feature not in message.feature_lists.feature_list
+        ):
+            continue
+        steps = message.feature_lists.feature_list[field.feature].feature
+        kind = steps[0].WhichOneof("kind") if steps else None
+        if kind:
+            values = getattr(steps[0], kind).value
+            buffered = field.buffered and kind == "bytes_list"
+            yield field, steps, sum(map(len, values)) // field.element.itemsize if buffered else len(values)
+
+
+def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where: str) -> None:
+    """Raise unless some serialized messages hold the required fields of a schema, in a layout.
+
+    Raises:
+        SchemaMismatchError: a required field is missing from all of them; the message says what there is.
+        OptionError: ragged steps in a layout that cannot hold their bounds.
+    """
+    require_bounds(schema.fields, layout, f"{where}: ")
+    messages = [message for message in map(message_of, samples) if message is not None]
+    problems = []
+    for field in schema.fields:
+        if field.may_lack:
+            continue
+        in_lists = field.is_list and layout != "example"
+        held = [_place(message, field, layout) for message in messages]
+        for name in feature_names(field):
+            if held and not any(name in features for features in held):
+                everywhere = {key for m in messages for key in [*m.context.feature, *m.feature_lists.feature_list]}
+                hint = did_you_mean(name, everywhere - {name})
+                if name in everywhere:
+                    hint = f" (it is there as a {'context feature' if in_lists else 'feature list'})"
+                problems.append(f"{field.name}: no {field.kind} {name!r}{hint}")
+    if problems:
+        raise SchemaMismatchError(
+            f"{where} cannot be read as {schema.name}: {describe_message(samples[0])}; name the features as in the "
+            "data (`name=`), or declare defaults or optional=True for:",
+            problems,
+        )

@@ -1,0 +1,216 @@
+"""Values stored as messages of their own: serialized tensors, PNG and JPEG images.
+
+A serialized tensor is what `tf.io.serialize_tensor` gives: TensorProto (tensorflow/core/framework/tensor.proto) with
+its element type, shape and `tensor_content`, the little-endian buffer. All tensors of one shape share their header.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.codec.graph_ops import checked
+from seqrecorder.storage.forks import check_threads_of_tensorflow
+from seqrecorder.wire.varints import varint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.columns import Column
+    from seqrecorder.schema.field import Field
+
+_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+_PNG_HEAD = 24  # bytes up to the end of the size
+_BIG_ENDIAN = [1 << 24, 1 << 16, 1 << 8, 1]
+_BASE, _DIGITS = 128, 5  # of varints of 32 bits: no record is larger
+_PLACES = [_BASE**place for place in range(_DIGITS)]
+_SHOWN = 16
+
+# tensorflow/core/framework/types.proto
+_DATA_TYPES = {
+    "float32": 1,
+    "float64": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 5,
+    "int8": 6,
+    "complex64": 8,
+    "int64": 9,
+    "bool": 10,
+    "bfloat16": 14,
+    "uint16": 17,
+    "complex128": 18,
+    "float16": 19,
+    "uint32": 22,
+    "uint64": 23,
+}
+
+
+def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
+    """Return what stands before the buffer of `size` bytes in a serialized tensor.
+
+    >>> tensor_header("float32", (2,), 8).hex()
+    '08011204120208022208'
+    """
+    dimensions = b""
+    for length in shape:
+        dimension = b"\x08" + varint(length) if length else b""  # proto3 leaves zeros out
+        dimensions += b"\x12" + varint(len(dimension)) + dimension
+    header = b"\x08" + varint(_DATA_TYPES[graph_type]) + b"\x12" + varint(len(dimensions)) + dimensions
+    return header + b"\x22" + varint(size) if size else header
+
+
+def encode_tensors(field: Field, column: Column) -> Any:
+    """Return one serialized tensor per record or step: a uint8 matrix where all have one shape, else a list."""
+    values = np.ascontiguousarray(column.values)
+    if field.element.is_time:
+        values = values.view(np.int64)
+    buffer = values.reshape(-1).view(np.uint8)
+    width = field.count * field.element.itemsize
+    if column.counts is None:
+        header = np.frombuffer(tensor_header(field.element.graph, field.rest, width), np.uint8)
+        rows = buffer.reshape(-1, width)
+        return np.hstack([np.broadcast_to(header, (len(rows), header.size)), rows])
+    data, start, out = buffer.tobytes(), 0, []
+    for count in column.counts.tolist():
+        size = count * width
+        out.append(tensor_header(field.element.graph, (count, *field.rest), size) + data[start : start + size])
+        start += size
+    return out
+
+
+def encode_images(values: NDArray[np.uint8], storage: str) -> list[bytes]:
+    """Return each image of shape (height, width, channels) as PNG (exact) or JPEG (lossy) bytes."""
+    import tensorflow as tf
+
+    check_threads_of_tensorflow("encode images")
+    encode = tf.io.encode_png if storage == "png" else tf.io.encode_jpeg
+    with tf.device("CPU:0"):
+        return [encode(image).numpy() for image in values]
+
+
+def decode_images(encoded: Any, field: Field) -> Any:
+    """Return uint8 images (N, height, width, channels) for a vector of encoded ones, inside a graph or eagerly.
+
+    Both storages take PNG and JPEG: files of the wild mix them under one name.
+    """
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return _eager_images(field.storage, field.name, field.rest)(encoded)
+    return _each_image(encoded, field.storage, field.name, field.rest)
+
+
+def _each_image(encoded: Any, storage: str, name: str, shape: tuple[int, ...]) -> Any:
+    """Return images, once their headers were found to say the size that is expected: a few bytes can claim any."""
+    import tensorflow as tf
+
+    wanted = f"field {name!r}: images of {shape[0]} x {shape[1]} pixels (height, width) are expected, got"
+    heads = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=_PNG_HEAD), tf.int64)
+    is_png = tf.reduce_all(heads[:, : len(_PNG)] == list(_PNG), 1)
+    is_jpeg = tf.reduce_all(heads[:, : len(_JPEG)] == list(_JPEG), 1)
+    kinds = f"field {name!r}: images in PNG or JPEG are expected, got bytes that begin with"
+    encoded = checked(encoded, is_png | is_jpeg, kinds, heads)
+    # The size of a PNG stands in its first chunk, IHDR, always.
+    width, height = (tf.reduce_sum(heads[:, at : at + 4] * _BIG_ENDIAN, 1) for at in (16, 20))
+    encoded = checked(encoded, is_jpeg | ((height == shape[0]) & (width == shape[1])), wanted, height, width)
+    sizes = tf.map_fn(
+        lambda image: tf.io.extract_jpeg_shape(image)[:2],
+        tf.boolean_mask(encoded, is_jpeg),
+        fn_output_signature=tf.TensorSpec([2], tf.int32),
+    )
+    encoded = checked(encoded, sizes == shape[:2], wanted, sizes)
+    read = tf.io.decode_png if storage == "png" else tf.io.decode_jpeg  # either takes both
+    return tf.map_fn(
+        lambda image: tf.ensure_shape(read(image, channels=shape[2]), shape),
+        encoded,
+        fn_output_signature=tf.TensorSpec(shape, tf.uint8),
+    )
+
+
+@functools.cache
+def _eager_images(storage: str, name: str, shape: tuple[int, ...]) -> Callable[[Any], Any]:
+    """Return a graph that decodes a vector: eagerly, `tf.map_fn` takes 700 microseconds for each."""
+    import tensorflow as tf
+
+    def decode(encoded: Any) -> Any:
+        with tf.device("CPU:0"):
+            return _each_image(encoded, storage, name, shape)
+
+    graph: Callable[[Any], Any] = tf.function(
+        decode, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+    )
+    return graph
+
+
+def tensor_buffers(encoded: Any, field: Field) -> Any:
+    """Return the little-endian buffers in serialized tensors, which must be of the field's dtype and shape.
+
+    A tensor can be written in other ways, too, such as one value and a shape of any size, for which
+    `tf.io.parse_tensor` takes that much memory. Here bytes are what `tf.io.serialize_tensor` gives, or refused.
+
+    Args:
+        encoded: string vector.
+        field: the declaration of the values.
+    """
+    import tensorflow as tf
+
+    dtype, width = field.element.graph, field.count * field.element.itemsize
+    if field.is_ragged:
+        headers, counts = _headers(encoded, dtype, field.rest, width)
+        content = counts * width
+    else:
+        headers = tf.fill(tf.shape(encoded), tensor_header(dtype, field.rest, width))
+        content = tf.fill(tf.shape(encoded), tf.constant(width, tf.int64))
+    starts, sizes = (tf.cast(tf.strings.length(part, unit="BYTE"), tf.int64) for part in (headers, encoded))
+    encoded = checked(
+        encoded,
+        (sizes == starts + content) & (tf.strings.substr(encoded, tf.zeros_like(starts), starts) == headers),
+        f"field {field.name!r}: tensors of {dtype} and shape {field.shape} are expected in {field.feature!r}, as "
+        "tf.io.serialize_tensor gives them; got",
+        sizes,
+        "bytes, which begin with",
+        tf.io.decode_raw(encoded, tf.uint8, fixed_length=_SHOWN),
+    )
+    return tf.strings.substr(encoded, starts, content)
+
+
+def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
+    """Return what stands before the buffers of tensors `(n, *rest)` if they are such, and n, int64, of each."""
+    import tensorflow as tf
+
+    # The size of the first dimension begins at the same place in all of them.
+    first = tensor_header(dtype, (1, *rest), 0)
+    begin = first.index(b"\x12\x02\x08\x01", 2) + 3
+    after = first[begin + 1 :]
+    digits = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=begin + _DIGITS)[:, begin:], tf.int64)
+    is_last = tf.cast(digits < _BASE, tf.int64)
+    belongs = tf.math.cumprod(1 - is_last, 1, exclusive=True)
+    counts = tf.reduce_sum(belongs * (digits % _BASE) * _PLACES, 1)
+    nothing = tensor_header(dtype, (0, *rest), 0)
+    counts = tf.minimum(counts, tf.cast(tf.strings.length(encoded), tf.int64))
+    counts = tf.where(encoded == nothing, tf.zeros_like(counts), counts)
+    size, tag = varints(counts), first[:3]
+    shape_size = tf.strings.length(size) + len(after) + 3
+    dimension = ["\x12", varints(tf.cast(tf.strings.length(size) + 1, tf.int64)), "\x08", size, after]
+    some = [tag, varints(tf.cast(shape_size, tf.int64)), *dimension, "\x22", varints(counts * width)]
+    return tf.where(counts == 0, nothing, tf.strings.join(some)), counts
+
+
+def varints(numbers: Any) -> Any:
+    """Return numbers as they stand in protobuf messages: strings of up to `_DIGITS` bytes.
+
+    Args:
+        numbers: int64, `(n,)`, not negative.
+    """
+    import tensorflow as tf
+
+    table = tf.constant([bytes([byte]) for byte in range(256)])
+    rest = [numbers // place for place in _PLACES]
+    bytes_ = [tf.gather(table, part % _BASE + _BASE * tf.cast(part >= _BASE, tf.int64)) for part in rest]
+    more = [tf.where(part > 0, byte, "") for part, byte in zip(rest[1:], bytes_[1:], strict=True)]
+    return tf.strings.join([bytes_[0], *more])

@@ -1,0 +1,338 @@
+"""Publishing: what was staged becomes a dataset, or a part of one that exists.
+
+Where nothing else is at the destination, a directory takes its place at once (see `seqrecorder.storage.staging`). Else
+new files go beside the old ones, and then the manifest is replaced at once. File names carry the generation, so nothing
+that a reader may hold open changes, and until the manifest is replaced the new files belong to nothing.
+
+A writer knows from its beginning what stood at the destination, and publishes only where that still stands there: of
+two writers at once the first one wins, and the other has an error. The text of the manifest tells, which holds the
+digests of all files: where it is the same, what it stands for is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from typing import TYPE_CHECKING, NoReturn
+
+import attrs
+
+from seqrecorder.dataset.manifest import parse_manifest, read_text
+from seqrecorder.dataset.owned_files import (
+    belongings,
+    by_names,
+    clean_up,
+    has_notes,
+    is_manifest_of_ours,
+    named,
+    note_name,
+    others,
+    strays,
+)
+from seqrecorder.errors import DatasetError, DatasetExistsError, DatasetNotFoundError, OptionError, SchemaMismatchError
+from seqrecorder.storage.files import sync_tree, write_file, writing
+from seqrecorder.storage.locks import exclusive
+from seqrecorder.storage.names import ASSETS, MANIFEST, examples_name, generation_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.schema.schema import Schema
+    from seqrecorder.storage.locks import Held
+    from seqrecorder.storage.staging import Staging
+    from seqrecorder.storage.tfrecord.format import Compression
+
+
+@attrs.frozen
+class Standing:
+    """What stood at a destination when a write began.
+
+    Attributes:
+        text: of its manifest; None where there was no dataset.
+        manifest: the same, None where it cannot be read as well.
+        generation: of what is written.
+    """
+
+    text: bytes | None = None
+    manifest: Manifest | None = None
+    generation: int = 0
+
+
+NOTHING = Standing()
+"""An empty directory, or none."""
+
+_LOG = logging.getLogger("seqrecorder")
+_HIDDEN = re.compile(r"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{16}")
+"""Names of what writers have in a directory that is empty for everybody else."""
+
+
+def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression) -> Standing:
+    """Return what stands where a dataset is to be written.
+
+    Args:
+        dataset: its directory.
+        schema: of what is to be written.
+        append: whether it is added to what stands there.
+        overwrite: whether it replaces that.
+        compression: of what is to be written.
+
+    Raises:
+        DatasetExistsError: what shall be overwritten is no dataset.
+        DatasetNotFoundError: there is nothing to append to.
+        OptionError: what stands there is compressed in another way.
+        SchemaMismatchError: it has other fields.
+    """
+    if append:
+        text = read_text(dataset)
+        old = parse_manifest(text, dataset)
+        if old.compression != compression:
+            raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
+        differences = old.schema.diff(schema)
+        if differences:
+            raise SchemaMismatchError(
+                f"append=True: {dataset} was written with other fields; write a new dataset:", differences
+            )
+        return Standing(text.encode(), old, old.generation + 1)
+    if overwrite and (dataset / MANIFEST).exists():
+        with exclusive(dataset) as held:
+            return _overwritable(held)
+    return NOTHING
+
+
+def _overwritable(held: Held) -> Standing:
+    data = held.read(MANIFEST)
+    if data is None:
+        return NOTHING
+    # It may be damaged, which is what overwriting is for.
+    with contextlib.suppress(DatasetError, UnicodeDecodeError):
+        old = parse_manifest(data.decode(), held.path)
+        return Standing(data, old, old.generation + 1)
+    if not is_manifest_of_ours(data, held):
+        raise DatasetExistsError(
+            f"{held.path} holds a {MANIFEST} that is not of seqrecorder, so it is no dataset to overwrite; choose "
+            "another destination",
+            path=held.path,
+        )
+    return Standing(data, None, next_generation(held))
+
+
+def next_generation(held: Held) -> int:
+    """Return a generation that no file in a directory belongs to, where no manifest says which it is."""
+    splits = [name for name, kind in held.entries().items() if kind == "directory"]
+    known = (generation_of(split, name) for split in splits for name in held.entries(split))
+    return max((generation for generation in known if generation is not None), default=-1) + 1
+
+
+def clean_destination(destination: Path) -> None:
+    """Remove what a writer that was killed in the middle of a publication has left, if any."""
+    if not has_notes(destination):
+        return
+    with contextlib.suppress(DatasetNotFoundError), exclusive(destination) as held:
+        clean_up(held, _manifest(held))
+
+
+def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: bool = False) -> Manifest:
+    """Make what was staged the dataset at the destination, or a part of it.
+
+    Args:
+        staging: directory with the new files.
+        new: what the dataset shall be.
+        old: what must still stand there; for an overwrite, there may be nothing by now.
+        keep: whether the old files stay, because the new manifest names them too. Else they go once it is there: those
+            that the old manifest names, and those whose names only a writer of the dataset gives. Everything else in
+            the directory stays.
+
+    Returns:
+        The new manifest, as it was written: its assets may have moved.
+
+    Raises:
+        DatasetError: somebody else changed the dataset in the meantime; nothing was changed.
+        DatasetExistsError: something has come to the destination meanwhile.
+        ShardWriteError: a file could not be written or moved; what stood there is as it was.
+    """
+    write_file(staging.path / MANIFEST, new.to_json().encode())
+
+    def over(held: Held) -> set[str] | None:
+        _check_unchanged(held, old)
+        clean_up(held, old.manifest)
+        ours = by_names(held) if old.manifest is None else belongings(held, old.manifest)
+        return None if others(held, ours) else ours
+
+    if not keep and staging.publish(over):
+        return new
+    staging.take_after()
+    return merge_into(staging.destination, staging.path, new, old, keep=keep) or new
+
+
+def publish_files(staging: Staging) -> None:
+    """Make what was staged the contents of the destination, where nothing is: files without a manifest.
+
+    Raises:
+        DatasetExistsError: something has come to the destination meanwhile.
+        ShardWriteError: a file could not be written or moved.
+    """
+    if not staging.publish():
+        merge_into(staging.destination, staging.path, None, NOTHING)
+
+
+def merge_into(
+    dataset: Path, staging: Path, new: Manifest | None, old: Standing, *, keep: bool = False
+) -> Manifest | None:
+    """Move the files of a staging directory into a directory, and replace its manifest.
+
+    Args:
+        dataset: the directory.
+        staging: directory with the new files, on the same file system.
+        new: see `publish`, as for the others; None for files without a manifest.
+        old: see `publish`.
+        keep: see `publish`.
+
+    Returns:
+        See `publish`.
+
+    Raises:
+        DatasetError: see `publish`.
+        ShardWriteError: a file could not be moved; the directory is as it was.
+    """
+    if new is not None and old.text is not None and not keep:
+        new = _renamed(staging, new)
+    text = None if new is None else new.to_json().encode()
+    if text is not None:
+        write_file(staging / MANIFEST, text)
+    sync_tree(staging)
+    with exclusive(dataset) as held:
+        _check_unchanged(held, old)
+        clean_up(held, old.manifest)
+        replaced = set() if keep else _all_of(held, old)
+        if old.manifest is not None:
+            if keep:
+                _check_complete(held, old.manifest)
+            held.remove(strays(held, old.manifest))
+        _check_room(held, staging)
+        # An overwrite notes its old files too: killed before it has removed them, nothing else says whose they are.
+        notes = {note_name(): noted for noted in (text, old.manifest and not keep and old.text) if noted}
+        moved, made = list[str](), list[str]()
+        try:
+            for name, noted in notes.items():
+                held.replace(name, noted, like=MANIFEST)
+            _move(held, staging, moved, made)
+            if text is not None:
+                held.replace(MANIFEST, text)
+            if not held.is_in_place:
+                _raise_changed(held, old)
+        except BaseException:
+            # A caller that gets an error must find the old dataset, and nothing beside it.
+            _restore(held, old.text)
+            held.remove([*moved, *notes], made)
+            raise
+        # The new dataset is there whatever becomes of the old files: what stays now, the next writer removes.
+        left = held.remove(replaced - set(moved))
+        if left:
+            _LOG.warning("%s was overwritten, but old files of it could not be removed: %s", dataset, ", ".join(left))
+        held.remove(notes)
+    return new
+
+
+def _all_of(held: Held, old: Standing) -> set[str]:
+    if old.text is None:
+        return set()
+    return by_names(held) if old.manifest is None else belongings(held, old.manifest)
+
+
+def _restore(held: Held, text: bytes | None) -> None:
+    """Give a directory its old manifest again, unless it has that still."""
+    if held.read(MANIFEST) == text:
+        return
+    if text is None:
+        held.remove([MANIFEST])
+    else:
+        held.replace(MANIFEST, text)
+
+
+def _manifest(held: Held) -> Manifest | None:
+    with contextlib.suppress(DatasetError, UnicodeDecodeError):
+        return parse_manifest((held.read(MANIFEST) or b"").decode(), held.path)
+    return None
+
+
+def _check_unchanged(held: Held, old: Standing) -> None:
+    if held.read(MANIFEST) != old.text or not held.is_in_place:
+        _raise_changed(held, old)
+    if old.text is None and not all(_HIDDEN.fullmatch(name) for name in held.entries()):
+        _raise_changed(held, old)
+
+
+def _check_complete(held: Held, manifest: Manifest) -> None:
+    """Raise where nothing can be added: somebody may be removing the dataset now, the manifest last."""
+    gone = sorted(path for path in named(manifest) if not held.finds(path))
+    if gone:
+        raise DatasetNotFoundError(
+            f"{held.path} lacks {gone[0]}, which its {MANIFEST} names, so nothing is added to it; "
+            f"`seqrecorder verify {held.path}` lists what is wrong",
+            path=held.path,
+        )
+
+
+def _raise_changed(held: Held, old: Standing) -> NoReturn:
+    kind, what = (DatasetExistsError, "came to be") if old.text is None else (DatasetError, "was changed")
+    raise kind(f"{held.path} {what} while this was written, and is left as it is; write again", path=held.path)
+
+
+def _check_room(held: Held, staging: Path) -> None:
+    """Raise `DatasetExistsError` where something of the user's, or something spelled alike, has a name that we need."""
+    there = held.entries()
+    for path in sorted(staging.iterdir()):
+        name, taken = path.name, ""
+        if name == MANIFEST:
+            continue
+        if name not in there and held.finds(name):
+            alike = [one for one in there if one.casefold() == name.casefold()]
+            taken = f"{', '.join(alike)!r}, which is the same name on this file system"
+        elif name in there and (there[name] != "directory" or not path.is_dir()):
+            taken = f"a {there[name]} {name!r}"
+        elif name in there:
+            known = held.entries(name)
+            double = [one.name for one in sorted(path.iterdir()) if one.name in known and not one.is_dir()]
+            taken = f"a file {name}/{double[0]}, which is not of this dataset" if double else ""
+        if taken:
+            raise DatasetExistsError(
+                f"{held.path} cannot get {name!r}, since it has {taken}; it is left as it is: rename one of them, or "
+                "write elsewhere",
+                path=held.path,
+            )
+
+
+def _renamed(staging: Path, manifest: Manifest) -> Manifest:
+    """Give the generation to the names that lack it, so that they replace no file of the old dataset."""
+    generation = manifest.generation
+    for split in manifest.splits:
+        examples = staging / split / examples_name()
+        if examples.exists():
+            with writing("rename", examples):
+                examples.rename(examples.with_name(examples_name(generation)))
+    infos = {name: attrs.evolve(info, generation=generation) for name, info in manifest.asset_infos.items()}
+    for name, info in infos.items():
+        target = staging / info.relative(name)
+        with writing("rename", target):
+            target.parent.mkdir(exist_ok=True)
+            (staging / ASSETS / name).rename(target)
+    return attrs.evolve(manifest, asset_infos=infos)
+
+
+def _move(held: Held, staging: Path, moved: list[str], made: list[str]) -> None:
+    """Move all files but the manifest, and note the path of each, and of each new directory, before it comes."""
+    for path in sorted(staging.rglob("*")):
+        relative = path.relative_to(staging).as_posix()
+        if path.is_dir():
+            if path.name not in held.entries(relative.rpartition("/")[0]):
+                made.append(relative)
+                held.make(relative)
+        elif relative != MANIFEST:
+            moved.append(relative)
+            held.take(path, relative)
+    parents = {path.rpartition("/")[0] for path in moved}
+    parents |= {path.rpartition("/")[0] for path in parents} | {""}  # of assets there are two
+    for directory in sorted(parents, reverse=True):
+        held.sync(directory)

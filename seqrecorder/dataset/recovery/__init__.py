@@ -1,0 +1,1 @@
+"""What is whole of a damaged shard, where it stood, and a copy that can be read."""

@@ -1,0 +1,350 @@
+"""Verifying a dataset, or bare shards: everything that the manifest states, and that every record can be read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.cli.terminal import cut, number_of
+from seqrecorder.codec.columns import group_lengths
+from seqrecorder.codec.records import RecordCodec
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, is_as_written, read_manifest
+from seqrecorder.dataset.shard_set import Origin, resolve
+from seqrecorder.errors import (
+    DatasetNotFoundError,
+    ManifestError,
+    OptionError,
+    RecordError,
+    SchemaMismatchError,
+    SeqrecorderError,
+    ShardReadError,
+)
+from seqrecorder.schema.notebook_tables import html_table, some
+from seqrecorder.schema.schema import Schema
+from seqrecorder.storage.digests import sha256
+from seqrecorder.storage.forks import check_threads_of_tensorflow
+from seqrecorder.storage.names import ASSETS, EXAMPLES_CSV, MANIFEST, inside
+from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.read_ahead import ahead, threads_for
+from seqrecorder.storage.shard import RecordReader, read_lengths
+from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, detect_compression, walk_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seqrecorder.storage.tfrecord.format import Walk
+
+
+@attrs.frozen
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        path: the file, relative to the dataset.
+        message: what was expected and what came.
+    """
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+@attrs.frozen(repr=False)
+class Report:
+    """What a verification found.
+
+    Attributes:
+        path: what was verified.
+        level: `quick` or `full`.
+        shards: how many shards were looked at.
+        records: how many records they hold by the manifest, or by count for bare shards.
+        bytes: their size.
+        problems: everything that is wrong; empty where nothing is.
+    """
+
+    path: str
+    level: str
+    shards: int
+    records: int
+    bytes: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __repr__(self) -> str:
+        found = some([cut(str(problem), 80) for problem in self.problems], 1) or "no problem"
+        facts = f"{number_of(self.shards, 'shard')}, {number_of(self.records, 'record')}"
+        return f"<Report on {cut(self.path, 120)!r} ({self.level}): {facts}; {found}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(problem.path, problem.message) for problem in self.problems]
+        return html_table(repr(self)[1:-1], ("file", "problem"), rows)
+
+
+def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None) -> Report:
+    """Check a dataset against its manifest, or bare shards against a class, and report everything that is wrong.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+    >>> sr.verify(corpus).ok
+    True
+
+    Args:
+        path: a dataset's directory; or bare shards (a path, a glob or a list), with `schema`; or one bare shard without
+            one, of which the frames and (`full`) the CRC of every record are checked.
+        level: `quick` looks at the manifest, the files' sizes and the lengths' digests; `full` reads everything: all
+            digests, every frame and its CRC, every record against the schema, counts and lengths.
+        schema: class or schema of bare shards; of a dataset, the class that it shall be readable as.
+
+    Returns:
+        A report, true where nothing is wrong.
+
+    Raises:
+        DatasetNotFoundError: there is nothing there. Whatever else cannot be read, or goes meanwhile, is reported.
+    """
+    if level not in ("quick", "full"):
+        raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
+    if level == "full":
+        check_threads_of_tensorflow("verify")
+    try:
+        return _verify(path, level, schema)
+    except DatasetNotFoundError:
+        raise
+    except OSError as error:
+        place = Path(str(getattr(error, "path", None) or error.filename or path))
+        return Report(str(path), level, 0, 0, 0, (Problem(place.name, _said(error)),))
+
+
+def _verify(path: Any, level: str, schema: object) -> Report:
+    single = isinstance(path, (str, os.PathLike))
+    if not single and not isinstance(path, Sequence):
+        local_path(path)  # which says that it is none
+    if schema is not None and not (single and (local_path(path) / MANIFEST).is_file()):
+        return _verify_bare(path, level, schema)
+    directory = local_path(path)
+    if directory.is_file() and directory.name != MANIFEST:
+        return _verify_frames(directory, level)
+    try:
+        manifest = read_manifest(directory)
+    except ManifestError as error:
+        return Report(str(directory), level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
+    problems = [
+        *_reported(MANIFEST, _manifest(manifest, schema)),
+        *_reported(".", _names(manifest)),
+        *_assets(manifest),
+    ]
+    for split in manifest.splits.values():
+        problems += _reported(split.name, _names_in(manifest, split))
+        for shard in split.shards:
+            problems += _reported(f"{split.name}/{shard.name}", _verify_shard(manifest, split.name, shard, level))
+    shards = sum(len(split.shards) for split in manifest.splits.values())
+    return Report(str(directory), level, shards, manifest.records, manifest.bytes, tuple(problems))
+
+
+def _reported(where: str, found: Iterator[Problem]) -> Iterator[Problem]:
+    """Yield the problems that were found; and as one of them what cannot be read, or goes while it is looked at."""
+    try:
+        yield from found
+    except OSError as error:
+        yield Problem(where, _said(error))
+
+
+def _said(error: OSError) -> str:
+    """Return what an error says of a file: ours in whole, the system's in its words."""
+    if isinstance(error, SeqrecorderError):
+        return str(error)
+    return f"cannot be read: {error.strerror or error}"
+
+
+def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
+    """Check what the manifest says of itself, and whether its records can be read as a class."""
+    try:
+        is_sound = is_as_written((manifest.path / MANIFEST).read_text(encoding="utf-8"))
+    except ValueError:  # it was replaced since it was read
+        is_sound = False
+    if not is_sound:
+        yield Problem(MANIFEST, "its checksum is not that of its contents: it was changed after it was written")
+    if schema is not None:
+        try:
+            Schema.of(schema).require_readable(manifest.schema, str(manifest.path))
+        except SchemaMismatchError as error:
+            for difference in error.differences:
+                yield Problem(MANIFEST, f"cannot be read as {Schema.of(schema).name}: {difference}")
+
+
+def _names(manifest: Manifest) -> Iterator[Problem]:
+    """Find files that the manifest does not know."""
+    for entry in sorted(manifest.path.iterdir()):
+        if entry.is_dir() and entry.name not in manifest.splits and not entry.name.startswith("."):
+            yield from _reported(entry.name, _strays(manifest, entry))
+        elif entry.suffix == ".tfrecord":
+            yield Problem(entry.name, "a shard of no split that the manifest knows")
+
+
+def _strays(manifest: Manifest, directory: Path) -> Iterator[Problem]:
+    for stray in sorted(directory.iterdir()):
+        if stray.suffix == ".tfrecord":
+            yield Problem(str(stray.relative_to(manifest.path)), "a shard of no split that the manifest knows")
+
+
+def _names_in(manifest: Manifest, split: SplitInfo) -> Iterator[Problem]:
+    """Find files in the directory of a split that the manifest does not know."""
+    known = {name for shard in split.shards for name in (shard.name, shard.lengths_name)}
+    directory = manifest.path / split.name
+    present = sorted(directory.iterdir()) if directory.is_dir() else []
+    for file in present:
+        is_csv = file.suffix == ".csv" and file.name.startswith(EXAMPLES_CSV.removesuffix(".csv"))
+        if file.name not in known and not is_csv:
+            yield Problem(f"{split.name}/{file.name}", "a file that the manifest does not know")
+
+
+def _assets(manifest: Manifest) -> Iterator[Problem]:
+    for name, digest in manifest.asset_digests.items():
+        where = f"{ASSETS}/{name}"
+        try:
+            if sha256(manifest.assets[name]) != digest:
+                yield Problem(where, "its SHA-256 is not the manifest's")
+        except OSError as error:
+            yield Problem(where, _said(error))
+
+
+def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) -> Iterator[Problem]:
+    where = f"{split}/{shard.name}"
+    try:
+        path = manifest.shard_path(split, shard)
+        size = _size(path)
+    except (ManifestError, ShardReadError) as error:
+        yield Problem(where, error.message)
+        return
+    if size != shard.bytes:
+        yield Problem(where, f"expected {shard.bytes} bytes, got {size}")
+    lengths = None
+    try:
+        lengths_path = inside(manifest.path, f"{split}/{shard.lengths_name}")
+        lengths = read_lengths(lengths_path, max(1, len(manifest.schema.groups)), shard.records)
+        if hashlib.sha256(lengths.data).hexdigest() != shard.lengths_sha256:
+            yield Problem(f"{split}/{shard.lengths_name}", "its SHA-256 is not the manifest's: the contents changed")
+    except (ManifestError, ShardReadError) as error:
+        yield Problem(f"{split}/{shard.lengths_name}", str(error))
+    if level == "quick":
+        return
+    yield from _verify_contents(manifest, path, where, shard, lengths)
+
+
+def _verify_contents(manifest: Manifest, path: Path, where: str, shard: ShardInfo, lengths: Any) -> Iterator[Problem]:
+    try:
+        if sha256(path) != shard.sha256:
+            yield Problem(where, "its SHA-256 is not the manifest's: the contents changed")
+        walk = walk_frames(path, manifest.compression)
+    except ShardReadError as error:
+        yield Problem(where, error.message)
+        return
+    if walk.problem:
+        yield Problem(where, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
+        return
+    if walk.lengths.size != shard.records:
+        yield Problem(where, f"expected {shard.records} records, got {walk.lengths.size}")
+    origin = Origin(where, manifest.schema, "steps", manifest.compression, ())
+    yield from _verify_records(origin, path, walk, lengths)
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file.
+
+    Raises:
+        ShardReadError: there is none, or a directory in its place.
+    """
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ShardReadError(f"cannot be read: {error.strerror}", path=path) from error
+    if path.is_dir():
+        raise ShardReadError("expected a file, got a directory", path=path)
+    return size
+
+
+def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Iterator[Problem]:
+    schema, where = origin.schema, origin.where
+    codec = RecordCodec(schema, origin.layout)
+    done = 0
+    try:
+        windows = RecordReader(path, origin.compression, walk.window).windows()
+        for window, decoded in ahead(codec.decode_columns, windows, threads_for(int(walk.lengths.max(initial=0)))):
+            size = int(window.shape[0])
+            try:
+                columns = decoded.result()
+                codec.to_records(columns)
+            except RecordError as error:
+                place = _place(walk, done + (error.position or 0))
+                yield Problem(where, f"{place}: {error.message} {' '.join(map(str, error.problems))}".rstrip())
+                return
+            if lengths is not None:
+                table = lengths[done : done + size]
+                wrong = np.flatnonzero((group_lengths(schema, columns, size)[: len(table)] != table).any(1))
+                if wrong.size:
+                    place = _place(walk, done + int(wrong[0]))
+                    yield Problem(where, f"{place}: its length is not what the lengths file says")
+                    return
+            done += size
+            del window, decoded, columns  # while the next ones are read, none are held: they may be large
+    except ShardReadError as error:
+        yield Problem(where, error.message)
+
+
+def _place(walk: Walk, number: int) -> str:
+    """Return what a record of a shard is called."""
+    return f"record {number} at byte {int((walk.lengths[:number] + (HEADER + FOOTER)).sum())}"
+
+
+def _verify_bare(path: Any, level: str, schema: object) -> Report:
+    label = str(path) if isinstance(path, (str, os.PathLike)) else ", ".join(map(str, path))
+    try:
+        origin = resolve(path, None, schema=schema, check="full")
+    except ShardReadError as error:
+        return Report(label, level, 0, 0, 0, (Problem(Path(error.path or label).name, error.message),))
+    problems: list[Problem] = []
+    if level == "full":
+        for file in origin.files:
+            walk = walk_frames(file.path, origin.compression)
+            problems += _verify_records(attrs.evolve(origin, where=file.path.name), file.path, walk, None)
+    size = sum(file.bytes for file in origin.files)
+    return Report(label, level, len(origin.files), origin.records, size, tuple(problems))
+
+
+def _verify_frames(path: Path, level: str) -> Report:
+    """Check what can be checked of a bare shard without a schema."""
+    try:
+        compression = detect_compression(path)
+        walk = walk_frames(path, compression)
+    except ShardReadError as error:
+        return Report(str(path), level, 1, 0, path.stat().st_size, (Problem(path.name, error.message),))
+    problems = []
+    if walk.problem:
+        problems.append(
+            Problem(path.name, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
+        )
+    elif level == "full":
+        try:
+            for _ in RecordReader(path, compression, walk.window):
+                pass
+        except ShardReadError as error:
+            problems.append(Problem(path.name, error.message))
+    return Report(str(path), level, 1, walk.lengths.size, path.stat().st_size, tuple(problems))

@@ -1,0 +1,216 @@
+"""`compat`: old scripts find the TensorFlow that they were written for."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.errors import did_you_mean
+from seqrecorder.legacy import contrib
+from seqrecorder.legacy.tf1_behaviour import first_behaviour, quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_CONTRIB = "tensorflow.contrib"
+_NEW_CODE = ("tensorflow", "keras", "tf_keras", "tensorboard", "seqrecorder")
+"""Packages that mean today's TensorFlow when they import it."""
+
+
+@contextlib.contextmanager
+def compat() -> Iterator[types.ModuleType]:
+    """Let code that is imported and run inside find TensorFlow 1 under `tensorflow`.
+
+    `import tensorflow as tf` then gives the names of `tf.compat.v1`, with a `tf.contrib` that has what
+    `seqrecorder.legacy.contrib` has; `tf.contrib` is found on `tensorflow` and `tensorflow.compat.v1` as they are, too,
+    and `import tensorflow.contrib.slim as slim` works. Shapes and variables are those of TensorFlow 1;
+    `tf.disable_v2_behavior()` and its like do nothing, as datasets need eager execution. TensorFlow's own
+    modules, Keras and this package import what they always do. What was imported keeps working after the end.
+
+    >>> import seqrecorder as sr
+    >>> with sr.legacy.compat():
+    ...     import tensorflow as tf
+    ...     queue_runners, buckets = tf.train.start_queue_runners, tf.contrib.training.bucket_by_sequence_length
+
+    Returns:
+        The module that stands for TensorFlow 1.
+    """
+    import tensorflow as tf
+
+    importlib.import_module("tensorflow.compat.v1")  # the first time, that puts another module in its place
+    old = _old_tensorflow(tf)
+    modules = {_CONTRIB: old.contrib, **_submodules(old.contrib)}
+    before = {name: sys.modules.get(name) for name in modules}
+    hosts = [host for host in (tf, tf.compat.v1) if not hasattr(host, "contrib")]
+    importing = builtins.__import__
+    with quiet(), first_behaviour():
+        sys.modules.update(modules)
+        for host in hosts:
+            setattr(host, "contrib", old.contrib)  # noqa: B010 - no module declares it
+        builtins.__import__ = _importer(importing, old)
+        try:
+            yield old
+        finally:
+            builtins.__import__ = importing
+            for host in hosts:
+                delattr(host, "contrib")
+            for name, module in before.items():
+                if module is None:
+                    sys.modules.pop(name, None)
+                else:
+                    sys.modules[name] = module
+
+
+_THERE_IS = "of tf.contrib there is what seqrecorder.legacy.contrib has, which reads data; models need other layers"
+
+_REMOVED = (
+    "it is in no tensorflow.compat.v1: older scripts than TensorFlow 1.0 have other names, and layers are Keras's now"
+)
+
+
+class _Old(types.ModuleType):
+    """A module that has what others have, the first of them first."""
+
+    def __init__(self, name: str, doc: str, places: tuple[Any, ...]) -> None:
+        super().__init__(name, doc)
+        self.__path__ = []
+        self._places = places
+
+    def __getattr__(self, name: str) -> Any:
+        for place in self._places:
+            with contextlib.suppress(AttributeError):
+                return getattr(place, name)
+        known = sorted({key for place in self._places for key in dir(place) if not key.startswith("_")})
+        there_is = _THERE_IS if self.__name__.startswith(_CONTRIB) else _REMOVED
+        raise AttributeError(f"{self.__name__} has no {name!r}{did_you_mean(name, known)}; {there_is}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({key for place in self._places for key in dir(place)} | set(self.__dict__))
+
+
+def _old_tensorflow(tf: types.ModuleType) -> Any:
+    """Return the module that stands for TensorFlow 1."""
+    v1 = tf.compat.v1
+    old = _Old("tensorflow", v1.__doc__ or "", (v1, tf, _Loaded("tensorflow")))
+    old.__dict__.update(
+        contrib=_contrib(tf),
+        __version__=tf.__version__,
+        compat=_Old("tensorflow.compat", "", (types.SimpleNamespace(v1=old), tf.compat)),
+        reset_default_graph=_reset_default_graph,
+        **dict.fromkeys(_SWITCHES, _does_nothing),
+    )
+    return old
+
+
+_SWITCHES = (
+    "disable_v2_behavior",
+    "disable_eager_execution",
+    "enable_v2_behavior",
+    "enable_eager_execution",
+    "disable_v2_tensorshape",
+    "disable_resource_variables",
+    "disable_tensor_equality",
+    "disable_control_flow_v2",
+)
+
+
+def _does_nothing(*_: Any, **__: Any) -> None:
+    """Stand for a switch between TensorFlow's ways to run."""
+
+
+def _reset_default_graph() -> None:
+    """Reset the default graph, unless a `with` statement chose another: then that is new anyway."""
+    import tensorflow as tf
+
+    with contextlib.suppress(AssertionError):
+        tf.compat.v1.reset_default_graph()
+
+
+class _Loaded:
+    """The submodules of a package that were imported."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return sys.modules[f"{self._package}.{name}"]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def _contrib(tf: types.ModuleType) -> Any:
+    """Return `tf.contrib`, as far as there is one."""
+    tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # what contrib had has no public name there
+    places = {
+        "data": tf.data.experimental,
+        "learn": contrib.learn,
+        "learn.io": contrib.learn,
+        "learn.python.learn.graph_actions": contrib.learn,
+        "learn.python.learn.learn_io": contrib.learn,
+        "learn.python.learn.learn_io.graph_io": contrib.learn,
+        "lookup": _Old(f"{_CONTRIB}.lookup", "", (contrib.lookup, tables)),
+        "slim": contrib.slim,
+        "slim.python.slim": contrib.slim,
+        "slim.python.slim.data": contrib.slim,
+        "training": contrib.training,
+        "training.python.training.bucket_ops": contrib.training,
+        "training.python.training.sequence_queueing_state_saver": contrib.training,
+    }
+    modules = {"": _Old(_CONTRIB, "", ())}
+    for path, place in places.items():
+        names = path.split(".")
+        for depth, name in enumerate(names):
+            above, here = (".".join(names[:i]) for i in (depth, depth + 1))
+            if here not in modules:
+                modules[here] = _Old(f"{_CONTRIB}.{here}", "", (place,) if here == path else ())
+                setattr(modules[above], name, modules[here])
+    return modules[""]
+
+
+def _submodules(module: Any) -> dict[str, types.ModuleType]:
+    """Return the modules below a module, by their full names."""
+    found: dict[str, types.ModuleType] = {}
+    for name in dir(module):
+        below = getattr(module, name)
+        if isinstance(below, types.ModuleType) and (
+            isinstance(below, _Old) or below.__name__.startswith(contrib.__name__)
+        ):
+            full = f"{module.__name__}.{name}"
+            found |= {full: below, **{full + key: part for key, part in _below(below)}}
+    return found
+
+
+def _below(module: Any) -> Iterator[tuple[str, types.ModuleType]]:
+    """Yield the modules below one, by what follows its name."""
+    for name, part in _submodules(module).items():
+        yield name.removeprefix(module.__name__), part
+
+
+def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:
+    """Return an `__import__` that gives old code the old TensorFlow."""
+
+    def find(name: str, *arguments: Any, **named: Any) -> Any:
+        given = {**dict(zip(("globals", "locals", "fromlist", "level"), arguments, strict=False)), **named}
+        try:
+            found = importing(name, *arguments, **named)
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith(_CONTRIB):
+                raise ModuleNotFoundError(f"{error}; {_THERE_IS}", name=error.name) from None
+            raise
+        if name.startswith(_CONTRIB):
+            for part in given.get("fromlist") or ():
+                if part != "*" and not hasattr(found, part):
+                    raise ImportError(f"{name} has no {part!r}; {_THERE_IS}", name=name)
+        importer = str((given.get("globals") or {}).get("__name__", "")).partition(".")[0]
+        if given.get("level") or importer in _NEW_CODE or name.partition(".")[0] != "tensorflow":
+            return found
+        if not given.get("fromlist") or name == "tensorflow":
+            return old
+        return {"tensorflow.compat": old.compat, "tensorflow.compat.v1": old}.get(name, found)
+
+    return find

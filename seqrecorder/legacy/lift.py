@@ -1,0 +1,169 @@
+"""`lift`: a TensorFlow 1 input function, unchanged, as a `tf.data.Dataset`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.errors import LiftError, OptionError
+from seqrecorder.legacy.dequeue import check_shuffle_buffer
+from seqrecorder.legacy.explanation import Lifted
+from seqrecorder.legacy.graph import QUEUES, made_in
+from seqrecorder.legacy.initial_values import State
+from seqrecorder.legacy.nested_output import Returned
+from seqrecorder.legacy.registry import datasets_of
+from seqrecorder.legacy.tf1_behaviour import eagerly, first_behaviour, quiet
+from seqrecorder.legacy.translation import Translation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from seqrecorder.legacy.dequeue import ShuffleBuffer
+
+_AHEAD = 2
+"""Elements that are made before they are asked for."""
+
+
+def lift(
+    input_fn: Callable[[], Any],
+    *,
+    feed: Mapping[str, Any] | None = None,
+    graph_seed: int | None = None,
+    shuffle_buffer: ShuffleBuffer = "capacity",
+    explain: bool = False,
+) -> Any:
+    r"""Return what a TensorFlow 1 input function read through queues, as a `tf.data.Dataset`.
+
+    The function is called once, inside a graph of its own. What stands between the readers and the tensors that it
+    returns is translated stage by stage: queue runners, queues, readers and producers into tf.data, the operations
+    between them unchanged into `map`s. So helper functions, loops and queues made by hand need no attention. Nothing is
+    read, and no thread is started, before the dataset is iterated; then errors are raised where they happen, where a
+    queue's main thread saw `OutOfRangeError` and took it for the end.
+
+    >>> import tempfile, pathlib, tensorflow as tf
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "numbers.csv")
+    >>> _ = path.write_text("1,2\n3,4\n5,6\n")
+    >>> def input_fn():
+    ...     queue = tf.compat.v1.train.string_input_producer([str(path)], num_epochs=2)
+    ...     _, line = tf.compat.v1.TextLineReader().read(queue)
+    ...     x, y = tf.io.decode_csv(line, [[0], [0]])
+    ...     return tf.compat.v1.train.batch({"x": x, "y": y}, 4, allow_smaller_final_batch=True)
+    >>> for batch in lift(input_fn):
+    ...     print(batch["x"].numpy(), batch["y"].numpy())
+    [1 3 5 1] [2 4 6 2]
+    [3 5] [4 6]
+
+    The elements and, where the original had a fixed one, their order are those of the queue run: seeded orders of files
+    and the keys of readers bit for bit. Random queues, several threads and several readers left the order to chance;
+    then it is another one of the orders that were possible, and `explain` says so.
+
+    Operations compute what is written. A `Session` optimised its graph, such as divisions by constants into
+    multiplications, so its floats may differ in the last bit.
+
+    An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders and with random
+    values between the queues too. Only a few operations have a state that no checkpoint holds, such as Python functions
+    and random operations inside a `tf.cond` or a loop; `explain` names them, and TensorFlow refuses to save.
+
+    Args:
+        input_fn: takes nothing and returns a nested structure of tensors.
+        feed: constant values for placeholders, by name; and for queues that Python fills, by name, a `tf.data.Dataset`
+            of what is put into them: tuples of the components, one element at a time.
+        graph_seed: what `tf.set_random_seed` was given before the function was called, where it was; by default, the
+            seed of the graph inside which `lift` is called.
+        shuffle_buffer: from how many elements a random queue chooses: `"capacity"`, which is what it held where
+            training was slower than reading, `"min_after_dequeue"`, the least that it held, or a number.
+        explain: prints the stages that were found.
+
+    Returns:
+        A `tf.data.Dataset` with the structure that the function returned; lists are tuples. It holds no Python, other
+        than that of a `tf.py_func` in the function.
+
+    Raises:
+        LiftError: something cannot be translated; it says what, why, and the way out.
+        OptionError: an option makes no sense.
+    """
+    lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
+    if explain:
+        print(lifted)  # noqa: T201 - asked for
+    return lifted.dataset
+
+
+def trace(
+    input_fn: Callable[[], Any],
+    *,
+    feed: Mapping[str, Any] | None = None,
+    graph_seed: int | None = None,
+    shuffle_buffer: ShuffleBuffer = "capacity",
+) -> Lifted:
+    """Return the dataset of `lift` together with the stages that were found, for programs that ask about them.
+
+    Takes and raises what `lift` does.
+    """
+    import tensorflow as tf
+
+    check_shuffle_buffer(shuffle_buffer)
+    if graph_seed is None and not tf.executing_eagerly():
+        graph_seed = tf.compat.v1.get_default_graph().seed
+    graph = tf.Graph()
+    with graph.as_default(), quiet(), first_behaviour():
+        if graph_seed is not None:
+            tf.compat.v1.set_random_seed(graph_seed)
+        try:
+            returned = Returned(input_fn(), graph)
+        except AttributeError as error:
+            if str(error).startswith("module 'tensorflow"):
+                raise LiftError(
+                    f"the function uses a name of TensorFlow 1, and finds TensorFlow 2 ({error})",
+                    advice="import its module inside `with seqrecorder.legacy.compat():`",
+                ) from error
+            raise
+    lifted = translate(graph, returned.tensors, feed=feed, shuffle_buffer=shuffle_buffer)
+    with eagerly():
+        options = tf.data.Options()
+        options.deterministic = True
+        # With it on, the end of an iterator may wait for the next tick of a timer.
+        options.autotune.enabled = False
+        # Queues were filled while a model trained on what they gave.
+        packed = lifted.dataset.map(lambda *tensors: returned.pack(tensors)).prefetch(_AHEAD)
+        dataset = packed.with_options(options)
+    return attrs.evolve(lifted, dataset=dataset)
+
+
+def translate(
+    graph: Any,
+    targets: Sequence[Any],
+    *,
+    feed: Mapping[str, Any] | None = None,
+    shuffle_buffer: ShuffleBuffer = "capacity",
+) -> Lifted:
+    """Return what a graph's pipeline gives for some of its tensors, as a dataset of tuples (see `lift`)."""
+    import tensorflow as tf
+
+    values = {name.removesuffix(":0"): value for name, value in (feed or {}).items()}
+    placeholders = {op.name for op in graph.get_operations() if op.type == "Placeholder"}
+    queues = {op.name for op in graph.get_operations() if op.type in QUEUES}
+    if not values.keys() <= placeholders | queues:
+        unknown = min(values.keys() - placeholders - queues)
+        raise OptionError(
+            f"feed: there is no placeholder or queue {unknown!r}, only {sorted(placeholders)} and {sorted(queues)}"
+        )
+    state = State(graph, {name: value for name, value in values.items() if name in placeholders})
+    filled = {name: value for name, value in values.items() if name in queues}
+    try:
+        with eagerly():
+            translation = Translation(graph, state, datasets_of(graph), shuffle_buffer, filled)
+            # There is no Python control flow to convert in what is built here.
+            dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
+    except LiftError as error:
+        if error.op is None or error.place is not None:
+            raise
+        op = graph.get_operation_by_name(error.op)
+        raise LiftError(error.reason, advice=error.advice, op=error.op, place=made_in(op)) from error.__cause__
+    finally:
+        state.close()
+    notes = tuple(dict.fromkeys(translation.notes))
+    for note in notes:
+        warnings.warn(f"lift: {note}", stacklevel=4)
+    return Lifted(dataset, tuple(translation.stages), notes, tuple(dict.fromkeys(translation.kept)))

@@ -1,0 +1,248 @@
+"""Functions that do one part of a pipeline: make its queue, make its records, or batch what they are given.
+
+Such a function hands datasets on where it handed on queues or tensors of single records, and the functions that call it
+follow. All calls of it have to be ones that can.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import depending, own_nodes, reads, statements, writes
+from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, Arguments
+from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, check_only
+from seqrecorder.legacy.migrate.analyze.structure import of_returns
+from seqrecorder.legacy.migrate.source import Edit
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from seqrecorder.legacy.migrate.analyze.names import Names
+    from seqrecorder.legacy.migrate.analyze.stages import Stages
+    from seqrecorder.legacy.migrate.analyze.structure import Structure
+    from seqrecorder.legacy.migrate.source import Source
+
+Role = Literal["queue", "source", "batch"]
+
+_WIDTH = 100  # of a line that is written anew
+
+
+@attrs.define(eq=False)
+class Part:
+    """A function that does a part of a pipeline, and is called by functions that do the rest.
+
+    Attributes:
+        role: `queue`: it returns a queue; `source`: it returns the tensors of a record; `batch`: it batches tensors.
+        called: how it is called, such as `make_queue` or `self.make_queue`.
+        stages: what it has of the pipeline.
+        function: its definition.
+        structure: of what it returns; None where that cannot be told.
+        tensors: the parameters that are of a record, of a function that batches.
+        calls: ids of the names by which it is called.
+    """
+
+    role: Role
+    called: str
+    stages: Stages
+    function: ast.FunctionDef
+    structure: Structure | None
+    tensors: tuple[str, ...] = ()
+    calls: set[int] = attrs.field(factory=set)
+
+    @property
+    def note(self) -> str:
+        """What callers in other files have to know."""
+        what = {
+            "queue": "the dataset of the files' names, where it returned their queue",
+            "source": "the dataset of records, where it returned the tensors of one",
+        }
+        said = f"returns {what[self.role]}" if self.role in what else "takes the dataset for the tensors of a record"
+        return f"{self.function.name} {said}: callers in other files have to follow"
+
+
+def find_parts(found: Sequence[Stages], tree: ast.Module, names: Names) -> dict[str, Part]:
+    """Return the functions that do a part of a pipeline, by how they are called, and add their calls to their callers.
+
+    Raises:
+        Unclear: one is used otherwise too.
+    """
+    parts: dict[str, Part] = {}
+    for role in ("queue", "source", "batch"):  # what makes a queue is known before what reads from it
+        for stages in found:
+            called = _called(stages.scope, tree)
+            if called is not None and isinstance(stages.scope, ast.FunctionDef) and _role(stages) == role:
+                parts[called] = Part(role, called, stages, stages.scope, of_returns(stages.scope, names))
+        if role == "queue":
+            _take(found, parts, ("queue",))
+    _take(found, parts, ("source", "batch"))
+    used = {called: part for called, part in parts.items() if part.calls}
+    for part in used.values():
+        check_only(part.function, tree)
+    return used
+
+
+def _role(stages: Stages) -> Role | None:
+    if len(stages.producers) == 1 and not (stages.batches or stages.reads or stages.readers):
+        [producer] = stages.producers
+        if producer.kind in OF_QUEUES and not producer.dequeued and _is_returned(stages, producer):
+            return "queue"
+    if len(stages.producers) == 1 and not stages.batches:
+        return "source"
+    return "batch" if stages.batches and not stages.producers and not stages.reads else None
+
+
+def _is_returned(stages: Stages, producer: Producer) -> bool:
+    if isinstance(producer.statement, ast.Return):
+        return True
+    uses = stages.loads(ast.unparse(producer.target))
+    returns = [node.value for node in own_nodes(stages.scope) if isinstance(node, ast.Return)]
+    return len(uses) == 1 and returns == [uses[0]]
+
+
+def _called(scope: ast.AST, tree: ast.Module) -> str | None:
+    if isinstance(scope, ast.FunctionDef):
+        if scope in tree.body:
+            return scope.name
+        if any(isinstance(kind, ast.ClassDef) and scope in kind.body for kind in tree.body):
+            return f"self.{scope.name}"
+    return None
+
+
+# Calls ----------------------------------------------------------------------------------------------------------------
+
+
+def _take(found: Sequence[Stages], parts: Mapping[str, Part], roles: Sequence[Role]) -> None:
+    """Add to the stages of scopes what functions do that they call."""
+    for role in roles:
+        for stages in found:
+            for node in list(own_nodes(stages.scope)):
+                part = parts.get(ast.unparse(node.func)) if isinstance(node, ast.Call) else None
+                if part is not None and part.role == role and isinstance(node, ast.Call):
+                    _take_call(stages, node, part, parts)
+
+
+def _take_call(stages: Stages, call: ast.Call, part: Part, parts: Mapping[str, Part]) -> None:
+    statement = next(
+        (s for s in own_nodes(stages.scope) if isinstance(s, (ast.Assign, ast.Return)) and s.value is call), None
+    )
+    if statement is None or part.stages is stages:
+        return
+    if part.role == "batch":
+        _take_batch(stages, statement, call, part)
+    elif isinstance(statement, ast.Assign) and (part.role == "queue" or _is_batched(stages, statement, parts)):
+        stages.producers.append(Producer(statement, part.role, Arguments(call, {}), statement.targets[0]))
+        part.calls.add(id(call.func))
+
+
+def _is_batched(stages: Stages, statement: ast.Assign, parts: Mapping[str, Part]) -> bool:
+    """Whether what a statement sets is put into a batch of the scope."""
+    _, hanging = depending(list(statements(stages.scope.body)), writes(statement))
+    batching = [
+        n for n in stages.nodes()
+        if isinstance(n, ast.Call) and (part := parts.get(ast.unparse(n.func))) is not None and part.role == "batch"
+    ]  # fmt: skip
+    batched = [tensors for batch in stages.batches if (tensors := batch.arguments["tensors"]) is not None]
+    return any(reads(node) & hanging for node in (*batching, *batched))
+
+
+def _take_batch(stages: Stages, statement: ast.Assign | ast.Return, call: ast.Call, part: Part) -> None:
+    """Add the call of a function that batches: its tensors are the arguments that hang on a record."""
+    made = {name for producer in stages.producers for name in writes(producer.statement)}
+    made |= {name for read in stages.reads for name in writes(read.statement)}
+    if not made:
+        return
+    _, hanging = depending(list(statements(stages.scope.body)), made)
+    given = _given(part, call)
+    tensors = tuple(name for name, value in given.items() if reads(value) & hanging)
+    if not tensors or (part.tensors and part.tensors != tensors):
+        raise Unclear("part-used", f"which arguments of {part.called} are of a record differs, or none is", call)
+    part.tensors = tensors
+    part.calls.add(id(call.func))
+    elements = [given[name] for name in tensors]
+    element = elements[0] if len(elements) == 1 else ast.copy_location(ast.Tuple(elements, ast.Load()), call)
+    stages.batches.append(Batch(statement, "function", Arguments(call, {"tensors": element})))
+
+
+def _given(part: Part, call: ast.Call) -> dict[str, ast.expr]:
+    """Return the arguments of a call by the names of the parameters, in their order."""
+    own = [parameter.arg for parameter in part.function.args.args][part.called.startswith("self.") :]
+    hidden = any(isinstance(item, ast.Starred) for item in call.args) or any(k.arg is None for k in call.keywords)
+    if hidden or len(call.args) > len(own):
+        raise Unclear("arguments", f"the arguments of {part.called} cannot be told apart", call)
+    given = dict(zip(own, call.args, strict=False))
+    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg in own}
+    return {name: given[name] for name in own if name in given}
+
+
+def check_calls(part: Part, tree: ast.Module, names: Names) -> None:
+    """Raise `Unclear` where a part is used otherwise than by the pipelines that are rewritten."""
+    name, method = part.function.name, part.called.startswith("self.")
+    for node in ast.walk(tree):
+        named = (
+            isinstance(node, ast.Attribute) and node.attr == name
+            if method
+            else isinstance(node, ast.Name) and node.id == name and names.bindings.scope_of(node) is tree
+        )
+        if named and id(node) not in part.calls:
+            raise Unclear("part-used", f"{name} is also used elsewhere, in a way that is not known", node)
+
+
+# What is written ------------------------------------------------------------------------------------------------------
+
+
+def call_lines(batch: Batch, dataset: str, text: Callable[[ast.AST], str]) -> str:
+    """Return the call of a function that batches, with the dataset in place of the first tensor; the others go."""
+    call, tensors = batch.arguments.call, batch.arguments.given["tensors"]
+    inside = [*call.args, *(keyword.value for keyword in call.keywords)]
+    gone = [tensors] if tensors in inside else list(getattr(tensors, "elts", ()))
+    first = min(gone, key=lambda node: (node.lineno, node.col_offset))
+    said = [dataset if item is first else text(item) for item in call.args if item is first or item not in gone]
+    for keyword in call.keywords:
+        if keyword.value is first:
+            said.append(f"dataset={dataset}")
+        elif keyword.value not in gone:
+            said.append(f"{keyword.arg}={text(keyword.value)}")
+    return f"{text(call.func)}({', '.join(said)})"
+
+
+def signature(source: Source, part: Part, dataset: str) -> Edit:
+    """Return the edit by which a function that batches takes a dataset instead of the tensors of a record.
+
+    Raises:
+        Unclear: its parameters are not written as parameters usually are.
+    """
+    function = part.function
+    given = function.args
+    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
+        raise Unclear("signature", "the function has parameters of several kinds", function)
+    written: list[ast.arg | ast.expr] = [*given.args, *given.defaults]
+    last = max(written, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+    end_line = last.end_lineno or 1
+    rest = source.lines[end_line - 1].encode()[last.end_col_offset :].decode()
+    header = source.lines[function.lineno - 1 : end_line - 1]
+    ending = re.fullmatch(r"\s*,?\s*\)(.*:)\s*(#.*)?", rest)
+    if ending is None or any("#" in line for line in header):
+        raise Unclear(
+            "signature", "the parameters of the function have comments, or end on a line of their own", function
+        )
+    defaults = dict(zip([argument.arg for argument in given.args][::-1], given.defaults[::-1], strict=False))
+    texts: list[str] = []
+    for argument in given.args:
+        if argument.arg == part.tensors[0]:
+            texts.append(dataset)
+        elif argument.arg not in part.tensors:
+            default = f"={source.segment(defaults[argument.arg])}" if argument.arg in defaults else ""
+            texts.append(source.segment(argument) + default)
+    start = f"{source.indent(function)}def {function.name}("
+    end = f"){ending[1]}{'  ' + ending[2] if ending[2] else ''}"
+    lines = [start + ", ".join(texts) + end]
+    if len(lines[0]) > _WIDTH:
+        most = len(texts) - 1
+        lines = [f"{' ' * len(start) if i else start}{text}{',' * (i < most)}" for i, text in enumerate(texts)]
+        lines[-1] += end
+    return Edit(function.lineno, end_line, tuple(lines))

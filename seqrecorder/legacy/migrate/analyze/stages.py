@@ -1,0 +1,186 @@
+"""The stages of a queue pipeline that are written in one scope: producer, reader, read, batches."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, loads, own_nodes
+from seqrecorder.legacy.migrate.analyze.names import Arguments, arguments
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+
+
+@attrs.frozen(eq=False)
+class Producer:
+    """`queue = tf.train.string_input_producer(...)`, or the tensors of `slice_input_producer`.
+
+    Attributes:
+        statement: the assignment; the return of a function that only makes the queue.
+        kind: old name of the function; `queue` or `source` where a function of the script makes the queue, or the
+            tensors of a record.
+        arguments: of the call.
+        target: what is assigned to.
+        dequeued: whether the queue's elements are taken in the same statement.
+    """
+
+    statement: ast.Assign | ast.Return
+    kind: str
+    arguments: Arguments
+    target: ast.expr
+    dequeued: bool = False
+
+
+@attrs.frozen(eq=False)
+class Reader:
+    """`reader = tf.TFRecordReader()`.
+
+    Attributes:
+        statement: the assignment; None where the reader is made where it reads.
+        kind: old name of the class.
+        arguments: of the call.
+    """
+
+    statement: ast.Assign | None
+    kind: str
+    arguments: Arguments
+
+
+@attrs.frozen(eq=False)
+class Read:
+    """`key, value = reader.read(queue)`.
+
+    Attributes:
+        statement: the assignment.
+        reader: what reads.
+        queue: the expression of the queue.
+        key: name of the key, None where it is thrown away.
+        value: name of the value.
+        up_to: how many records at a time, None for one.
+        key_target: what the key is assigned to, where that is not a name.
+    """
+
+    statement: ast.Assign
+    reader: Reader
+    queue: ast.expr
+    key: str | None
+    value: str
+    up_to: ast.expr | None = None
+    key_target: ast.expr | None = None
+
+
+@attrs.frozen(eq=False)
+class Batch:
+    """`x = tf.train.batch(...)` or `return tf.train.batch(...)`.
+
+    Attributes:
+        statement: the assignment or return.
+        kind: old name of the function, or of the class of a queue that was filled by hand; `function` where one of the
+            script batches.
+        arguments: of the call; for a queue its own, and what was put in and taken out.
+        extras: the statements that made, filled and ran such a queue, or a list of examples.
+        readers: how many make such a list, None for one.
+        loop: in which they do; None where there is none.
+    """
+
+    statement: ast.Assign | ast.Return
+    kind: str
+    arguments: Arguments
+    extras: tuple[ast.stmt, ...] = ()
+    readers: ast.expr | None = None
+    loop: ast.For | None = None
+
+
+@attrs.define(eq=False)
+class Stages:
+    """What one scope has of a pipeline, or one branch of a condition in it.
+
+    Attributes:
+        scope: a function or the module.
+        producers: where elements come from.
+        readers: by the text that they are assigned to.
+        reads: of records.
+        batches: of records.
+        accounted: ids of the expressions that belong to these.
+        others: branches of which each has a pipeline of its own.
+    """
+
+    scope: Scope
+    producers: list[Producer] = attrs.field(factory=list)
+    readers: dict[str, list[Reader]] = attrs.field(factory=dict)
+    reads: list[Read] = attrs.field(factory=list)
+    batches: list[Batch] = attrs.field(factory=list)
+    accounted: set[int] = attrs.field(factory=set)
+    others: tuple[list[ast.stmt], ...] = ()
+
+    @property
+    def uses_parts(self) -> bool:
+        """Whether functions of the script do a part of the pipeline."""
+        kinds = {producer.kind for producer in self.producers} | {batch.kind for batch in self.batches}
+        return bool(kinds & {"queue", "source", "function"})
+
+    def nodes(self) -> list[ast.AST]:
+        """Return what stands in the scope, without the other branches."""
+        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        return [node for node in own_nodes(self.scope) if id(node) not in apart]
+
+    def loads(self, name: str) -> list[ast.Name]:
+        """Return where a name is read, but in the other branches."""
+        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        return [node for node in loads(self.scope, name) if id(node) not in apart]
+
+    def branches(self) -> list[Stages]:
+        """Return the pipelines of branches that have one each; the one of the scope where they do not."""
+        blocks = [block_of(self.scope, producer.statement) for producer in self.producers]
+        parts = [self._branch(block, [b for b in blocks if b is not block]) for block in blocks]
+        whole = all(
+            sum(len(getattr(part, name)) for part in parts) == len(getattr(self, name))
+            for name in ("producers", "reads", "batches")
+        )
+        return parts if len(parts) > 1 and whole and all(part.batches for part in parts) else [self]
+
+    def _branch(self, block: list[ast.stmt], others: list[list[ast.stmt]]) -> Stages:
+        inside = {id(inner) for statement in block for inner in ast.walk(statement)}
+        return attrs.evolve(
+            self,
+            producers=[producer for producer in self.producers if id(producer.statement) in inside],
+            reads=[read for read in self.reads if id(read.statement) in inside],
+            batches=[batch for batch in self.batches if id(batch.statement) in inside],
+            others=tuple(others),
+        )
+
+    def account(self, node: ast.AST) -> None:
+        """Note that an expression belongs to a stage."""
+        self.accounted |= {id(inner) for inner in ast.walk(node)}
+
+
+def bound(call: ast.Call, kind: str) -> Arguments:
+    """Return the arguments of a call of an old name.
+
+    Raises:
+        Unclear: `*` or `**` hide them.
+    """
+    found = arguments(call, kind)
+    if found is None:
+        raise Unclear("arguments", f"the arguments of {kind} cannot be told apart", call)
+    return found
+
+
+def check_only(function: ast.FunctionDef, tree: ast.Module) -> None:
+    """Raise `Unclear` where a script has another function of the same name, so that a call may mean either.
+
+    A function and a method are told apart by how they are called.
+    """
+    methods = [node for kind in ast.walk(tree) if isinstance(kind, ast.ClassDef) for node in kind.body]
+    same = [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == function.name
+        and (node in methods) == (function in methods)
+    ]  # fmt: skip
+    if len(same) > 1:
+        said = f"{function.name} is defined more than once: which is called is not clear"
+        raise Unclear("defined-twice", said, function)

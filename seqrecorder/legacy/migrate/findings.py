@@ -1,0 +1,107 @@
+"""What is left to a person, and the comments in a script that say so."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import tokenize
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.legacy.migrate.source import Edit, lines_inside_strings, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from seqrecorder.legacy.migrate.source import Source
+
+MARK = "# seqrecorder: TODO"
+_LAST = ("summary", "python2")  # reasons that a second run cannot see
+
+
+@attrs.frozen
+class Finding:
+    """One thing that is left to a person.
+
+    Attributes:
+        line: where, in the script as it was; 0 for the whole of it.
+        code: a short name of the reason.
+        reason: in words.
+    """
+
+    line: int
+    code: str
+    reason: str
+
+
+def found_in(lines: list[str], plain: list[str], findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings with the lines of the script, where they have those of its text in plainer words."""
+    blocks = difflib.SequenceMatcher(None, plain, lines, autojunk=False).get_opcodes()
+    for finding in findings:
+        [(kind, first, _, old, end)] = [b for b in blocks if b[1] < finding.line <= b[2]] or [("equal", 0, 0, 0, 0)]
+        own = [number for number in range(old, end) if lines[number].strip() and lines[number].lstrip()[0] != "#"]
+        line = old + finding.line - first if kind == "equal" else own[0] + 1 if own else finding.line
+        yield attrs.evolve(finding, line=line)
+
+
+def comment(finding: Finding) -> str:
+    """Return the comment that says what is left.
+
+    >>> comment(Finding(3, "fed", "a queue that Python code fills"))
+    '# seqrecorder: TODO[fed] a queue that Python code fills'
+    """
+    return f"{MARK}[{finding.code}] {finding.reason}"
+
+
+def without_comments(text: str) -> tuple[str, dict[int, int]]:
+    r"""Return a text without the comments of an earlier run, and the numbers that its lines have in the text with them.
+
+    Kept are those about what is no longer in the text.
+
+    >>> without_comments("a\n# seqrecorder: TODO[fed] by Python\nb\n# seqrecorder: TODO[summary] of x\n")
+    ('a\nb\n# seqrecorder: TODO[summary] of x\n', {1: 1, 2: 3, 3: 4})
+    """
+    try:
+        inside = lines_inside_strings(text) if MARK in text else frozenset()
+    except (SyntaxError, tokenize.TokenError):  # of which nothing will be written either
+        return text, {}
+    lines = dict(enumerate(lines_of(text), start=1))
+    ours = [number for number, line in lines.items() if line.strip().startswith(f"{MARK}[") and number not in inside]
+    gone = {number for number in ours if not any(f"{MARK}[{code}]" in lines[number] for code in _LAST)}
+    kept = [number for number in lines if number not in gone]
+    return "".join(lines[number] for number in kept), dict(enumerate(kept, start=1))
+
+
+def written_in(text: str, code: str) -> Iterator[Finding]:
+    """Yield the findings of one code whose comments a text has."""
+    for number, line in enumerate(lines_of(text), start=1):
+        before, _, reason = line.strip().partition(f"{MARK}[{code}] ")
+        if reason and not before:
+            yield Finding(number, code, reason)
+
+
+def comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
+    """Return the edits that write findings above the statements that they are about."""
+    starts = _statement_starts(source.tree)
+    by_line: dict[int, list[str]] = {}
+    for finding in findings:
+        line = max((start for start in starts if start <= finding.line), default=1)
+        text = source.lines[line - 1]
+        said = text[: len(text) - len(text.lstrip())] + comment(finding)
+        first = line
+        while first > 1 and source.lines[first - 2].lstrip().startswith(MARK):
+            first -= 1
+        if said not in source.lines[first - 1 : line - 1]:
+            by_line.setdefault(line, []).append(said)
+    return [Edit(line, line - 1, tuple(dict.fromkeys(lines))) for line, lines in by_line.items()]
+
+
+def _statement_starts(tree: ast.Module) -> list[int]:
+    """Return the lines at which statements begin; a decorated function begins with its decorators."""
+    starts = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            decorators = getattr(node, "decorator_list", [])
+            starts.append(min([node.lineno, *(item.lineno for item in decorators)]))
+    return starts

@@ -1,0 +1,1 @@
+"""Scripts brought into the one form that the rewriting knows."""

@@ -1,0 +1,145 @@
+"""Queues that are filled by hand: one operation fills one, a queue runner runs it, one statement takes from it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, writes
+from seqrecorder.legacy.migrate.analyze.names import QUEUES, RUNNERS
+from seqrecorder.legacy.migrate.analyze.stages import Batch, bound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+    from seqrecorder.legacy.migrate.analyze.names import Names
+
+_TAKING = ("dequeue", "dequeue_many", "dequeue_up_to")
+
+
+@attrs.frozen(eq=False)
+class FilledQueue:
+    """A queue that is filled by hand, and what is taken from it.
+
+    Attributes:
+        name: of the queue.
+        made: the assignments that make it: one, or one in each branch of a condition.
+        kinds: of the queue, in the same order.
+        put: what is put in.
+        taken: the statement that takes out.
+        call: that takes out.
+        gone: all statements that only make, fill and run the queue.
+    """
+
+    name: str
+    made: list[ast.Assign]
+    kinds: list[str]
+    put: ast.expr
+    taken: ast.Assign | ast.Return
+    call: ast.Call
+    gone: list[ast.stmt]
+
+    @property
+    def verb(self) -> str:
+        """The name of the method that takes out."""
+        return self.call.func.attr if isinstance(self.call.func, ast.Attribute) else ""
+
+
+def filled_queues(scope: Scope, names: Names) -> Iterator[FilledQueue]:
+    """Yield the queues of a scope that are filled by one operation and taken from by one statement."""
+    made: dict[str, list[ast.Assign]] = {}
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Assign) and names.called(node.value) in QUEUES and len(node.targets) == 1:
+            [target] = node.targets
+            if isinstance(target, ast.Name):
+                made.setdefault(target.id, []).append(node)
+    for name, assigned in made.items():
+        uses = loads(scope, name)
+        puts, takes = _calls(scope, uses, ("enqueue",)), _calls(scope, uses, _TAKING)
+        runners = [
+            n for n in own_nodes(scope)
+            if isinstance(n, ast.Call) and names.called(n) == "tf.train.QueueRunner" and n.args and n.args[0] in uses
+        ]  # fmt: skip
+        if (len(uses), len(puts), len(takes), len(runners)) != (3, 1, 1, 1) or len(puts[0].args) != 1:
+            continue
+        [put], [take], [runner] = puts, takes, runners
+        taken = _statement_of(scope, take)
+        gone: list[ast.stmt] = list(assigned)
+        if not isinstance(taken, (ast.Assign, ast.Return)) or taken.value is not take:
+            continue
+        if _has_numbers(put.args[0]) or _goes_by(scope, put.args[0], taken):
+            continue
+        if all(_go(scope, names, inner, gone) for inner in (put, runner)):
+            kinds = [names.called(node.value) or "" for node in assigned]
+            yield FilledQueue(name, assigned, kinds, put.args[0], taken, take, gone)
+
+
+def batches_of_queues(scope: Scope, names: Names) -> Iterator[tuple[Batch, list[ast.AST]]]:
+    """Yield the batches that are taken from queues that are filled by hand, and the expressions that belong to each."""
+    for queue in filled_queues(scope, names):
+        if len(queue.made) != 1 or queue.verb == "dequeue" or len(queue.call.args) != 1:
+            continue
+        [made], [kind] = queue.made, queue.kinds
+        if isinstance(made.value, ast.Call):
+            arguments = bound(made.value, kind)
+            given = {
+                **arguments.given,
+                "tensors": queue.put,
+                "batch_size": queue.call.args[0],
+                "allow_smaller_final_batch": ast.Constant(queue.verb == "dequeue_up_to"),
+            }
+            parts = [node for gone in queue.gone for _, node in names.mentions(gone, frozenset({kind, *RUNNERS}))]
+            yield Batch(queue.taken, kind, attrs.evolve(arguments, given=given), tuple(queue.gone)), parts
+
+
+def _calls(scope: Scope, queue: list[ast.Name], verbs: tuple[str, ...]) -> list[ast.Call]:
+    return [
+        n for n in own_nodes(scope)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in verbs
+        and n.func.value in queue
+    ]  # fmt: skip
+
+
+def _items(put: ast.expr) -> list[ast.expr]:
+    return put.elts if isinstance(put, (ast.List, ast.Tuple)) else [put]
+
+
+def _has_numbers(put: ast.expr) -> bool:
+    """Whether numbers are put in, which a queue makes tensors of its own dtypes."""
+    return any(isinstance(item, (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp)) for item in _items(put))
+
+
+def _goes_by(scope: Scope, put: ast.expr, taken: ast.stmt) -> bool:
+    """Whether what is put in is used after the queue, for more than its shape: not all of it goes through the queue."""
+    static = {
+        id(inner)
+        for node in ast.walk(scope)
+        if (isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape", "dtype"))
+        or (isinstance(node, ast.Call) and ast.unparse(node.func) == "len")
+        for inner in ast.walk(node)
+    }
+    bases = [item.value if isinstance(item, ast.Subscript) else item for item in _items(put)]
+    names = {base.id for base in bases if isinstance(base, ast.Name)} - writes(taken)
+    last = taken.end_lineno or taken.lineno
+    return any(use.lineno > last and id(use) not in static for name in names for use in loads(scope, name))
+
+
+def _statement_of(scope: Scope, inner: ast.AST) -> ast.stmt:
+    """Return the innermost statement that an expression stands in."""
+    return [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and inner in ast.walk(n)][-1]
+
+
+def _go(scope: Scope, names: Names, inner: ast.AST, gone: list[ast.stmt]) -> bool:
+    """Add the statement of an operation, and those of what it is called; False if one of them has to stay."""
+    statement = _statement_of(scope, inner)
+    if statement in gone:
+        return True
+    gone.append(statement)
+    if isinstance(statement, ast.Expr):
+        return names.called(statement.value) == "tf.train.add_queue_runner"
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    return all(_go(scope, names, use, gone) for use in loads(scope, statement.targets[0].id))

@@ -1,0 +1,89 @@
+"""How a script finds and reads its files, in plainer words: no records by attribute or index, no variables of files."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, scopes
+from seqrecorder.legacy.migrate.analyze.names import READERS, Names
+from seqrecorder.legacy.migrate.source import Edit, Source
+
+if TYPE_CHECKING:
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+
+_MATCHED_ONCE = "tf.train.match_filenames_once"
+
+
+def matched_files(text: str) -> str:
+    """Let the files of a pattern be what the graph finds, in the same order, where a local variable kept them."""
+    if _MATCHED_ONCE.rpartition(".")[2] not in text:
+        return text
+    source = Source(text)
+    names = Names(source.tree)
+    changed: dict[int, list[tuple[ast.expr, str]]] = {}
+    for node in ast.walk(source.tree):
+        alone = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
+        if isinstance(node, ast.Call) and alone and names.called(node) == _MATCHED_ONCE and names.module:
+            changed.setdefault(node.lineno, []).append((node.func, f"{names.module}.io.matching_files"))
+    return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
+
+
+def records_taken_out(text: str) -> str:
+    """Unpack `record = reader.read(queue)[1]`, and `record = reader.read(queue).value`."""
+    source = Source(text)
+    names = Names(source.tree)
+    edits: list[Edit] = []
+    for scope in scopes(source.tree):
+        for node in own_nodes(scope):
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1 or node.lineno != node.end_lineno:
+                continue
+            target, taken = node.targets[0], node.value
+            second = isinstance(taken, ast.Subscript) and ast.unparse(taken.slice) == "1"
+            second = second or (isinstance(taken, ast.Attribute) and taken.attr == "value")
+            if not second or not isinstance(taken, (ast.Subscript, ast.Attribute)) or not isinstance(target, ast.Name):
+                continue
+            if _is_read(taken.value, scope, names) and source.alone(node):
+                changed: list[tuple[ast.expr, str]] = [(target, f"_, {target.id}")]
+                changed.append((taken, source.segment(taken.value)))
+                edits.append(Edit(node.lineno, node.lineno, (source.substituted(node.lineno, changed),)))
+    return source.edited(edits)
+
+
+def records_by_attribute(text: str) -> str:
+    """Unpack `pair = reader.read(queue)`, of which only `pair.value` is used."""
+    source = Source(text)
+    names = Names(source.tree)
+    changed: dict[int, list[tuple[ast.expr, str]]] = {}
+    for scope in scopes(source.tree):
+        for node in own_nodes(scope):
+            if not isinstance(node, ast.Assign) or not _is_read(node.value, scope, names):
+                continue
+            target = node.targets[0]
+            if not isinstance(target, ast.Name):
+                continue
+            uses = [use for use in loads(scope, target.id) if use.lineno > node.lineno]
+            values = [
+                n for n in ast.walk(scope)
+                if isinstance(n, ast.Attribute) and n.attr == "value" and n.value in uses and n.lineno == n.end_lineno
+            ]  # fmt: skip
+            if len(values) == len(uses) and _bound_last(scope, node, target.id):
+                for inner, new in [(target, f"_, {target.id}"), *((value, target.id) for value in values)]:
+                    changed.setdefault(inner.lineno, []).append((inner, new))
+    return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
+
+
+def _is_read(call: ast.expr, scope: Scope, names: Names) -> bool:
+    func = call.func if isinstance(call, ast.Call) else None
+    if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):
+        return False
+    reader = ast.unparse(func.value)
+    made = [n.value for n in own_nodes(scope) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == reader]
+    return any(names.called(value) in READERS for value in (*made, func.value))
+
+
+def _bound_last(scope: Scope, statement: ast.stmt, name: str) -> bool:
+    """Whether a statement, which no loop repeats, is the last that gives a name its value."""
+    loops = [n for n in own_nodes(scope) if isinstance(n, (ast.For, ast.While)) and statement in ast.walk(n)]
+    bound = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    return not loops and all(n.lineno <= statement.lineno for n in bound)

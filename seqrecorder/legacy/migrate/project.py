@@ -1,0 +1,194 @@
+"""Scripts and directories of them, migrated: what becomes of each file. Nothing is written unless that is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import re
+import tokenize
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from seqrecorder.errors import DatasetNotFoundError, OptionError
+from seqrecorder.legacy.migrate.analyze.names import PIPELINE
+from seqrecorder.legacy.migrate.findings import Finding
+from seqrecorder.legacy.migrate.rewrite.script import Rewritten, rewrite
+from seqrecorder.legacy.migrate.saving import ChangedError, save
+from seqrecorder.legacy.migrate.source import lines_of
+from seqrecorder.legacy.migrate.verify.verify import tried
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from seqrecorder.legacy.migrate.rewrite.output import Target
+    from seqrecorder.legacy.migrate.verify.verify import Trial
+
+Outcome = Literal["verified", "converted", "flagged", "refused", "nothing"]
+OUTCOMES: tuple[Outcome, ...] = ("verified", "converted", "flagged", "refused", "nothing")
+
+_NOTEBOOK = ".ipynb"
+_QUEUES = re.compile("|".join(rf"\b{re.escape(name.removeprefix('tf.'))}\b" for name in sorted(PIPELINE)))
+_LEFT_OUT = ("__pycache__", "build", "dist", "node_modules", "site-packages")
+
+
+@attrs.frozen
+class FileReport:
+    """What becomes of one script.
+
+    Attributes:
+        path: of the script.
+        outcome: `verified`: converted, and every function gives what it gave; `converted`: but not all of it could be
+            tried; `flagged`: unchanged but for comments that say why; `refused`: unchanged; `nothing`: it has no queue
+            pipeline.
+        findings: what is left to a person.
+        notes: how the new pipelines differ from the old ones.
+        trials: what became of each function, where that was asked for.
+        diff: from the old text to the new one.
+        written: whether the new text was written.
+        changed: names of functions that take or return something else than before.
+    """
+
+    path: Path
+    outcome: Outcome
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    diff: str = ""
+    written: bool = False
+    changed: tuple[str, ...] = ()
+
+
+def migrate(
+    path: str | os.PathLike[str],
+    *,
+    target: Target = "graph",
+    records: bool = False,
+    write: bool = False,
+    verify: bool = False,
+) -> list[FileReport]:
+    """Rewrite the input queues of a script, or of every script in a directory, as tf.data.
+
+    >>> import pathlib, tempfile
+    >>> script = pathlib.Path(tempfile.mkdtemp(), "train.py")
+    >>> _ = script.write_text("print('no queues here')")
+    >>> [(report.path.name, report.outcome) for report in migrate(script)]
+    [('train.py', 'nothing')]
+
+    Args:
+        path: of a script, or of a directory.
+        target: `graph`: input functions go on to return tensors, and scripts run under `tensorflow.compat.v1`; `eager`:
+            they return a `tf.data.Dataset`.
+        records: whether the features of SequenceExamples become an attrs class, which `seqrecorder.read` reads where
+            the files come in their own order; for the eager target.
+        write: whether files are changed. Otherwise the diffs say what would be.
+        verify: whether the old and the new functions are run on records that are made up for them, and compared. This
+            runs the scripts' functions, and what the scripts import.
+
+    Returns:
+        A report for each script.
+
+    Raises:
+        DatasetNotFoundError: there is no such file or directory.
+        OptionError: the target is unknown, or is not one for records.
+    """
+    if target not in ("graph", "eager"):
+        raise OptionError(f"target: expected 'graph' or 'eager', got {target!r}")
+    if records and target != "eager":
+        raise OptionError("records: seqrecorder.read gives a tf.data.Dataset, which is for target='eager'")
+    scripts = list(_scripts(Path(path)))
+    reports = [_migrated(script, target, records=records, write=write, verify=verify) for script in scripts]
+    return [_with_callers(report, scripts) if report.changed else report for report in reports]
+
+
+def _with_callers(report: FileReport, scripts: list[Path]) -> FileReport:
+    """Return a report that names the other scripts that seem to call what has changed."""
+    called = re.compile(rf"\b(?<!def )({'|'.join(map(re.escape, report.changed))})\s*\(")
+    found: list[Finding] = []
+    for other in scripts:
+        if other == report.path or report.path.stem not in (text := other.read_bytes().decode("latin-1")):
+            continue  # a module is named where it is imported
+        for number, line in enumerate(lines_of(text), start=1):
+            if (call := called.search(line)) is not None:
+                found.append(Finding(0, "callers", f"{other}, line {number}, seems to call {call[1]} as it was"))
+    return attrs.evolve(report, findings=(*report.findings, *found))
+
+
+def _scripts(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        for found in sorted([*path.rglob("*.py"), *path.rglob(f"*{_NOTEBOOK}")]):
+            inner = found.relative_to(path).parts
+            if not any(part.startswith(".") or part in _LEFT_OUT for part in inner) and not found.is_symlink():
+                yield found
+    elif path.is_file():
+        yield path
+    else:
+        raise DatasetNotFoundError(f"there is no script or directory {path}", path=path)
+
+
+def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify: bool) -> FileReport:
+    try:
+        data = path.read_bytes()
+        text, encoding = _decoded(data)
+    except (OSError, SyntaxError, UnicodeError, LookupError) as error:
+        return FileReport(path, "refused", (Finding(0, "unreadable", f"cannot be read: {error}"),))
+    if path.suffix == _NOTEBOOK:
+        if not _QUEUES.search(text):
+            return FileReport(path, "nothing")
+        return FileReport(path, "refused", (Finding(0, "notebook", "queues in a notebook, which is no script"),))
+    done = _rewritten(text, target, records=records)
+    trials: tuple[Trial, ...] = ()
+    if verify and done.status == "converted":
+        trials = tried(text, done.text, done.functions, target, path.resolve().parent)
+        wrong = [trial for trial in trials if trial.outcome == "differs"]
+        if wrong:
+            findings = tuple(Finding(0, "differs", f"{trial.function}: {trial.reason}") for trial in wrong)
+            return FileReport(path, "refused", findings, done.notes, trials)
+    outcome = _outcome(done, trials)
+    diff = _diff(path, text, done.text)
+    if not write or done.text == text:
+        return FileReport(path, outcome, done.findings, done.notes, trials, diff, changed=done.changed)
+    try:
+        save(path, done.text.encode(encoding), data)
+    except ChangedError as error:
+        return FileReport(path, "refused", (Finding(0, "changed", str(error)),), done.notes, trials)
+    except OSError as error:
+        if path.read_bytes() == data:
+            return FileReport(path, "refused", (Finding(0, "unwritable", str(error)),), done.notes, trials)
+        late = Finding(0, "unsynced", f"written, but a crash of the machine now may bring the old text back: {error}")
+        findings = (*done.findings, late)
+        return FileReport(path, outcome, findings, done.notes, trials, diff, written=True, changed=done.changed)
+    return FileReport(path, outcome, done.findings, done.notes, trials, diff, written=True, changed=done.changed)
+
+
+def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
+    """Return what becomes of a script; refused where it cannot be taken apart, which stops no others of a directory."""
+    try:
+        return rewrite(text, target, records=records)
+    except Exception as error:  # noqa: BLE001 - a fault of ours
+        said = f"a fault of seqrecorder's own, of which the script stays as it is: {type(error).__name__}: {error}"
+        return Rewritten("refused", text, (Finding(0, "internal", said),))
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    """Return the text of a script, with its own ends of lines, and its encoding."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return data.decode(encoding), encoding
+
+
+def _outcome(done: Rewritten, trials: tuple[Trial, ...]) -> Outcome:
+    if done.status != "converted":
+        return done.status
+    return "verified" if trials and all(trial.outcome == "equal" for trial in trials) else "converted"
+
+
+def _diff(path: Path, old: str, new: str) -> str:
+    lines = difflib.unified_diff(lines_of(old), lines_of(new), f"{path} (old)", f"{path} (new)")
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
+
+
+def counted(reports: list[FileReport]) -> dict[Outcome, int]:
+    """Return how many scripts there are of each outcome."""
+    return {outcome: sum(report.outcome == outcome for report in reports) for outcome in OUTCOMES}

@@ -1,0 +1,1 @@
+"""The statements of a pipeline, written anew for tf.data."""

@@ -1,0 +1,184 @@
+"""Names of TensorFlow 1 in a script whose pipelines are rewritten: new ones, and what has none."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from seqrecorder.legacy.migrate.analyze.data_flow import reads
+from seqrecorder.legacy.migrate.analyze.names import Names
+from seqrecorder.legacy.migrate.findings import Finding
+from seqrecorder.legacy.migrate.rewrite.tf2_names import is_there, modernised
+from seqrecorder.legacy.migrate.source import Edit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from seqrecorder.legacy.migrate.rewrite.output import Target
+    from seqrecorder.legacy.migrate.source import Source
+
+_MODES = {f"tf.contrib.learn.ModeKeys.{mode.upper()}": f'"{mode}"' for mode in ("train", "eval", "infer")}
+_ITERATE = "the input function returns a tf.data.Dataset now: iterate over it"
+_CONSUMERS = {
+    **dict.fromkeys(("tf.train.start_queue_runners", "tf.Session", "tf.train.Supervisor"), _ITERATE),
+    **dict.fromkeys(
+        ("tf.disable_v2_behavior", "tf.disable_eager_execution"),
+        "{} keeps datasets from being iterated over: take it away",
+    ),
+}
+_OLD = {
+    "tf.batch_matmul": "tf.matmul",
+    "tf.mul": "tf.multiply",
+    "tf.neg": "tf.negative",
+    "tf.pack": "tf.stack",
+    "tf.select": "tf.where",
+    "tf.sub": "tf.subtract",
+    "tf.unpack": "tf.unstack",
+}
+
+
+def renamed(source: Source, functions: set[str]) -> list[Edit]:
+    """Return the edits that give a module names of TensorFlow 2; of `tensorflow.compat.v1`, only some functions.
+
+    Those call others, which are meant too.
+    """
+    names = Names(source.tree)
+    waiting = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
+    found = list[ast.FunctionDef]()
+    own = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
+    while waiting:
+        function = waiting.pop()
+        if function not in found:
+            found.append(function)
+            waiting += [own[name] for name in reads(function) & set(own)]
+    places: list[ast.AST] = [*found] if names.first else [source.tree]
+    changes = [change for place in places for change in modernised(place, names)]
+    return substituted(source, [*changes, *(union for function in found for union in _united(function))])
+
+
+def substituted(source: Source, changes: Iterable[tuple[ast.expr, str]]) -> list[Edit]:
+    """Return the edits that write other expressions for some that stand on one line."""
+    wanted = {(n.lineno, n.col_offset): (n, new) for n, new in changes if n.lineno == n.end_lineno}
+    lines = {line for line, _ in wanted}
+    return [Edit(line, line, (source.substituted(line, list(wanted.values())),)) for line in sorted(lines)]
+
+
+def modes(source: Source) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the names that tf.contrib had for strings, and the strings."""
+    names = Names(source.tree)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and (found := names.resolve(node)) in _MODES:
+            yield node, _MODES[found or ""]
+
+
+def _united(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
+    """Yield unions of dictionaries' items, whose tensors have no hash any more, and what can be written instead."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict" and len(node.args) == 1:
+            union = node.args[0]
+            if isinstance(union, ast.BinOp) and _unites_items(union):
+                parts = [ast.unparse(side).removesuffix(".items()") for side in (union.left, union.right)]
+                yield node, f"{{**{parts[0]}, **{parts[1]}}}"
+
+
+def _is_axis(given: list[ast.expr]) -> bool:
+    return any(isinstance(item, ast.Constant) and isinstance(item.value, int) for item in given)
+
+
+def left(source: Source, target: Target, functions: Sequence[str]) -> Iterator[Finding]:
+    """Yield what of a converted script a person has to look at.
+
+    Args:
+        source: the script.
+        target: of the new pipelines.
+        functions: names of those that make pipelines; under the eager target they return a dataset where they
+            returned tensors.
+    """
+    names = Names(source.tree)
+    returning = {name.rpartition(".")[2] for name in functions} if target == "eager" else set()
+    yield from _lacking(source.tree, names) if target == "eager" else ()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and (called := _last_name(node.func)) in returning:
+            yield Finding(node.lineno, "consumer", f"{called} returns a tf.data.Dataset now: iterate over it")
+        if target == "eager" and isinstance(node, ast.BinOp) and _unites_items(node):
+            yield Finding(node.lineno, "unhashable", "tensors of TensorFlow 2 have no hash: unite as {**one, **other}")
+        modules = _imported(node)
+        if any(module.startswith("tensorflow.contrib") for module in modules) and isinstance(node, ast.stmt):
+            yield Finding(node.lineno, "contrib", f"{modules[0]} is in no TensorFlow after 1.15")
+        if names.called(node) == "tf.concat" and isinstance(node, ast.Call) and _is_axis(node.args[:1]):
+            yield Finding(node.lineno, "old-api", "tf.concat takes the tensors first, since TensorFlow 1.0")
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+            continue
+        name, inner = names.resolve(node) or "", names.resolve(node.value)
+        if name in _OLD:
+            yield Finding(node.lineno, "old-api", f"{name} is {_OLD[name]} since TensorFlow 1.0")
+        elif name.startswith("tf.contrib.") and inner == "tf.contrib":
+            yield Finding(node.lineno, "contrib", f"{name} is in no TensorFlow after 1.15")
+        elif target == "eager" and name in _CONSUMERS:
+            yield Finding(node.lineno, "consumer", _CONSUMERS[name].format(name))
+
+
+def verdict(source: Source) -> str:
+    """Return in words whether a module imports under TensorFlow 2, as far as its names of TensorFlow go."""
+    early = [node for node in source.tree.body if not _is_main(node)]
+    lines = {node.lineno for node, _ in _missing(ast.Module(early, []), Names(source.tree), early=True)}
+    if not lines:
+        return "the module's names of TensorFlow are all there under TensorFlow 2"
+    return f"the module does not import under TensorFlow 2 before what its TODOs say is done: {len(lines)} lines"
+
+
+def _lacking(tree: ast.Module, names: Names) -> Iterator[Finding]:
+    for node, name in _missing(tree, names):
+        if name not in _OLD and not name.startswith("tf.contrib"):  # of which other findings say more
+            yield Finding(node.lineno, "missing", f"{name} is not in TensorFlow 2")
+
+
+def _is_main(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__name__" in reads(statement.test)
+
+
+def _missing(tree: ast.AST, names: Names, *, early: bool = False) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
+    """Yield the expressions and imports of what TensorFlow 2 lacks.
+
+    Args:
+        tree: in which they are looked for.
+        names: of the module.
+        early: whether only what is carried out when the module is imported counts.
+    """
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if early and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            waiting += [*node.decorator_list, node.args]
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for module in _imported(node):
+                path = module.replace("tensorflow", "tf", 1)
+                if module.startswith("tensorflow.") and "*" not in path and not _importable(path):
+                    yield node, path
+        elif isinstance(node, (ast.Attribute, ast.Name)) and names.resolve(node) is not None:
+            path = ast.unparse(node)
+            if names.rooted(node) and not names.first and not is_there("tf" + path[path.find(".") :] * ("." in path)):
+                yield node, names.resolve(node) or path
+        elif not (early and isinstance(node, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _importable(path: str) -> bool:
+    """Whether TensorFlow has a module, or something in one; in modules that are not public that is left open."""
+    module = path.split(".")[1]
+    return is_there(path) or (module in ("python", "core", "keras", "lite", "tools", "compiler"))
+
+
+def _last_name(func: ast.expr) -> str | None:
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else None
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def _unites_items(node: ast.BinOp) -> bool:
+    sides = (node.left, node.right)
+    return isinstance(node.op, ast.BitOr) and all(ast.unparse(side).endswith(".items()") for side in sides)

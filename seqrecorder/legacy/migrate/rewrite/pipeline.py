@@ -1,0 +1,387 @@
+"""One function's queue pipeline, rewritten as a pipeline of tf.data.
+
+The statements between the read and the batch, as far as they depend on the record, become a function that is mapped
+over the records; all others stay where they are.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from seqrecorder.legacy.migrate.analyze.data_flow import (
+    block_of,
+    covers,
+    flattened,
+    hanging_surely,
+    ignoring,
+    own_nodes,
+    reads,
+    statements,
+)
+from seqrecorder.legacy.migrate.analyze.names import PRODUCERS, QUEUES
+from seqrecorder.legacy.migrate.analyze.pipeline_functions import call_lines, signature
+from seqrecorder.legacy.migrate.analyze.structure import Structures
+from seqrecorder.legacy.migrate.normalize.script import HANDED, SHUFFLED
+from seqrecorder.legacy.migrate.rewrite.map_function import Mapper
+from seqrecorder.legacy.migrate.rewrite.output import HARMLESS, Delivery
+from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, check_reader
+from seqrecorder.legacy.migrate.rewrite.record_origin import Origins
+from seqrecorder.legacy.migrate.rewrite.record_statements import Mover, Origin, element
+from seqrecorder.legacy.migrate.rewrite.text import Text
+from seqrecorder.legacy.migrate.rewrite.tfdata_lines import batch_lines, producer_lines, read_lines
+from seqrecorder.legacy.migrate.source import Edit
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from seqrecorder.legacy.migrate.analyze.names import Names
+    from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
+    from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Stages
+    from seqrecorder.legacy.migrate.analyze.structure import Structure
+    from seqrecorder.legacy.migrate.rewrite.output import Target
+    from seqrecorder.legacy.migrate.source import Source
+
+
+class Rewriter:
+    """Rewrites the pipeline of one scope.
+
+    Args:
+        source: the script.
+        names: its names.
+        stages: those of the scope; one producer among them.
+        helpers: functions of the module that read.
+        structures: what functions of the module return.
+        target: whether the function goes on to return tensors (`graph`), or returns the `tf.data.Dataset` (`eager`).
+        part: what the scope does for others, None where it does all.
+        parts: what others do, by how they are called.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        names: Names,
+        stages: Stages,
+        *,
+        helpers: dict[str, Helper],
+        structures: Mapping[str, Structure | None],
+        target: Target,
+        part: Part | None = None,
+        parts: Mapping[str, Part] | None = None,
+    ) -> None:
+        self.part, self.parts = part, parts or {}
+        self.structures: Mapping[str, Structure | None] = structures
+        self.source, self.names, self.stages, self.helpers, self.target = source, names, stages, helpers, target
+        self.scope = stages.scope
+        self.text = Text(source, names, stages.scope)
+        self.tf = self.text.tf
+        if names.module is not None and names.module_in(stages.scope) != self.tf:
+            raise Unclear("import", f"{self.tf} is not TensorFlow in this function", stages.scope)
+        self.used: set[int] = set()
+        self.notes: list[str] = []
+        self._mover = Mover(source, names, stages)
+        self.name = self.text.fresh("dataset", "pipeline")
+        self.text.dataset = self.name
+        self._delivery = Delivery(self.text, self._mover, self.name, target)
+        self._delivery.structures = structures
+        self._gone: list[ast.stmt] = []
+
+    # What is there ------------------------------------------------------------------------------------------------
+
+    def edits(self) -> list[Edit]:
+        """Return the edits.
+
+        Raises:
+            Unclear: something is not statically clear.
+        """
+        edits = self._of_scope()
+        return edits + self._marked()
+
+    def _of_scope(self) -> list[Edit]:
+        if self.part is not None and self.part.role == "batch":
+            return self._of_tensors(self.part)
+        producer = self.stages.producers[0]
+        if any(self.names.mentions(self.scope, frozenset({"tf.train.match_filenames_once"}))):
+            raise Unclear("match-filenames", "match_filenames_once makes a local variable", producer.statement)
+        if self.part is not None and self.part.role == "queue":
+            return self._of_queue(producer)
+        place = self._place()
+        self._mover.check_held([value for each in self.stages.producers for value in each.arguments.given.values()])
+        loops = [batch.loop for batch in self.stages.batches]
+        block = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
+        origins = Origins(self.stages, self.helpers, self.text, self.parts)
+        origin = origins.find(producer, block)
+        self.used |= origins.used
+        known: dict[str, Structure | None] = {**self.structures, **origins.structures}
+        self.structures = self._delivery.structures = known
+        if origin.call is not None and origin.argument is not None:
+            self.text.substitutions.append((origin.argument, ", ".join(origin.names)))
+        heads = [
+            self.text.units(producer_lines(each, self.name, self.tf, self.text.of), each.statement)
+            for each in self.stages.producers
+        ]
+        reading = self._reading(origin, producer)
+        edits: list[Edit] = []
+        if origin.read is not None and origin.read.reader.statement is not None and origin.call is None:
+            edits.append(self._gone_alone(origin.read.reader.statement))
+        if self.stages.batches:
+            start = block.index(origin.statement if origin.statement is not None else place) + 1
+            edits += self._batched(origin, block, start)
+        else:
+            edits += self._unbatched(origin, place, reading)
+        looped = any(loop is not None and origin.statement in loop.body for loop in loops)
+        if origin.statement is not None and origin.statement is not producer.statement and not looped:
+            edits.append(self.text.replaced(origin.statement, reading))
+        elif len(heads) > 1:
+            edits.append(self._after(place, reading))
+        else:
+            heads[0] += reading
+            if origin.statement is not None and looped:
+                edits.append(self._gone_alone(origin.statement))
+        edits += [self.text.replaced(p.statement, head) for p, head in zip(self.stages.producers, heads, strict=True)]
+        edits += self._hollow()
+        self.notes += self._delivery.notes
+        return edits
+
+    def _marked(self) -> list[Edit]:
+        """Return the edits that shuffle where a script in plainer words has marks."""
+        edits: list[Edit] = []
+        made = [p.statement.lineno for p in self.stages.producers] + [r.statement.lineno for r in self.stages.reads]
+        for node in self.stages.nodes():
+            if not isinstance(node, ast.Expr):
+                continue
+            mark = node.value
+            if not isinstance(mark, ast.Call) or ast.unparse(mark.func) not in (SHUFFLED, HANDED):
+                continue
+            inside = any(node in ast.walk(statement) for statement in self._gone)
+            late = any(batch.statement.lineno < node.lineno for batch in self.stages.batches)
+            if inside or late or node.lineno < max(made, default=0) or not self.stages.batches:
+                raise Unclear("explicit-queue", "a queue whose place in the pipeline is not clear", node)
+            given = [*map(self.text.of, mark.args), *(f"{k.arg}={self.text.of(k.value)}" for k in mark.keywords)]
+            handed = ast.unparse(mark.func) == HANDED
+            call = (
+                f"{given[0]}({', '.join([self.name, *given[1:]])})"
+                if handed
+                else f"{self.name}.shuffle({', '.join(given)})"
+            )
+            edits.append(self.text.replaced(node, [f"{self.name} = {call}"]))
+        return edits
+
+    def _of_queue(self, producer: Producer) -> list[Edit]:
+        """Return the edits of a function that makes a queue: it makes the dataset of what was in the queue."""
+        lines = self.text.units(producer_lines(producer, self.name, self.tf, self.text.of), producer.statement)
+        if isinstance(producer.statement, ast.Return):
+            return [self.text.replaced(producer.statement, [*lines, f"return {self.name}"])]
+        [returned] = [node for node in own_nodes(self.scope) if isinstance(node, ast.Return)]
+        return [
+            self.text.replaced(producer.statement, lines),
+            self.text.replaced(returned, [f"return {self.name}"]),
+        ]
+
+    def _of_tensors(self, part: Part) -> list[Edit]:
+        """Return the edits of a function that batches what it is given: it is given the dataset."""
+        loops = [batch.loop for batch in self.stages.batches]
+        block = flattened(part.function.body, loops, self._is_transparent)
+        edits = [signature(self.source, part, self.name)]
+        edits += self._batched(Origin(part.tensors, None, None), block, 0)
+        edits += self._hollow()
+        self.notes += self._delivery.notes
+        return edits
+
+    def _of_part(self, batch: Batch) -> str:
+        """Return the structure of the batches of a function's dataset."""
+        structure = self.parts[ast.unparse(batch.arguments.call.func)].structure
+        target = batch.statement.targets[0] if isinstance(batch.statement, ast.Assign) else None
+        if structure is None and isinstance(target, ast.Name):
+            raise Unclear("structure", "what the function that batches returns cannot be told", batch.statement)
+        return "list" if structure in ("tuple", "list") or isinstance(target, ast.Tuple) else structure or "one"
+
+    def _place(self) -> ast.stmt:
+        """Return the producer's statement, or the condition whose branches each have one for the same queue."""
+        first, *others = self.stages.producers
+        if not others:
+            place: ast.stmt = first.statement
+        else:
+            targets = {ast.unparse(producer.target) for producer in self.stages.producers}
+            holding = [
+                node for node in own_nodes(self.scope)
+                if isinstance(node, ast.If) and covers(node, [producer.statement for producer in self.stages.producers])
+                and all(producer.statement in statements([node]) for producer in self.stages.producers)
+            ]  # fmt: skip
+            if len(targets) != 1 or len({p.kind for p in self.stages.producers}) != 1 or not holding:
+                raise Unclear("several-sources", "several producers in one function", others[0].statement)
+            place = holding[0]
+        for node in own_nodes(self.scope):
+            inside = isinstance(node, (ast.For, ast.While, ast.Try)) and place in ast.walk(node)
+            if inside and isinstance(node, ast.stmt):
+                raise Unclear("in-a-loop", "the pipeline is made inside of a loop or a try", place)
+        return place
+
+    def _is_transparent(self, statement: ast.With) -> bool:
+        return all(self.names.called(item.context_expr) in HARMLESS for item in statement.items)
+
+    def _outermost(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        """Return the block that a block stands in, as long as nothing but names and devices is between them."""
+        while True:
+            holding = [n for n in own_nodes(self.scope) if isinstance(n, ast.With) and n.body is block]
+            if not holding or not self._is_transparent(holding[0]):
+                return block
+            block = block_of(self.scope, holding[0])
+
+    def _gone_alone(self, statement: ast.stmt) -> Edit:
+        """Return the edit by which a statement goes; the comments above it stay, no deeper than a loop that goes."""
+        self._gone.append(statement)
+        loops = [b.loop for b in self.stages.batches if b.loop is not None and statement in b.loop.body]
+        if not loops:
+            return self.text.replaced(statement, [])
+        first, last = self.source.span(statement)
+        comments = [line.strip() for line in self.source.lines[first - 1 : statement.lineno - 1]]
+        return Edit(first, last, tuple(self.text.indented(comments, self.source.indent(loops[0]))))
+
+    def _after(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
+        last = statement.end_lineno or statement.lineno
+        return Edit(last + 1, last, tuple(self.text.indented(lines, self.source.indent(statement))))
+
+    def _hollow(self) -> list[Edit]:
+        """Return the edits by which the headers of loops and `with` go of which nothing is left."""
+        edits: list[Edit] = []
+        for node in reversed([n for n in own_nodes(self.scope) if isinstance(n, (ast.For, ast.With))]):
+            if all(statement in self._gone for statement in node.body):
+                self._gone.append(node)
+                edits.append(Edit(self.source.span(node)[0], self.source.span(node.body[0])[0] - 1, ()))
+        left = [b.loop for b in self.stages.batches if b.loop is not None and b.loop not in self._gone]
+        if left:
+            raise Unclear("batch-join", "the loop over the readers does more than make examples", left[0])
+        return edits
+
+    def _reading(self, origin: Origin, producer: Producer) -> list[str]:
+        """Return the lines that make records of files."""
+        if origin.read is None:
+            return []
+        if origin.call is None:
+            check_reader(origin.read, self.source.tree, self.stages)
+        if origin.read.reader.kind == "tf.FixedLengthRecordReader":
+            self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
+        keyed = self.text.fresh("records_of", "with_keys")
+        joining = [batch for batch in self.stages.batches if batch.readers and _repeats_reader(batch, origin)]
+        readers = next((self.text.of(batch.readers) for batch in joining if batch.readers), None)
+        lines = read_lines(origin.read, self.name, keyed, self.tf, self.text.of, readers=readers)
+        return self.text.units(lines, producer.statement)
+
+    # Without a batch ----------------------------------------------------------------------------------------------
+
+    def _unbatched(self, origin: Origin, producing: ast.stmt, reading: list[str]) -> list[Edit]:
+        """Return the edits that give one record at a time; `reading` becomes longer by the line that takes it."""
+        producer = self.stages.producers[0]
+        place = origin.statement or producing
+        block = block_of(self.scope, place)
+        source = self.parts.get(ast.unparse(producer.arguments.call.func)) if producer.kind == "source" else None
+        held: dict[str, Structure] = {origin.names[0]: "dict"} if source and source.structure == "dict" else {}
+        if self.target == "eager":
+            function = "prepare" if origin.read is None else "parse"
+            ending = f".prefetch({self.tf}.data.AUTOTUNE)"
+            names, starred = origin.names, origin.starred
+            return self._delivery.finished(names, place, block, function, starred=starred, known=held, ending=ending)
+        if self.part is not None:
+            return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred, known=held)
+        made = isinstance(producer.target, ast.Tuple)
+        target = self.source.segment(producer.target) if made else ", ".join(origin.names)
+        _, got = self._delivery.next()
+        got = f"list({got})" if origin.starred else got
+        reading.append(f"{target} = {got}")
+        if origin.call is None:
+            return []
+        statement = [s for s in statements(block) if origin.call in ast.walk(s)][-1]
+        return [self.text.changed(statement)]
+
+    # With a batch -------------------------------------------------------------------------------------------------
+
+    def _batched(self, origin: Origin, block: list[ast.stmt], start: int) -> list[Edit]:
+        batches = self.stages.batches
+        anchor = self._anchor(block, batches)
+        extras: set[ast.stmt] = {extra for batch in batches for extra in batch.extras}
+        between = [s for s in block[start : block.index(anchor)] if s not in extras]
+        moved = self._mover.moved(origin, block, between, anchor, self.stages.producers)
+        self._mover.check_held([*moved, *(value for batch in batches for value in batch.arguments.given.values())])
+        self._check_ends(origin, between, anchor)
+        self._delivery.looks_up = self._mover.looks_up(moved)
+        if self._delivery.looks_up and any(batch.kind == "function" for batch in batches):
+            raise Unclear("tables", "records are looked up in a table, and batched by another function", anchor)
+        listed: dict[str, Structure] = {origin.names[0]: "list"} if origin.starred else {}
+        structures = Structures(self.names, moved, self.structures, listed)
+        tensors = {ast.unparse(element(batch)) for batch in batches}
+        if len(tensors) != 1:
+            raise Unclear("branches", "the branches batch different tensors", batches[1].statement)
+        mapper = Mapper(self.text, self._delivery, self.stages)
+        mapping, structure = mapper.mapping(origin, moved, batches[0], structures)
+        self._gone += [*moved, *extras]
+        edits = [Edit(*self.source.span(statement), ()) for statement in dict.fromkeys((*moved, *extras))]
+        first, _ = self.source.span(anchor)
+        edits.append(Edit(first, first - 1, tuple(self.text.indented(mapping, self.source.indent(anchor)))))
+        padded = [batch for batch in batches if batch.kind == "tf.PaddingFIFOQueue" or batch.arguments["dynamic_pad"]]
+        fixed = [batch for batch in padded if batch.kind in QUEUES and _has_sizes(batch.arguments["shapes"])]
+        if fixed:
+            self.notes.append("the sizes that the queue's shapes fix are not checked any more, and may be padded")
+        if padded and self._mover.stays_sparse([*moved, *map(element, batches)]):
+            raise Unclear("sparse", "sparse tensors (VarLenFeature) are not padded by a dataset", padded[0].statement)
+        functions = [batch for batch in batches if batch.kind == "function"]
+        if functions and len(functions) != len(batches):
+            raise Unclear("branches", "a function of the script batches in one branch only", functions[0].statement)
+        if functions:
+            calls = [call_lines(batch, self.name, self.text.of) for batch in batches]
+            if self.target == "graph" or all(isinstance(batch.statement, ast.Return) for batch in batches):
+                return edits + [self._delivery.called(b, call) for b, call in zip(batches, calls, strict=True)]
+            structure = self._of_part(batches[0])
+            lines, ending = [[f"{self.name} = {call}"] for call in calls], ""
+        else:
+            lines = [batch_lines(batch, self.name, self.tf, self.text.of) for batch in batches]
+            ending = f".prefetch({self.tf}.data.AUTOTUNE)"
+        if self.target == "eager":
+            block = block_of(self.scope, anchor)
+            return edits + self._delivery.datasets(batches, lines, structure, block, ending)
+        for batch, made in zip(batches, lines, strict=True):
+            edits += self._delivery.tensors(batch, [*made, f"{self.name} = {self.name}{ending}"], structure)
+        return edits
+
+    def _check_ends(self, origin: Origin, between: list[ast.stmt], anchor: ast.stmt) -> None:
+        """Raise where what is batched is, or may be, of no record: such batches did not end with the records."""
+        endless = all(p.kind in PRODUCERS and p.arguments["num_epochs"] is None for p in self.stages.producers)
+        queues = {p.target.id for p in self.stages.producers if isinstance(p.target, ast.Name)}
+        hanging = hanging_surely(
+            between, {*origin.names, *(queues if origin.call is not None else ())}, ignoring(self.source.tree)
+        )
+        if not endless and not all(reads(element(batch)) & hanging for batch in self.stages.batches):
+            raise Unclear("no-record", "what is batched may be of no record, and would not end with them", anchor)
+
+    def _anchor(self, block: list[ast.stmt], batches: Sequence[Batch]) -> ast.stmt:
+        """Return the statement of the block that all batches stand in."""
+        holding = [s for s in block if any(batch.statement in [s, *statements([s])] for batch in batches)]
+        if len(holding) > 1:
+            raise Unclear("several-batches", "the records are batched twice", batches[1].statement)
+        if not holding:
+            raise Unclear("branches", "the batches do not stand beside the producer", batches[0].statement)
+        anchor = holding[0]
+        if len(batches) > 1 and not isinstance(anchor, ast.If):
+            raise Unclear("several-batches", "the records are batched twice", batches[1].statement)
+        if any(batch.statement not in [anchor, *statements([anchor])] for batch in batches):
+            raise Unclear("branches", "the batches stand under different conditions", batches[0].statement)
+        if isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
+            raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
+        return anchor
+
+
+def _repeats_reader(batch: Batch, origin: Origin) -> bool:
+    """Whether each example of a list has a reader of its own: one reader reads file after file, however many decode."""
+    made: ast.AST | None = origin.call
+    if made is None and origin.read is not None:
+        made = origin.read.reader.statement or origin.read.statement
+    places: list[ast.AST] = [batch.loop] if batch.loop is not None else [element(batch)]
+    return made is not None and any(made in ast.walk(place) for place in places)
+
+
+def _has_sizes(shapes: ast.expr | None) -> bool:
+    """Whether some of the shapes of a queue have a size that is not None."""
+    lists = [node for node in ast.walk(shapes) if isinstance(node, (ast.List, ast.Tuple))] if shapes is not None else []
+    sizes = [item for node in lists for item in node.elts if not isinstance(item, (ast.List, ast.Tuple))]
+    return any(not (isinstance(size, ast.Constant) and size.value is None) for size in sizes)

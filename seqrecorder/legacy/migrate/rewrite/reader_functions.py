@@ -1,0 +1,216 @@
+"""Functions that take a queue of file names and return the tensors of one record."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads
+from seqrecorder.legacy.migrate.analyze.stages import check_only
+from seqrecorder.legacy.migrate.analyze.structure import of_returns
+from seqrecorder.legacy.migrate.source import Edit
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from seqrecorder.legacy.migrate.analyze.names import Names
+    from seqrecorder.legacy.migrate.analyze.stages import Read, Stages
+    from seqrecorder.legacy.migrate.analyze.structure import Structure
+    from seqrecorder.legacy.migrate.source import Source
+
+
+@attrs.frozen(eq=False)
+class Helper:
+    """`def read_and_decode(filename_queue): ...`, which becomes a function of one serialized record.
+
+    Attributes:
+        function: the definition.
+        called: how it is called, such as `read_and_decode` or `self.read`.
+        read: where it reads.
+        parameter: the one that is the queue.
+        position: of the parameter, among the arguments of a call.
+        structure: what it returns; None where that cannot be told.
+        names: of the parameters that take the queue's place.
+        known: constants that the reader depends on, by name.
+    """
+
+    function: ast.FunctionDef
+    called: str
+    read: Read
+    parameter: ast.arg
+    position: int
+    structure: Structure | None
+    names: tuple[str, ...]
+    known: dict[str, Any]
+
+    def argument(self, call: ast.Call) -> ast.expr | None:
+        """Return what a call gives for the queue by its position, None for all else."""
+        if any(isinstance(item, ast.Starred) for item in call.args) or self.position >= len(call.args):
+            return None
+        return call.args[self.position]
+
+    def given(self, call: ast.Call) -> dict[str, ast.expr]:
+        """Return what a call, or a default, gives for the parameters."""
+        parameters = [*self.function.args.posonlyargs, *self.function.args.args]
+        defaults = self.function.args.defaults
+        found = {p.arg: value for p, value in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)}
+        own = parameters[1:] if self.called.startswith("self.") else parameters
+        found |= {parameter.arg: value for parameter, value in zip(own, call.args, strict=False)}
+        return found | {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+
+    def reader_parts(self) -> list[ast.expr]:
+        """Return the expressions that the reader takes."""
+        return [*self.read.reader.arguments.given.values(), *([self.read.up_to] if self.read.up_to else [])]
+
+
+def as_helper(stages: Stages, tree: ast.Module, names: Names) -> Helper | None:
+    """Return the helper that a scope is, None where it is none.
+
+    Raises:
+        Unclear: it is one, but cannot become a function of a record.
+    """
+    function = stages.scope
+    if stages.producers or stages.batches or len(stages.reads) != 1 or not isinstance(function, ast.FunctionDef):
+        return None
+    read = stages.reads[0]
+    parameters = [*function.args.posonlyargs, *function.args.args]
+    given = [p for p in parameters if isinstance(read.queue, ast.Name) and p.arg == read.queue.id]
+    is_method = any(isinstance(kind, ast.ClassDef) and function in kind.body for kind in tree.body)
+    if not given or (function not in tree.body and not is_method):
+        return None
+    [parameter] = given
+    local = {name for node in function.body for name in binds(node)}
+    known = _constants(function, read.statement)
+    for part in (*read.reader.arguments.given.values(), *([read.up_to] if read.up_to else [])):
+        if reads(part) & local - set(known):
+            raise Unclear("helper-local", "the reader depends on what the function has computed", part)
+    uses = sum(isinstance(n, ast.Name) and n.id == parameter.arg for n in ast.walk(function))
+    if uses != 1:
+        raise Unclear("queue-used", "the queue is used for more than reading", read.statement)
+    check_reader(read, tree, stages)
+    new = (read.value,) if read.key is None else (read.key, read.value)
+    if {p.arg for p in parameters} & set(new) or read.statement not in function.body:
+        raise Unclear("read-elsewhere", "the read stands under a condition, or rebinds a parameter", read.statement)
+    called = f"self.{function.name}" if is_method else function.name
+    position = parameters.index(parameter) - is_method
+    return Helper(function, called, read, parameter, position, of_returns(function, names), new, known)
+
+
+def _constants(function: ast.FunctionDef, before: ast.stmt) -> dict[str, Any]:
+    """Return the variables of a function that are numbers known from its text, at one of its statements."""
+    known: dict[str, Any] = {}
+    for statement in function.body[: function.body.index(before) if before in function.body else 0]:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        try:
+            value = _evaluated(statement.value, known)
+        except ValueError:
+            known.pop(ast.unparse(statement.targets[0]), None)
+        else:
+            known[ast.unparse(statement.targets[0])] = value
+    return known
+
+
+_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+
+
+def _evaluated(node: ast.expr, known: dict[str, Any]) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if ast.unparse(node) in known:
+        return int(known[ast.unparse(node)])
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        return int(_ARITHMETIC[type(node.op)](_evaluated(node.left, known), _evaluated(node.right, known)))
+    raise ValueError("no constant")
+
+
+def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:
+    """Raise `Unclear` where a reader that is to go is used for more than its read."""
+    made = read.reader.statement
+    if made is None:
+        return
+    target = made.targets[0]
+    if isinstance(target, ast.Name):
+        uses = len(stages.loads(target.id))
+    else:
+        text = ast.unparse(target)
+        loaded = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
+        uses = sum(ast.unparse(node) == text for node in loaded)
+    if uses != 1:
+        raise Unclear("reader-used", "the reader is used for more than one read", made)
+
+
+def check_uses(helper: Helper, names: Names, accounted: set[int], reads: set[int]) -> None:
+    """Raise `Unclear` where a helper is used otherwise than by the pipelines that are rewritten.
+
+    Args:
+        helper: the function.
+        names: of the script.
+        accounted: ids of the names by which those call it.
+        reads: ids of the expressions that belong to reads, whose name may be the method's.
+    """
+    name, tree = helper.function.name, names.bindings.tree
+    method = helper.called.startswith("self.")
+    for node in ast.walk(tree):
+        used = (
+            isinstance(node, ast.Attribute) and node.attr == name
+            if method
+            else isinstance(node, ast.Name) and node.id == name and names.bindings.scope_of(node) is tree
+        )
+        if used and id(node) not in accounted | reads:
+            raise Unclear("helper-used", f"{name} is also used elsewhere, with a queue", node)
+    if not any(id(node) in accounted for node in ast.walk(tree)):
+        raise Unclear("queue-from-elsewhere", "the queue comes from another module", helper.function)
+    check_only(helper.function, tree)
+
+
+def helper_edits(helper: Helper, source: Source) -> list[Edit]:
+    """Return the edits that make a helper a function of one serialized record."""
+    gone = [helper.read.statement]
+    if helper.read.reader.statement is not None:
+        gone.append(helper.read.reader.statement)
+    edits = []
+    target = helper.read.key_target
+    for statement in gone:
+        if not source.alone(statement):
+            raise Unclear("one-line", "several statements stand on one line", statement)
+        kept = statement is helper.read.statement and target is not None
+        line = f"{source.indent(statement)}{ast.unparse(target)} = {helper.read.key}" if kept and target else ""
+        edits.append(Edit(statement.lineno, statement.end_lineno or statement.lineno, (line,) if kept else ()))
+    number = helper.parameter.lineno
+    changed = source.substituted(number, [(helper.parameter, ", ".join(helper.names))])
+    return [*edits, Edit(number, number, (changed,))]
+
+
+def calls_of(stages: Stages, helpers: dict[str, Helper]) -> list[tuple[Helper, ast.Call, list[ast.expr]]]:
+    """Return the calls of helpers in a scope, and the expressions that name them there."""
+    found = []
+    for node in stages.nodes():
+        if not isinstance(node, ast.Call):
+            continue
+        named = _named(stages, node.func, helpers)
+        if named:
+            found.append((helpers[ast.unparse(named[-1])], node, [node.func, *named]))
+    return found
+
+
+def _named(stages: Stages, func: ast.expr, helpers: dict[str, Helper]) -> list[ast.expr]:
+    """Return the names of helpers that a call may mean: one, or those that a variable may be."""
+    if ast.unparse(func) in helpers:
+        return [func]
+    if not isinstance(func, ast.Name):
+        return []
+    values = [
+        node.value
+        for node in own_nodes(stages.scope)
+        if isinstance(node, ast.Assign) and func.id in binds(node) and isinstance(node.targets[0], ast.Name)
+    ]
+    wanted = [helpers.get(ast.unparse(value)) for value in values]
+    kinds = {None if helper is None else (*_reader_of(helper), helper.position) for helper in wanted}
+    return values if len(kinds) == 1 and None not in kinds else []
+
+
+def _reader_of(helper: Helper) -> tuple[str, ...]:
+    return helper.read.reader.kind, *map(ast.unparse, helper.reader_parts()), str(len(helper.names))

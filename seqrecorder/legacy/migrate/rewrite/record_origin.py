@@ -1,0 +1,140 @@
+"""Where the tensors of one record come from, once a producer has made a queue."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from seqrecorder.legacy.migrate.rewrite.reader_functions import calls_of
+from seqrecorder.legacy.migrate.rewrite.record_statements import Origin
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
+    from seqrecorder.legacy.migrate.analyze.stages import Producer, Stages
+    from seqrecorder.legacy.migrate.analyze.structure import Structure
+    from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper
+    from seqrecorder.legacy.migrate.rewrite.text import Text
+
+
+class Origins:
+    """Finds what takes from the queue of one scope.
+
+    Args:
+        stages: of the scope.
+        helpers: functions of the module that read.
+        text: writes for the scope.
+        parts: functions of the module that do a part of a pipeline.
+
+    Attributes:
+        used: the names of helpers that were called, as nodes.
+        structures: what those return, by how they were called.
+    """
+
+    def __init__(self, stages: Stages, helpers: dict[str, Helper], text: Text, parts: Mapping[str, Part]) -> None:
+        self.stages, self.helpers, self.text, self.parts = stages, helpers, text, parts
+        self.used: set[int] = set()
+        self.structures: dict[str, Structure | None] = {}
+
+    def find(self, producer: Producer, block: list[ast.stmt]) -> Origin:
+        """Return where the tensors of a record come from, and check that nothing else uses the queue.
+
+        Raises:
+            Unclear: that cannot be told.
+        """
+        target = producer.target
+        if producer.kind == "source":
+            return self._made(producer)
+        if producer.kind == "tf.train.slice_input_producer" or producer.dequeued:
+            items = target.elts if isinstance(target, ast.Tuple) else [target]
+            names = tuple(item.id for item in items if isinstance(item, ast.Name))
+            if len(names) != len(items):
+                raise Unclear("targets", "the tensors are not simply assigned to names", producer.statement)
+            starred = isinstance(target, ast.Name) and not producer.dequeued
+            return Origin(names, producer.statement, None, starred=starred)
+        if not isinstance(target, ast.Name):
+            raise Unclear("targets", "the queue is not simply assigned to a name", producer.statement)
+        uses = self.stages.loads(target.id)
+        found = [*self._reads_of(target.id), *self._helped(target.id, block), *self._dequeued(target.id, block)]
+        if len(uses) != 1 or len(found) != 1:
+            given = [c for c in self.stages.nodes() if isinstance(c, ast.Call) and set(uses) & set(c.args)]
+            if given and len(uses) == 1 and not found:
+                reader = ast.unparse(given[0].func)
+                raise Unclear("queue-given", f"the queue is given to {reader}, which is not known to read", given[0])
+            what = "nothing in this file reads from the queue" if not found else "the queue is used more than once"
+            raise Unclear(
+                "queue-used", what + ", or in a way that is not known", uses[0] if uses else producer.statement
+            )
+        if found[0].statement is not None and found[0].statement not in block:
+            raise Unclear("branches", "the read stands under another condition than the producer", found[0].statement)
+        return found[0]
+
+    def _made(self, producer: Producer) -> Origin:
+        """Return the tensors that a function of the script returned, and whose dataset it returns now."""
+        target, structure = producer.target, self.parts[ast.unparse(producer.arguments.call.func)].structure
+        items = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        names = [item.id for item in items if isinstance(item, ast.Name)]
+        if len(names) != len(items) or structure is None or (structure in ("dict", "one") and len(names) > 1):
+            raise Unclear("targets", "the tensors are not simply assigned to names", producer.statement)
+        starred = isinstance(target, ast.Name) and structure in ("tuple", "list")
+        distinct = tuple(name + str(index) * (name in names[:index]) for index, name in enumerate(names))
+        return Origin(distinct, producer.statement, None, starred=starred)
+
+    def _reads_of(self, queue: str) -> Iterator[Origin]:
+        for read in self.stages.reads:
+            if isinstance(read.queue, ast.Name) and read.queue.id == queue:
+                if read.key_target is not None:
+                    raise Unclear("keys", "the key is kept in an object", read.statement)
+                names = (read.value,) if read.key is None else (read.key, read.value)
+                yield Origin(names, read.statement, read)
+
+    def _helped(self, queue: str, block: list[ast.stmt]) -> Iterator[Origin]:
+        for helper, call, named in calls_of(self.stages, self.helpers):
+            argument = helper.argument(call)
+            if isinstance(argument, ast.Name) and argument.id == queue:
+                inside = [s for s in block if call in ast.walk(s)]
+                joined = any(call in ast.walk(batch.arguments["tensors"] or call) for batch in self.stages.batches)
+                if not joined and (not inside or _holds_statements(inside[0]) or _repeats(inside[0], call)):
+                    raise Unclear("several-readers", "the function that reads is called several times", call)
+                self.used |= {id(node) for node in named}
+                self._take_parts(helper, call)
+                self.structures[ast.unparse(call.func)] = helper.structure
+                names = tuple(
+                    self.text.fresh(name, "record" if name == helper.read.value else "key") for name in helper.names
+                )
+                yield Origin(names, None, helper.read, call, argument)
+
+    def _take_parts(self, helper: Helper, call: ast.Call) -> None:
+        """Let what the reader takes be written as the caller knows it."""
+        given = helper.given(call)
+        for part in helper.reader_parts():
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name) and node.id in helper.known:
+                    self.text.substitutions.append((node, str(helper.known[node.id])))
+                elif isinstance(node, ast.Name) and node.id in given:
+                    self.text.substitutions.append((node, self.text.of(given[node.id])))
+
+    def _dequeued(self, queue: str, block: list[ast.stmt]) -> Iterator[Origin]:
+        for statement in block:
+            value = statement.value if isinstance(statement, ast.Assign) else None
+            func = value.func if isinstance(value, ast.Call) else None
+            if (
+                isinstance(statement, ast.Assign)
+                and isinstance(func, ast.Attribute)
+                and func.attr == "dequeue"
+                and isinstance(func.value, ast.Name)
+                and func.value.id == queue
+                and isinstance(statement.targets[0], ast.Name)
+            ):
+                yield Origin((statement.targets[0].id,), statement, None)
+
+
+def _holds_statements(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.For, ast.While, ast.If))
+
+
+def _repeats(statement: ast.stmt, call: ast.Call) -> bool:
+    kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+    return any(isinstance(node, kinds) and call in ast.walk(node) for node in ast.walk(statement))

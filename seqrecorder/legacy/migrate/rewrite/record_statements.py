@@ -1,0 +1,285 @@
+"""Which statements become the function that is mapped over records, and whether they can."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, depending, own_nodes, reads, statements, writes
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from seqrecorder.legacy.migrate.analyze.names import Names
+    from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Stages
+    from seqrecorder.legacy.migrate.source import Source
+
+# What a function that is mapped over records may not do, because it would run in a graph of its own.
+_OUTSIDE = (
+    *("tf.summary", "tf.Variable", "tf.get_variable", "tf.variable_scope", "tf.global_variables", "tf.layers"),
+    *("tf.placeholder", "tf.placeholder_with_default", "tf.Session", "tf.add_to_collection", "tf.get_collection"),
+)
+
+
+_HELD = (
+    *("tf.placeholder", "tf.placeholder_with_default", "tf.sparse_placeholder", "tf.Variable", "tf.get_variable"),
+    *("tf.train.get_global_step", "tf.train.get_or_create_global_step", "tf.train.create_global_step"),
+    *("tf.contrib.framework.get_global_step", "tf.contrib.framework.get_or_create_global_step"),
+)
+"""What gives tensors that change while a graph runs, which a dataset cannot hold."""
+_TABLES = re.compile(r"tf\.(contrib\.)?lookup\..*")
+
+_SPARSE = {"tf.VarLenFeature", "tf.io.VarLenFeature", "tf.SparseFeature", "tf.io.SparseFeature"}
+_DENSE = {
+    *("tf.sparse_tensor_to_dense", "tf.sparse.to_dense", "tf.sparse_to_dense", "tf.sparse_to_indicator"),
+    *("tf.sparse.to_indicator", "tf.serialize_sparse", "tf.io.serialize_sparse"),
+}
+_CHANCE = re.compile(r"(?<!set_)random|normal(?!i)|multinomial|categorical|py_func|dropout")
+
+
+_ASSIGNING = (ast.Assign, ast.AugAssign, ast.AnnAssign)
+
+
+@attrs.frozen
+class Origin:
+    """Where the tensors of one record come from.
+
+    Attributes:
+        names: of the variables that hold them.
+        statement: the assignment that makes them; None where a helper does.
+        read: how files become records; None where elements are not files.
+        call: the helper's call.
+        argument: the queue in it.
+    """
+
+    names: tuple[str, ...]
+    statement: ast.stmt | None
+    read: Read | None
+    call: ast.Call | None = None
+    argument: ast.expr | None = None
+    starred: bool = False
+
+
+def element(batch: Batch) -> ast.expr:
+    """Return what is batched."""
+    tensors = batch.arguments["tensors"]
+    if tensors is None:
+        raise Unclear("arguments", "the batch has no tensors", batch.statement)
+    return tensors
+
+
+def draws(tree: ast.Module, names: Names) -> bool:
+    """Whether a script calls functions of chance, or Python functions, anywhere."""
+    called = (names.called(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(name is not None and _CHANCE.search(name) for name in called)
+
+
+class Mover:
+    """Finds the statements of one scope that depend on a record.
+
+    Args:
+        source: the script.
+        names: its names.
+        stages: those of the scope.
+    """
+
+    def __init__(self, source: Source, names: Names, stages: Stages) -> None:
+        self.source, self.names, self.stages = source, names, stages
+        self.scope = stages.scope
+
+    def moved(
+        self,
+        origin: Origin,
+        block: list[ast.stmt],
+        between: list[ast.stmt],
+        anchor: ast.stmt,
+        producers: Sequence[Producer],
+    ) -> list[ast.stmt]:
+        """Return the statements that become the mapped function."""
+        queues = {producer.target.id for producer in producers[:1] if isinstance(producer.target, ast.Name)}
+        first = queues if origin.call is not None else set[str]()
+        hanging, _ = depending(between, {*origin.names, *first})
+        moved = set(hanging)
+        made = [s for producer in producers for s in block if producer.statement in [s, *statements([s])]]
+        own = [s for s in block[: block.index(anchor)] if s not in made and s is not origin.statement]
+        if origin.read is not None and origin.read.reader.statement is not None:
+            own = [s for s in own if s is not origin.read.reader.statement]
+        bound = {name for s in moved for name in writes(s)}
+        early = block[: block.index(origin.statement)] if origin.statement in block else []
+        own = [s for s in own if s not in early or not writes(s) or not writes(s) <= {*origin.names}]  # that is past
+        while True:
+            more: set[ast.stmt] = {s for s in own if s not in moved and isinstance(s, _ASSIGNING) and writes(s) & bound}
+            more |= {s for s in between if s not in moved and self._is_spec(s, moved)}
+            more |= {s for s in own if s not in moved and self._draws(s) and self._is_needed(s, moved)}
+            if not more:
+                break
+            moved |= more
+            bound |= {name for s in more for name in writes(s)}
+        ordered = [s for s in block if s in moved]
+        for statement in early:
+            if statement in moved and (again := (reads(statement) | writes(statement)) & {*origin.names}):
+                said = f"{', '.join(sorted(again))}: of a record, and of something else before"
+                raise Unclear("rebinds", said, statement)
+        self.check(ordered, block[: block.index(anchor)], bound, {*origin.names})
+        self._check_escapes(
+            ordered,
+            {*origin.names} | {name for s in ordered for name in binds(s)},
+            anchor,
+            block[block.index(anchor) :],
+        )
+        return ordered
+
+    def _check_escapes(
+        self, moved: list[ast.stmt], names: set[str], anchor: ast.stmt, after: Sequence[ast.stmt]
+    ) -> None:
+        """Raise where what is of single records is also used beside the batch."""
+        inside = {id(node) for statement in moved for node in ast.walk(statement)}
+        batched = {batch.statement for batch in self.stages.batches}
+        rebound = {name for statement in batched for name in binds(statement)}
+        for node in self.stages.nodes():
+            if not isinstance(node, ast.stmt) or id(node) in inside or node in batched:
+                continue
+            if any(node in batch.extras for batch in self.stages.batches):
+                continue
+            late = node.lineno > (anchor.end_lineno or anchor.lineno) or node in statements([anchor])
+            looked = reads(node) if not _holds_statements(node) else _own_reads(node)
+            escaped = looked & (names - rebound if late else names)
+            if escaped:
+                said = f"{', '.join(sorted(escaped))}: of single records, but used beside the batch"
+                raise Unclear("escapes", said, node)
+            if node in after and not _holds_statements(node):
+                rebound |= binds(node)  # from here on they are of batches
+
+    def _check_order(self, moved: list[ast.stmt], block: list[ast.stmt]) -> None:
+        """Raise where a statement that stays changes what one before it reads, which is carried out after it then."""
+        putting = [extra for batch in self.stages.batches for extra in batch.extras]
+        for statement in (*moved, *putting):
+            later = block[block.index(statement) + 1 :] if statement in block else []
+            for other in later:
+                changed = writes(other) & reads(statement)
+                if changed and other not in moved and other not in putting:
+                    said = f"{', '.join(sorted(changed))}: changed between what is done to a record and the batch"
+                    raise Unclear("order", said, other)
+
+    def _draws(self, statement: ast.stmt) -> bool:
+        """Whether a statement makes tensors of chance, which tf.data would draw once for all records."""
+        called = (self.names.called(node) for node in ast.walk(statement) if isinstance(node, ast.Call))
+        drawing = any(name is not None and _CHANCE.search(name) for name in called)
+        if drawing and not isinstance(statement, ast.Assign):
+            raise Unclear("chance", "random numbers are drawn under a condition, or in a loop", statement)
+        return drawing
+
+    def check_held(self, used: Sequence[ast.AST]) -> None:
+        """Raise where what makes a dataset, or is done to its records, takes a tensor that changes while a graph runs.
+
+        Args:
+            used: the statements, and the expressions.
+        """
+        held = self._hanging(lambda name: name in _HELD)
+        for node in used:
+            if taken := reads(node) & held:
+                said = f"{', '.join(sorted(taken))}: hangs on a placeholder or a variable, which a dataset cannot hold"
+                raise Unclear("graph-state", said, node)
+
+    def looks_up(self, moved: Sequence[ast.stmt]) -> bool:
+        """Whether what is done to a record, in functions of the script too, takes a table that is initialised."""
+        tables = self._hanging(lambda name: _TABLES.fullmatch(name) is not None)
+        return bool(tables) and any(reads(node) & tables for node in self._reached(moved))
+
+    def stays_sparse(self, moved: Sequence[ast.AST]) -> bool:
+        """Whether a record is parsed to sparse tensors, and nothing that is done to it makes them dense."""
+        found = [node for part in self._reached(moved) for node in ast.walk(part)]
+        named = {self.names.resolve(node) for node in found if isinstance(node, (ast.Attribute, ast.Name))}
+        dense = any(isinstance(node, ast.Attribute) and node.attr == "values" for node in found)
+        return bool(named & _SPARSE) and not dense and not named & _DENSE
+
+    def _reached(self, moved: Sequence[ast.AST]) -> Iterator[ast.AST]:
+        """Yield statements and expressions, and the functions of the script that they call."""
+        functions = {f.name: f for f in ast.walk(self.source.tree) if isinstance(f, ast.FunctionDef)}
+        waiting, seen = list[ast.AST](moved), set[str]()
+        while waiting:
+            yield (node := waiting.pop())
+            found = {*reads(node), *(n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute))} - seen
+            waiting += [functions[name] for name in found & set(functions)]
+            seen |= found
+
+    def _hanging(self, wanted: Callable[[str], bool]) -> set[str]:
+        """Return the names of the module and the scope that hang on the results of some functions of TensorFlow."""
+        block = [s for s in (*self.source.tree.body, *own_nodes(self.scope)) if isinstance(s, ast.Assign)]
+        made = [s for s in block if (called := self.names.called(s.value)) is not None and wanted(called)]
+        return depending(block, {name for s in made for name in binds(s)})[1]
+
+    def _is_needed(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
+        """Whether what is done to a record reads what a statement sets."""
+        given = [batch.arguments[name] for batch in self.stages.batches for name in ("tensors", "keep_input")]
+        return any(node is not None and binds(statement) & reads(node) for node in (*moved, *given))
+
+    def _is_spec(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
+        """Whether a statement makes what only the mapped function needs, such as the features to parse."""
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, (ast.Dict, ast.List, ast.Constant)):
+            return False
+        names = binds(statement)
+        inside = {id(node) for s in moved for node in ast.walk(s)} | {id(node) for node in ast.walk(statement)}
+        uses = [n for n in ast.walk(self.scope) if isinstance(n, ast.Name) and n.id in names and id(n) not in inside]
+        return bool(names) and not uses and any(names & reads(s) for s in moved)
+
+    def check(self, moved: list[ast.stmt], block: list[ast.stmt], bound: set[str], given: set[str]) -> None:
+        """Raise where statements of a block cannot become a function.
+
+        Args:
+            moved: the statements.
+            block: what they stand in, as far as the place of the function.
+            bound: names that they set, or change.
+            given: names of the function's parameters.
+        """
+        self._check_order(moved, block)
+        parameters = {node.arg for node in ast.walk(self.scope) if isinstance(node, ast.arg)}
+        elsewhere = {
+            name for s in self.stages.nodes() if isinstance(s, ast.stmt)
+            and not any(s in ast.walk(m) for m in moved) for name in binds(s)
+            if not isinstance(s, (ast.If, ast.With, ast.For, ast.While, ast.Try))
+        }  # fmt: skip
+        seen = set(given)
+        for statement in moved:
+            if not self.source.alone(statement):
+                raise Unclear("one-line", "several statements stand on one line", statement)
+            for node in own_nodes(ast.Module([statement], [])):
+                if isinstance(node, (ast.Return, ast.Yield, ast.Await, ast.Global, ast.Nonlocal)):
+                    raise Unclear("flow", "what is done to a record returns or yields", node)
+                old = self.names.resolve(node) if isinstance(node, (ast.Attribute, ast.Name)) else None
+                if old is not None and any(old == name or old.startswith(f"{name}.") for name in _OUTSIDE):
+                    raise Unclear("graph-state", f"{old} cannot be used on single records inside of tf.data", node)
+            self._check_kept(statement, given | {name for s in moved for name in _made(s)})
+            early = reads(statement) & bound & (parameters | elsewhere) - seen
+            if early & {name for s in moved for name in binds(s)}:
+                raise Unclear(
+                    "rebinds", f"{', '.join(sorted(early))}: of the function, but set anew for a record", statement
+                )
+            seen |= binds(statement)
+
+    def _check_kept(self, statement: ast.stmt, own: set[str]) -> None:
+        """Raise where something of a record is kept outside of the function that the statement becomes a part of."""
+        shared = {name for n in own_nodes(self.scope) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+        kept = (writes(statement) - own) | (writes(statement) & shared)
+        if kept:
+            said = f"{', '.join(sorted(kept))}: something of single records is kept in it, where others may look for it"
+            raise Unclear("escapes", said, statement)
+
+
+def _made(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement binds anew, those of functions and classes too."""
+    defined = {n.name for n in ast.walk(statement) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    return binds(statement) | defined
+
+
+def _holds_statements(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.If, ast.With, ast.For, ast.While, ast.Try))
+
+
+def _own_reads(statement: ast.stmt) -> set[str]:
+    """Return the names that a compound statement reads outside of the statements in it."""
+    return {name for part in ast.iter_child_nodes(statement) if not isinstance(part, ast.stmt) for name in reads(part)}

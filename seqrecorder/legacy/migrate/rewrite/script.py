@@ -1,0 +1,373 @@
+"""One script: what is rewritten of it, what is left, and why. Either all of its pipelines are rewritten, or none."""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from typing import TYPE_CHECKING, Literal, TypeGuard
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, unused_now
+from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
+from seqrecorder.legacy.migrate.analyze.names import PIPELINE, UNCONVERTED, Names
+from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, find_parts
+from seqrecorder.legacy.migrate.analyze.structure import of_returns
+from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
+from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
+from seqrecorder.legacy.migrate.normalize.script import HANDED, SHUFFLED, plainer
+from seqrecorder.legacy.migrate.rewrite.names import left, modes, renamed, substituted, verdict
+from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
+from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helper, check_uses, helper_edits
+from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
+from seqrecorder.legacy.migrate.rewrite.record_statements import draws
+from seqrecorder.legacy.migrate.rewrite.tf2_names import modern_name
+from seqrecorder.legacy.migrate.source import Edit, Source, comments_gone, lines_of
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+    from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
+    from seqrecorder.legacy.migrate.analyze.stages import Stages
+    from seqrecorder.legacy.migrate.analyze.structure import Structure
+    from seqrecorder.legacy.migrate.rewrite.output import Target
+
+Status = Literal["converted", "flagged", "refused", "nothing"]
+
+_SEEDS = frozenset({"tf.set_random_seed", "tf.random.set_random_seed"})
+
+
+@attrs.frozen
+class Rewritten:
+    """What became of one script.
+
+    Attributes:
+        status: `converted`: every pipeline of queues is one of tf.data; `flagged`: none is, and comments say why;
+            `refused`: the script cannot be read, and stays as it is; `nothing`: it has no such pipeline.
+        text: the new text; the old one where nothing changes.
+        findings: what is left to a person.
+        notes: how the new pipelines differ from the old ones.
+        functions: names of the functions that make pipelines, `Class.method` of methods; `<module>` for the module.
+        changed: names of functions that take or return something else than before.
+    """
+
+    status: Status
+    text: str
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Rewritten:
+    r"""Rewrite the queue pipelines of a script.
+
+    >>> old = '''import tensorflow as tf
+    ... def batches(files):
+    ...     queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    ...     reader = tf.TFRecordReader()
+    ...     _, record = reader.read(queue)
+    ...     return tf.train.batch([record], 4)
+    ... '''
+    >>> print(rewrite(old, target="eager").text)
+    import tensorflow as tf
+    def batches(files):
+        dataset = tf.data.Dataset.from_tensor_slices(files).repeat(1)
+        dataset = dataset.flat_map(tf.data.TFRecordDataset)
+        dataset = dataset.batch(4, drop_remainder=True)
+        return dataset.prefetch(tf.data.AUTOTUNE)
+    <BLANKLINE>
+
+    Args:
+        text: of the script.
+        target: `graph`: functions go on to return tensors, and the script runs under `tensorflow.compat.v1`; `eager`:
+            they return a `tf.data.Dataset`.
+        records: whether the features of SequenceExamples become an attrs class, for the eager target.
+    """
+    if not any(name.rpartition(".")[2] in text for name in PIPELINE):
+        return Rewritten("nothing", text)
+    # What an earlier run has left may be done by now; what is still left gets its comment anew.
+    bare, numbers = without_comments(text)
+    done = _rewritten(bare, target, records=records)
+    if done.status == "converted":
+        return done
+    findings = tuple(attrs.evolve(each, line=numbers.get(each.line, each.line)) for each in done.findings)
+    return attrs.evolve(done, text=done.text if done.status == "flagged" else text, findings=findings)
+
+
+def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
+    """Return a script that has no comments of an earlier run with its pipelines rewritten."""
+    try:
+        current = as_python3(text)
+        source = Source(current)
+    except (SyntaxError, ValueError, tokenize.TokenError) as error:
+        line = getattr(error, "lineno", None) or 0
+        return Rewritten("refused", text, (Finding(line, "syntax", f"cannot be read: {error}"),))
+    script = _Script(source, target)
+    if not script.mentioned:
+        return Rewritten("nothing", text)
+    plain = plainer(current)
+    if plain != current:
+        script = _Script(Source(plain), target)
+    done = _converted(script, target, script.edits(), records=records, python2=current != text)
+    if done is not None and _emptied(source, script) - {*done.functions, *script.helpers}:
+        plain, script = current, _Script(source, target)  # queues went of which no pipeline was made
+        done = _converted(script, target, script.edits(), records=records, python2=current != text)
+    if done is not None and not done.functions and not script.helpers:
+        return Rewritten("nothing", text)  # names, and no pipeline
+    if done is not None:
+        unused = unused_now(source.tree, Source(done.text).tree)
+        notes = (f"{function} has no use for {', '.join(names)} any more" for function, names in unused.items())
+        gone = [f"gone with its line: {text}" for text in comments_gone(current, done.text)]
+        return attrs.evolve(done, notes=(*done.notes, *notes, *gone))
+    findings = tuple(found_in(lines_of(current), lines_of(plain), script.findings))
+    # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
+    alike = len(lines_of(current)) == len(lines_of(text))
+    flagged = source.edited(comments(source, findings), text) if alike else text
+    return Rewritten("flagged", flagged, findings)
+
+
+def _emptied(source: Source, plain: _Script) -> set[str]:
+    """Return the scopes of a script that have nothing of a pipeline any more once it is in plainer words."""
+    names = Names(source.tree)
+    handed = {ast.unparse(call.args[0]) for call in ast.walk(plain.source.tree) if _is_handed(call)}
+    before, after = (
+        {_called(tree, scope) for scope in scopes(tree) if any(known.called(n) in PIPELINE for n in own_nodes(scope))}
+        for tree, known in ((source.tree, names), (plain.source.tree, plain.names))
+    )
+    return before - after - handed
+
+
+def _is_handed(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == HANDED
+
+
+def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool, python2: bool) -> Rewritten | None:
+    """Return the script with its pipelines rewritten, None where one of them is not clear."""
+    written = _written(script, edits) if not script.findings else None
+    if written is None:
+        return None
+    written = Source(written.edited(substituted(written, modes(written))))
+    if target == "eager":
+        names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers)}
+        written = Source(written.edited(renamed(written, names)))
+        script.notes.append(verdict(written))
+    if records:
+        try:
+            written = Source(with_record_class(written.text))
+        except Unclear as why:
+            script.notes.append(f"no attrs class: {why.reason}")
+    found = [*left(written, target, script.functions)]
+    if python2:
+        script.notes.append(PYTHON2)
+        found += [Finding(line, "python2", reason) for line, reason in left_of_python2(written.tree)]
+    by_chance = ".shuffle(" in written.text or draws(written.tree, Names(written.tree))
+    if by_chance and any(script.names.mentions(script.source.tree, _SEEDS)):
+        script.notes.append("the seed of the graph gives another order, and other numbers, than it gave the queues")
+    remaining = sorted(dict.fromkeys(found), key=lambda finding: (finding.line, finding.code, finding.reason))
+    new = written.edited(comments(written, remaining))
+    remaining += written_in(new, "summary")
+    changed = (*script.helpers, *script.functions) if target == "eager" else (*script.helpers,)
+    return Rewritten("converted", new, tuple(remaining), tuple(script.notes), tuple(script.functions), changed)
+
+
+def _written(script: _Script, edits: list[Edit]) -> Source | None:
+    """Return the edited script; None where something would be left of its queues, or nothing of a block."""
+    lines = [getattr(node, "lineno", 1) for _, node in script.names.mentions(script.source.tree, PIPELINE)]
+    first = min(lines, default=1)
+    try:
+        written = Source(script.source.edited(edits))
+    except SyntaxError:
+        script.findings.append(Finding(first, "branches", "nothing would be left of a block, or of one half of it"))
+        return None
+    for node in ast.walk(script.source.tree):
+        if isinstance(node, ast.Name) and node.id in (SHUFFLED, HANDED) and node.id in written.text:
+            said = "a queue that is filled by hand, outside of a pipeline that is known"
+            script.findings.append(Finding(node.lineno, "explicit-queue", said))
+            return None
+    names = Names(written.tree)
+    left = next((name for node in ast.walk(written.tree) if (name := names.called(node)) in PIPELINE), None)
+    if left is not None:
+        said = f"{left.removeprefix('tf.')} is made, and nothing of a known pipeline"
+        script.findings.append(Finding(first, "left-over", said))
+    return written if left is None else None
+
+
+class _Script:
+    """The pipelines of one script."""
+
+    def __init__(self, source: Source, target: Target) -> None:
+        self.source = source
+        self.target: Target = target
+        self.names = Names(source.tree)
+        self.findings: list[Finding] = []
+        self.notes: list[str] = []
+        self.functions: list[str] = []
+        self.helpers: list[str] = []
+        self.accounted: set[int] = set()
+        self.mentioned = {id(node): name for name, node in self.names.mentions(source.tree, PIPELINE)}
+
+    def edits(self) -> list[Edit]:
+        """Return the edits of all pipelines; what is unclear is found instead."""
+        tree, edits = self.source.tree, list[Edit]()
+        for name, node in self.names.mentions(tree, frozenset(UNCONVERTED)):
+            self._find(Unclear(name.rpartition(".")[2].replace("_", "-").lower(), UNCONVERTED[name], node))
+        stages, helpers, parts = self._scopes()
+        structures: dict[str, Structure | None] = {
+            node.name: of_returns(node, self.names) for node in tree.body if isinstance(node, ast.FunctionDef)
+        }
+        used: set[int] = set()
+        for each in stages:
+            if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
+                continue  # it stays, and why has been said
+            with _Caught(self):
+                part = next((part for part in parts.values() if part.stages is each), None)
+                if not each.producers and part is None:
+                    raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
+                for branch in each.branches():
+                    rewriter = Rewriter(
+                        self.source,
+                        self.names,
+                        branch,
+                        helpers=helpers,
+                        structures=structures,
+                        target=self.target,
+                        part=part,
+                        parts=parts,
+                    )
+                    edits += rewriter.edits()
+                    used |= rewriter.used
+                    self.notes += rewriter.notes
+                if part is None:
+                    self.functions.append(_called(tree, each.scope))
+                else:
+                    self.helpers.append(part.function.name)
+                    self.notes.append(part.note)
+        clear = not self.findings  # else helpers are used by what stays
+        for helper in helpers.values() if clear else ():
+            with _Caught(self):
+                check_uses(helper, self.names, used, self.accounted)
+                edits += helper_edits(helper, self.source)
+                self.helpers.append(helper.function.name)
+                self.notes.append(
+                    f"{helper.function.name} takes {_taken(helper)} for its parameter "
+                    f"{helper.parameter.arg!r}, which was a queue: callers in other files have to follow"
+                )
+        with _Caught(self):
+            edits += self._imports()
+        self.findings.sort(key=lambda finding: finding.line)
+        return edits
+
+    def _scopes(self) -> tuple[list[Stages], dict[str, Helper], dict[str, Part]]:
+        """Return the stages of scopes, and the functions that do a part of their pipelines."""
+        found: list[Stages] = []
+        helpers: dict[str, Helper] = {}
+        parts: dict[str, Part] = {}
+        tree = self.source.tree
+        for scope in scopes(tree):
+            with _Caught(self):
+                stages = find_stages(scope, self.names)
+                self.accounted |= stages.accounted
+                helper = as_helper(stages, tree, self.names)
+                if helper is not None:
+                    helpers[helper.called] = helper
+                else:
+                    found.append(stages)
+                self._check_seed(stages)
+        known = False
+        with _Caught(self):
+            parts = find_parts(found, tree, self.names)
+            known = True
+        for part in parts.values():
+            with _Caught(self):
+                check_calls(part, tree, self.names)
+        mains = [each for each in found if each.producers or each.readers or each.reads or each.batches]
+        return [each for each in mains if known or not each.uses_parts], helpers, parts
+
+    def _check_seed(self, stages: Stages) -> None:
+        seeded = any(producer.arguments["seed"] is not None for producer in stages.producers)
+        if seeded and any(self.names.mentions(self.source.tree, _SEEDS)):
+            raise Unclear(
+                "graph-seed",
+                "the graph has a seed too, from which the order of the files follows",
+                stages.producers[0].statement,
+            )
+
+    def _imports(self) -> list[Edit]:
+        """Return the edits that make the script one for `tensorflow.compat.v1`, where it goes on in a graph."""
+        if not self.mentioned:
+            return []
+        parts = [node for node in ast.walk(self.source.tree) if isinstance(node, ast.ImportFrom) and self._is_old(node)]
+        if self.target == "eager":
+            return [self._from_first(node) for node in parts]
+        edits: list[Edit] = []
+        for node in self.names.imports:
+            [alias, *others] = node.names
+            old = isinstance(node, ast.Import) and alias.name == "tensorflow"
+            if not old:
+                continue
+            if others or not self.source.alone(node):
+                raise Unclear("import", "TensorFlow is imported together with other modules", node)
+            name, indent = alias.asname or alias.name, self.source.indent(node)
+            lines = [f"{indent}import tensorflow.compat.v1 as {name}"]
+            if not edits:
+                lines.append(f"{indent}{name}.disable_v2_behavior()")
+            edits.append(Edit(node.lineno, node.end_lineno or node.lineno, tuple(lines)))
+        if not self.names.imports:
+            raise Unclear("import", "TensorFlow is not imported by a name of its own", self.source.tree.body[0])
+        return edits + [self._from_first(node) for node in parts]
+
+    def _is_old(self, node: ast.ImportFrom) -> bool:
+        """Whether names are imported from TensorFlow that are others in TensorFlow 2, or are not in it."""
+        if node.module != "tensorflow" or node.level:
+            return False
+        found = [f"tf.{alias.name}" for alias in node.names if alias.name not in ("contrib", "compat", "*")]
+        return any(modern_name(name) != name for name in found)
+
+    def _from_first(self, node: ast.ImportFrom) -> Edit:
+        """Return the edit by which names are imported from TensorFlow 1."""
+        line = self.source.lines[node.lineno - 1].replace("from tensorflow ", "from tensorflow.compat.v1 ", 1)
+        return Edit(node.lineno, node.lineno, (line,))
+
+    def _find(self, unclear: Unclear) -> None:
+        line = getattr(unclear.node, "lineno", 1)
+        finding = Finding(line, unclear.code, unclear.reason)
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+
+def _taken(helper: Helper) -> str:
+    return "one serialized record" if len(helper.names) == 1 else "the key and the data of one record"
+
+
+def _called(tree: ast.Module, scope: Scope) -> str:
+    """Return the name of a scope; of its class and its method, with a point between, where it is in one."""
+    for kind in tree.body:
+        if isinstance(kind, ast.ClassDef):
+            for method in kind.body:
+                if isinstance(method, ast.FunctionDef) and scope in ast.walk(method):
+                    return f"{kind.name}.{method.name}"
+    return getattr(scope, "name", "<module>")
+
+
+def _elsewhere(stages: Stages) -> tuple[str, str]:
+    if stages.batches:
+        return "tensors-from-elsewhere", "what is batched is made in another function"
+    return "queue-from-elsewhere", "the queue that is read from is made in another function or file"
+
+
+class _Caught:
+    """Notes what is unclear, and goes on."""
+
+    def __init__(self, script: _Script) -> None:
+        self._script = script
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Note what is unclear."""
+        if isinstance(error, Unclear):
+            self._script._find(error)  # noqa: SLF001 - one class in two halves
+            return True
+        return False

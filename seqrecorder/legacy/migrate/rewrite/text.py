@@ -1,0 +1,160 @@
+"""The text that is written for one scope: expressions and statements of it, with names that are free in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from seqrecorder.legacy.migrate.source import Edit, Verbatim
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+    from seqrecorder.legacy.migrate.analyze.names import Names
+    from seqrecorder.legacy.migrate.source import Source
+
+
+_WIDTH = 100  # of a line that is written anew
+
+
+class Text:
+    """Writes for one scope.
+
+    Args:
+        source: the script.
+        names: its names.
+        scope: what is written for.
+
+    Attributes:
+        tf: how the script calls TensorFlow.
+        substitutions: expressions that others take the place of, wherever they are written.
+        dataset: what the script's dataset is called; lines that it is in are written anew, and folded where they are
+            long.
+    """
+
+    def __init__(self, source: Source, names: Names, scope: Scope) -> None:
+        self.source, self.names, self.scope = source, names, scope
+        self.tf = names.module_in(scope) or names.module or "tf"
+        self.dataset = ""
+        self.substitutions: list[tuple[ast.expr, str]] = []
+        self._taken = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name)}
+        self._taken |= {node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)}
+
+    def fresh(self, wanted: str, other: str) -> str:
+        """Return a name that the scope does not use."""
+        wanted = wanted if wanted not in self._taken else other
+        while wanted in self._taken:
+            wanted += "_"
+        self._taken.add(wanted)
+        return wanted
+
+    def of(self, node: ast.AST) -> str:
+        """Return an expression on one line."""
+        wanted = {id(inner): new for inner, new in self.substitutions if inner in ast.walk(node)}
+        text = self.source.segment(node)
+        if not wanted:
+            return " ".join(text.split("\n")) if "\n" in text else text
+        return ast.unparse(_Replacing(wanted).visit(_copied(node, wanted)))
+
+    def moved(self, statements: Sequence[ast.stmt], indent: str) -> list[str]:
+        """Return the lines of statements at another indentation; blank lines between neighbours stay."""
+        lines: list[str] = []
+        for statement in statements:
+            first, _ = self.source.span(statement)
+            if lines and not self.source.lines[first - 2].strip():
+                lines.append("")
+            inside = [(old, new) for old, new in self.substitutions if old in ast.walk(statement)]
+            lines += self.source.moved(statement, indent, inside)
+        return lines
+
+    def replaced(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
+        """Return the edit that writes lines in place of a statement; the comments above it stay."""
+        if not self.source.alone(statement):
+            raise Unclear("one-line", "several statements stand on one line", statement)
+        new = tuple(self.indented(lines, self.source.indent(statement)))
+        return Edit(statement.lineno, statement.end_lineno or statement.lineno, new)
+
+    def changed(self, statement: ast.stmt) -> Edit:
+        """Return the edit that writes a statement where it stands, with what takes the place of its expressions."""
+        return Edit(*self.source.span(statement), tuple(self.moved([statement], self.source.indent(statement))))
+
+    def indented(self, lines: Sequence[str], indent: str) -> list[str]:
+        """Return lines deeper by an indentation."""
+        found: list[str] = []
+        for line in lines:
+            if isinstance(line, Verbatim) or not line.strip():
+                found.append(line if isinstance(line, Verbatim) else "")
+            elif len(indent + line) > _WIDTH and self.dataset and re.search(rf"\b{self.dataset}\b", line):
+                found += folded(indent + line, self.source.unit(indent))
+            else:
+                found.append(indent + line)
+        return found
+
+    def units(self, lines: Sequence[str], statement: ast.stmt) -> list[str]:
+        """Return lines whose four spaces are the script's own indentation."""
+        unit = self.source.unit(self.source.indent(statement))
+        depths = [(len(line) - len(line.lstrip(" "))) // len("    ") for line in lines]
+        return [unit * depth + line[depth * len("    ") :] for depth, line in zip(depths, lines, strict=True)]
+
+
+def folded(line: str, unit: str) -> list[str]:
+    """Return a statement with a line for each argument of the call that it is; unchanged where it is none.
+
+    >>> folded("x = f(1, g(2))", "  ")
+    ['x = f(', '  1,', '  g(2),', ')']
+    """
+    text = line.strip()
+    indent = line[: len(line) - len(line.lstrip())]
+    [statement] = ast.parse(text).body if text.endswith(")") and not text.startswith(("def ", "#")) else [None]
+    call = statement.value if isinstance(statement, (ast.Assign, ast.Return)) else None
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
+    if not given or not text.isascii():
+        return [line]
+    parts = [text[node.col_offset : node.end_col_offset] for node in given]
+    head = indent + text[: given[0].col_offset].rstrip()
+    return [head, *(f"{indent}{unit}{part}," for part in parts), f"{indent})"]
+
+
+class _Replacing(ast.NodeTransformer):
+    def __init__(self, replaced: dict[int, str]) -> None:
+        self._replaced = replaced
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if id(node) in self._replaced:
+            return ast.parse(self._replaced[id(node)], mode="eval").body
+        if isinstance(node, ast.Call):  # one argument may become several
+            several = [self._replaced.get(id(argument)) for argument in node.args]
+            new = [
+                [argument] if text is None else _arguments(text)
+                for argument, text in zip(node.args, several, strict=True)
+            ]
+            node.args = [argument for arguments in new for argument in arguments]
+        return self.generic_visit(node)
+
+
+def _arguments(text: str) -> list[ast.expr]:
+    call = ast.parse(f"f({text})", mode="eval").body
+    return call.args if isinstance(call, ast.Call) else []
+
+
+def _copied(node: ast.AST, replaced: dict[int, str]) -> ast.AST:
+    """Return a copy of an expression, whose replaced parts are known by their new ids."""
+    memo: dict[int, ast.AST] = {}
+
+    def copy(inner: ast.AST) -> ast.AST:
+        made = type(inner)(**{
+            name: copy(value) if isinstance(value, ast.AST)
+            else [copy(item) if isinstance(item, ast.AST) else item for item in value] if isinstance(value, list)
+            else value
+            for name, value in ast.iter_fields(inner)
+        })  # fmt: skip
+        memo[id(inner)] = made
+        return made
+
+    made = copy(node)
+    for old in [key for key in replaced if key in memo]:
+        replaced[id(memo[old])] = replaced[old]
+    return made

@@ -1,0 +1,247 @@
+"""The lines of a tf.data pipeline, stage by stage."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from seqrecorder.legacy.migrate.analyze.names import QUEUES
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from seqrecorder.legacy.migrate.analyze.names import Arguments
+    from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read
+
+    Text = Callable[[ast.AST], str]
+
+GRAPH_SEED = 87654321
+"""What TensorFlow 1 seeds a graph with where only an operation has a seed."""
+
+_COMPRESSIONS = {"GZIP": '"GZIP"', "ZLIB": '"ZLIB"', "NONE": None}
+
+
+def producer_lines(producer: Producer, name: str, tf: str, text: Text) -> list[str]:
+    """Return the lines that make the dataset of what a producer put into its queue."""
+    given = producer.arguments
+    if producer.kind in ("queue", "source"):
+        return [f"{name} = {text(given.call)}"]
+    for option in ("shared_name", "cancel_op"):
+        if given[option] is not None:
+            raise Unclear("shared-queue", f"{option}: the queue is shared with other programs", producer.statement)
+    elements, size = _elements(producer, tf, text)
+    epochs, seed = given["num_epochs"], given["seed"]
+    repeat = f".repeat({'' if epochs is None else text(epochs)})"
+    shuffle = given.constant("shuffle", default=True)
+    shuffle = bool(shuffle) if isinstance(shuffle, int) else shuffle
+    if size == "1" and isinstance(shuffle, bool):
+        shuffle = False  # one element has one order
+    if seed is not None and shuffle is not False:
+        if shuffle is not True or producer.kind not in _SEEDED:
+            raise Unclear("seeded-order", "a seeded order of this kind cannot be kept", producer.statement)
+        return [
+            f"{name} = {tf}.data.Dataset.from_tensors({elements}){repeat}",
+            "# The order that this seed has always given.",
+            f"{name} = {name}.map(",
+            f"    lambda elements: {tf}.raw_ops.RandomShuffle(value=elements, seed={GRAPH_SEED}, seed2={text(seed)})",
+            ").unbatch()",
+        ]
+    made = f"{name} = {tf}.data.Dataset.from_tensor_slices({elements})"
+    if shuffle is True:
+        return [made, f"{name} = {name}.shuffle({size}){repeat}  # a new order each epoch"]
+    if shuffle is False:
+        return [f"{made}{repeat}"]
+    condition = text(shuffle) if isinstance(shuffle, ast.AST) else repr(shuffle)
+    return [
+        made,
+        f"if {condition}:",
+        f"    {name} = {name}.shuffle({size})  # a new order each epoch",
+        f"{name} = {name}{repeat}",
+    ]
+
+
+def _elements(producer: Producer, tf: str, text: Text) -> tuple[str, str]:
+    """Return the expressions of what is produced, and of how many elements that is."""
+    given = producer.arguments
+    first = given[next(iter(_INPUTS & set(given.given)), "")]
+    if first is None or isinstance(first, ast.Starred):
+        raise Unclear("arguments", "the producer has no input that could be told", producer.statement)
+    what = text(first)
+    several = isinstance(first, (ast.List, ast.Tuple)) and not any(isinstance(i, ast.Starred) for i in first.elts)
+    if producer.kind == "tf.train.range_input_producer":
+        return f"{tf}.range({what})", f"{tf}.cast({what}, {tf}.int64)"
+    if producer.kind == "tf.train.slice_input_producer":
+        if not several or not isinstance(first, (ast.List, ast.Tuple)) or not first.elts:
+            raise Unclear("slices", "slice_input_producer has no list of tensors as its argument", producer.statement)
+        parts = [text(item) for item in first.elts]
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})", f"{tf}.shape({parts[0]}, out_type={tf}.int64)[0]"
+    if several and isinstance(first, (ast.List, ast.Tuple)):
+        return what, str(len(first.elts))
+    return what, f"{tf}.size({what}, out_type={tf}.int64)"
+
+
+_SEEDED = ("tf.train.string_input_producer", "tf.train.input_producer")
+_INPUTS = {"string_tensor", "input_tensor", "limit", "tensor_list"}
+
+
+def read_lines(read: Read, name: str, function: str, tf: str, text: Text, *, readers: str | None = None) -> list[str]:
+    """Return the lines that make records of files.
+
+    Args:
+        read: how they are read.
+        name: of the dataset.
+        function: a name for what gives records with their keys.
+        tf: name of TensorFlow.
+        text: writes expressions.
+        readers: how many read at a time.
+    """
+    kind, given = read.reader.kind, read.reader.arguments
+    if kind == "tf.IdentityReader":
+        return [f"{name} = {name}.map(lambda item: (item, item))"] if read.key else []
+    if kind == "tf.WholeFileReader":
+        mapped = f"lambda file: (file, {tf}.io.read_file(file))" if read.key else f"{tf}.io.read_file"
+        return [f"{name} = {name}.map({mapped})"]
+    make, plain = _records(read, given, tf, text)
+    if read.key:
+        if read.up_to is not None:
+            raise Unclear("keys", "keys of read_up_to are not kept", read.statement)
+        inside = _keyed(read, make, given, tf, text)
+        lines = ["", f"def {function}(file):", *(f"    {line}" for line in inside), ""]
+        return [*lines, f"{name} = {name}.{_spread(function, readers, tf)}"]
+    if kind == "tf.TextLineReader" and given["skip_header_lines"] is not None:
+        make, plain = f"{make}.skip({text(_argument(given, 'skip_header_lines'))})", False
+    if read.up_to is not None:
+        make, plain = f"{make}.batch({text(read.up_to)})", False
+    return [f"{name} = {name}.{_spread(make.partition('(')[0] if plain else f'lambda file: {make}', readers, tf)}"]
+
+
+def _spread(function: str, readers: str | None, tf: str) -> str:
+    """Return the call that makes records of files: one after another, or as many at a time as there were readers."""
+    if readers in (None, "1"):
+        return f"flat_map({function})"
+    return f"interleave({function}, cycle_length={readers}, num_parallel_calls={tf}.data.AUTOTUNE)"
+
+
+def _argument(given: Arguments, name: str) -> ast.expr:
+    value = given[name]
+    if value is None:
+        raise Unclear("arguments", f"the reader lacks {name}", given.call)
+    return value
+
+
+def _records(read: Read, given: Arguments, tf: str, text: Text) -> tuple[str, bool]:
+    """Return the dataset of one file's records, and whether the file's name is all that it takes."""
+    kind = read.reader.kind
+    if kind == "tf.TextLineReader":
+        return f"{tf}.data.TextLineDataset(file)", True
+    if kind == "tf.TFRecordReader":
+        options = given["options"]
+        compression = None if options is None else _compression(options)
+        return (
+            f"{tf}.data.TFRecordDataset(file{'' if compression is None else ', ' + compression})",
+            compression is None,
+        )
+    for option in ("hop_bytes", "encoding"):
+        if given[option] is not None:
+            raise Unclear("reader-options", f"FixedLengthRecordDataset has no {option}", given.call)
+    sizes = [text(_argument(given, "record_bytes"))]
+    sizes += [f"{option}={text(value)}" for option in ("header_bytes", "footer_bytes") if (value := given[option])]
+    return f"{tf}.data.FixedLengthRecordDataset(file, {', '.join(sizes)})", False
+
+
+def _compression(options: ast.expr) -> str | None:
+    """Return the compression of `TFRecordOptions(TFRecordCompressionType.GZIP)`."""
+    inner = options.args[0] if isinstance(options, ast.Call) and len(options.args) == 1 else None
+    if isinstance(inner, ast.Attribute) and inner.attr in _COMPRESSIONS:
+        return _COMPRESSIONS[inner.attr]
+    if isinstance(inner, ast.Constant) and inner.value in _COMPRESSIONS:
+        return _COMPRESSIONS[str(inner.value)]
+    raise Unclear("reader-options", "the options of the reader are not written out where it is made", options)
+
+
+def _keyed(read: Read, make: str, given: Arguments, tf: str, text: Text) -> list[str]:
+    """Return the lines of a function from a file to keys and records, the keys as the reader made them."""
+    key = f'{tf}.strings.join([file, ":", {tf}.strings.as_string(at)])'
+    if read.reader.kind == "tf.TFRecordReader":
+        return [
+            "# The key is the offset of the record, whose frame takes 16 bytes.",
+            "def keyed(at, data):",
+            f"    end = at + 16 + {tf}.cast({tf}.strings.length(data), {tf}.int64)",
+            f"    return end, ({key}, data)",
+            "",
+            f"return {make}.scan({tf}.constant(0, {tf}.int64), keyed)",
+        ]
+    numbered = f"{make}.enumerate()"
+    if read.reader.kind == "tf.TextLineReader":
+        header = given["skip_header_lines"]
+        numbered = f"{make}.enumerate(1)" + ("" if header is None else f".skip({text(header)})")
+    return [f"numbered = {numbered}", f"return numbered.map(lambda at, data: ({key}, data))"]
+
+
+def batch_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
+    """Return the lines that shuffle and batch."""
+    given = batch.arguments
+    if given["shared_name"] is not None:
+        raise Unclear("shared-queue", "shared_name: the queue is shared with other programs", batch.statement)
+    if given.constant("enqueue_many", default=False) not in (True, False):
+        raise Unclear("enqueue-many", "enqueue_many is not True or False", batch.statement)
+    lines = [f"{name} = {name}.unbatch()"] if given.constant("enqueue_many", default=False) else []
+    size = given["batch_size"]
+    if size is None:
+        raise Unclear("arguments", "the batch has no size", batch.statement)
+    if batch.kind == "tf.contrib.training.bucket_by_sequence_length":
+        return [*lines, *_bucket_lines(batch, name, tf, text)]
+    if given["names"] is not None:
+        raise Unclear("queue-names", "the queue has names for what is in it", batch.statement)
+    if batch.kind in ("tf.train.shuffle_batch", "tf.RandomShuffleQueue"):
+        capacity, seed = given["capacity"], given["seed"]
+        if capacity is None:
+            raise Unclear("arguments", "the batch has no capacity", batch.statement)
+        buffer = text(capacity) + ("" if seed is None else f", seed={text(seed)}")
+        lines.append(f"{name} = {name}.shuffle({buffer})")
+    by_hand = batch.kind in QUEUES  # the shapes of such a queue are those of the tensors, or say where to pad
+    dynamic = batch.kind == "tf.PaddingFIFOQueue" or given.constant("dynamic_pad", default=False)
+    shapes = None if by_hand else given["shapes"]
+    if not isinstance(dynamic, bool) or (shapes is not None and not dynamic):
+        raise Unclear("padding", "whether the batch is padded, or to which shapes, cannot be told", batch.statement)
+    options = f"{text(size)}, drop_remainder={_drop(given, text)}"
+    if shapes is not None:
+        raise Unclear("padding", "shapes: the padding is not that of the tensors' own shapes", batch.statement)
+    return [*lines, f"{name} = {name}.{'padded_batch' if dynamic else 'batch'}({options})"]
+
+
+def _drop(given: Arguments, text: Text) -> str:
+    smaller = given.constant("allow_smaller_final_batch", default=False)
+    if isinstance(smaller, ast.AST):
+        value = text(smaller)
+        return f"not {value}" if value.isidentifier() else f"not ({value})"
+    return str(not smaller)
+
+
+def _bucket_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
+    given = batch.arguments
+    for option in ("shapes", "bucket_capacities"):
+        if given[option] is not None:
+            raise Unclear("bucket-options", f"bucket_by_sequence_length with {option}", batch.statement)
+    tensors = given["tensors"]
+    if isinstance(tensors, ast.Dict) and len(tensors.keys) == 1:  # whose batch was in a list, for no reason
+        raise Unclear("bucket-options", "buckets of a dictionary with one key gave a list for it", batch.statement)
+    boundaries, size = given["bucket_boundaries"], given["batch_size"]
+    if boundaries is None or size is None or isinstance(size, (ast.List, ast.ListComp)):
+        raise Unclear("bucket-options", "the sizes of the buckets' batches are not one number", batch.statement)
+    if given.constant("dynamic_pad", default=False) is not True:
+        raise Unclear("padding", "buckets without dynamic_pad hold sequences of equal length only", batch.statement)
+    lines, limits = [], text(boundaries)
+    if not isinstance(boundaries, ast.Name):
+        limits = f"{name}_boundaries"
+        lines.append(f"{limits} = {text(boundaries)}")
+    return [
+        *lines,
+        f"{name} = {name}.bucket_by_sequence_length(",
+        f"    lambda length, tensors: {tf}.cast(length, {tf}.int32),",
+        f"    {limits},",
+        f"    [{text(size)}] * (len({limits}) + 1),",
+        f"    drop_remainder={_drop(given, text)},",
+        ")",
+    ]

@@ -1,0 +1,374 @@
+"""A function of a script, called alone: in a graph whose queues run, or eagerly.
+
+Of the script only imports, definitions and plain values are carried out, and of a pipeline that the module itself makes
+the statements that it needs. What the script takes from elsewhere is stood in for.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import itertools
+import tempfile
+import traceback
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.legacy.compat import compat
+from seqrecorder.legacy.migrate.normalize.python2 import as_python3
+from seqrecorder.legacy.migrate.verify.conditions import Conditions
+from seqrecorder.legacy.migrate.verify.coverage import lines_run
+from seqrecorder.legacy.migrate.verify.definitions import defined, module_pipeline
+from seqrecorder.legacy.migrate.verify.records import watched
+from seqrecorder.legacy.migrate.verify.stand_ins import StandIn, candidates, ending, is_file, known_value, loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from seqrecorder.legacy.migrate.verify.records import Asked
+
+MOST = 24
+"""How many batches are taken of an endless pipeline."""
+
+_PATIENCE = 20_000  # milliseconds, for one batch
+_NAMES = 20  # that a script may lack
+
+
+class CannotTryError(Exception):
+    """Why a function cannot be tried."""
+
+
+class ForeignFileError(CannotTryError):
+    """A function reads a file outside of the directory of the trial.
+
+    Attributes:
+        path: of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"the old function cannot be called: it reads {path}")
+        self.path = path
+
+
+class Callee:
+    """One function of a script.
+
+    Args:
+        text: of the script.
+        name: of the function; of its class and of itself with a point between; or `<module>`.
+        target: `graph` or `eager`.
+        literals: strings of the script that others take the place of.
+        old: whether it is written for TensorFlow 1, and finds that.
+
+    Attributes:
+        ending: of the names of the files that it reads.
+        stubs: what takes the place of functions that load what is not there.
+        ran: the lines of the script that ran for the last batches.
+        structure: of the last batches, in words.
+    """
+
+    def __init__(self, text: str, name: str, target: str, literals: Mapping[str, str], *, old: bool) -> None:
+        self.target, self._old = target, old
+        text = as_python3(text)
+        self.tree = _with_literals(ast.parse(text), literals)
+        place = Path(tempfile.mkdtemp(), "script.py")  # a file, because AutoGraph looks for the source code
+        place.write_text(text, encoding="utf-8")
+        self._place, self._name, self.ending = str(place), name, ending(text)
+        self._conditions = Conditions.of(self.tree)
+        self.namespace: dict[str, Any] = {}
+        self.stubs: dict[str, Any] = {}
+        self.ran: set[int] = set()
+        self.structure = ""
+        with self._behaving():
+            self.namespace = defined(self.tree, self._place, v1=target == "graph")
+        self.outputs: frozenset[str] = frozenset()
+
+    def arguments(self, paths: list[Path]) -> tuple[dict[str, Any], Asked]:
+        """Return arguments under which the function builds a graph, and what it asks of records then.
+
+        Raises:
+            CannotTryError: there are none.
+        """
+        names = StandIn.files = [str(path) for path in paths]
+        problems: list[str] = []
+        function = self._function()
+        choices = [choice for choice in candidates(function, names, self._conditions.texts) if choice]
+        for chosen in itertools.product(*choices):
+            values = dict(chosen)
+            asked = self._asked(values, problems)
+            if asked is None:
+                continue
+            if not asked.reader and any(set(names) & set(map(str, _items(value))) for value in values.values()):
+                problems.append("it reads no files")
+                continue
+            inside = paths[0].parent.resolve()
+            foreign = [name for name in asked.files if not (inside / name).resolve().is_relative_to(inside)]
+            if foreign:
+                raise ForeignFileError(foreign[0])
+            return values, asked
+        raise CannotTryError(f"the old function cannot be called: {problems[0]}")
+
+    def _asked(self, values: dict[str, Any], problems: list[str]) -> Asked | None:
+        """Return what a call asks, None where it fails; names that the script lacks are stood in for."""
+        for _ in range(_NAMES):
+            try:
+                with watched() as asked, graph():
+                    self.call(values)
+            except NameError as error:
+                name = error.name
+                if not name or name in self.namespace or isinstance(error, UnboundLocalError):
+                    problems.append(brief(error))
+                    return None
+                known = known_value(name)
+                file = StandIn.files[0] if is_file(name) and StandIn.files else StandIn()
+                self.namespace[name] = file if known is None else known
+            except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+                if not (isinstance(error, OSError) and self._stand_in_for_loading(error)):
+                    problems.append(brief(error))
+                    return None
+            else:
+                return asked
+        return None
+
+    def _stand_in_for_loading(self, error: Exception) -> bool:
+        """Let a function of the script that fails, and has no part in the graph, load something made up."""
+        frames = [frame.name for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self._place]
+        own = {node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef)}
+        loading = [n for n in frames[1:] if n in own and n not in self.stubs and "tf." not in ast.unparse(own[n])]
+        assigned = [
+            node.targets[0]
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+            and loading[:1] == [ast.unparse(node.value.func)]
+        ]  # fmt: skip
+        if not assigned:
+            return False
+        target = assigned[0]
+        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        found = loaded([ast.unparse(part) for part in parts])
+        self.stubs[loading[0]] = self.namespace[loading[0]] = lambda *_, **__: found
+        return True
+
+    def others(self, values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
+        """Yield further arguments: other positions of switches, and other modes; and what they are, in words."""
+        threads = {name: 2 for name in values if "thread" in name.lower()}
+        for changed in self._conditions.positions(values):
+            # Some scripts refuse to shuffle with one thread.
+            for more in (changed, changed | threads) if threads else (changed,):
+                asked = self._asked({**values, **more}, [])
+                if asked is not None:
+                    yield ", ".join(f"{name}={value!r}" for name, value in more.items()), {**values, **more}, asked
+                    break
+
+    def _function(self) -> Callable[..., Any]:
+        """Return what is called."""
+        if self._name == "<module>":
+            return lambda: module_pipeline(self.tree, self._place, dict(self.namespace), self.outputs)
+        outer, _, method = self._name.partition(".")
+        if not method:
+            return self.namespace[_outermost(self.tree, outer)]  # type: ignore[no-any-return]
+        kind = self.namespace.get(outer)
+        if not isinstance(kind, type):
+            raise CannotTryError(f"the class {outer} cannot be made without what the script imports")
+        stand_in = StandIn()
+        bare = type(outer, (kind,), {"__getattr__": lambda _, name: getattr(stand_in, name), "__init__": _nothing})
+        made = bare()
+        method = f"_{outer.lstrip('_')}{method}" if method.startswith("__") and not method.endswith("__") else method
+        bound = types.MethodType(kind.__dict__[method], made)
+        if method != "__init__":
+            return bound
+
+        def making(*arguments: Any, **named: Any) -> dict[str, Any]:
+            bound(*arguments, **named)
+            return dict(sorted(vars(made).items()))
+
+        making.__wrapped__ = bound  # type: ignore[attr-defined]  # its signature
+        return making
+
+    def call(self, values: dict[str, Any]) -> Any:
+        """Return what the function returns; what it returns is called if it is a function."""
+        with self._behaving():
+            result = self._function()(**values)
+            return result() if isinstance(result, types.FunctionType) else result
+
+    def batches(self, values: dict[str, Any], most: int = MOST) -> tuple[list[Any], bool]:
+        """Return the batches that the function gives, flat, and whether their order was left to chance."""
+        import tensorflow as tf
+
+        self.ran = set()
+        if self.target == "eager":
+            with contextlib.suppress(tf.errors.OutOfRangeError):
+                [dataset] = [item for item in _flat(self.call(values)) if isinstance(item, tf.data.Dataset)]
+                self.structure = structure(dataset.element_spec)
+                return [tf.nest.flatten(_numpy(item)) for item in itertools.islice(dataset, most)], False
+        v1 = tf.compat.v1
+        with graph():
+            with lines_run(self._place, self.ran) if self._old else contextlib.nullcontext():
+                given = self.call(values)
+                tensors, self.structure = [item for item in _flat(given) if _is_tensor(item)], structure(given)
+            built = v1.get_default_graph()  # the function may have made another one
+            if not tensors:
+                return [], False
+            session = v1.Session(graph=tensors[0].graph)
+            with tensors[0].graph.as_default():
+                _one_thread_each()
+                starting = [
+                    v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()
+                ]  # fmt: skip
+                session.run(starting)
+                coordinator = v1.train.Coordinator()
+                threads = v1.train.start_queue_runners(session, coordinator)
+            found = list(_until_the_end(session, tensors, most))
+            coordinator.request_stop()
+            with contextlib.suppress(RuntimeError):  # threads that are late
+                coordinator.join(threads, stop_grace_period_secs=5)
+            session.close()
+        return found, _is_shuffled(built) or _is_shuffled(tensors[0].graph)
+
+    @contextlib.contextmanager
+    def _behaving(self) -> Iterator[None]:
+        """Let old code find its TensorFlow, with as much of contrib as there is."""
+        with compat() if self._old else contextlib.nullcontext():
+            yield
+
+
+def brief(error: Exception) -> str:
+    """Return an error in one line."""
+    lines = str(getattr(error, "message", None) or error).strip().splitlines()
+    # AutoGraph puts the place first, and the error last.
+    return f"{type(error).__name__}: {lines[-1 if lines[0].endswith(':') else 0].strip() if lines else ''}"
+
+
+@contextlib.contextmanager
+def graph() -> Iterator[None]:
+    """Build a graph: the default one, as scripts of TensorFlow 1 did, where there is one."""
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        with tf.Graph().as_default():
+            yield
+    else:
+        tf.compat.v1.reset_default_graph()
+        yield
+
+
+def structure(result: Any) -> str:
+    """Return in words how a result is put together.
+
+    >>> structure({"a": [1, 2], "b": (3, None)})
+    '{a: [., .], b: (., .)}'
+    """
+    if isinstance(result, dict):
+        return f"{{{', '.join(f'{key}: {structure(result[key])}' for key in sorted(result))}}}"
+    if isinstance(result, (list, tuple)):
+        parts = ", ".join(map(structure, result))
+        return f"[{parts}]" if isinstance(result, list) else f"({parts})"
+    return "."
+
+
+def _nothing(_: Any) -> None:
+    """Take the place of a constructor."""
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _flat(result: Any) -> list[Any]:
+    """Return what a result holds; that of objects too, by their attributes' names."""
+    import tensorflow as tf
+
+    found = []
+    for item in tf.nest.flatten(result):
+        plain = type(item).__module__ == "migrated" and hasattr(item, "__dict__")
+        found += _flat(dict(sorted(vars(item).items()))) if plain else [item]
+    return found
+
+
+def _is_tensor(item: Any) -> bool:
+    import tensorflow as tf
+
+    return isinstance(item, (tf.Tensor, tf.SparseTensor, tf.compat.v1.SparseTensor))
+
+
+def _until_the_end(session: Any, tensors: list[Any], most: int) -> Iterator[list[Any]]:
+    import tensorflow as tf
+
+    patience = tf.compat.v1.RunOptions(timeout_in_ms=_PATIENCE)
+    with contextlib.suppress(tf.errors.OutOfRangeError):
+        for _ in range(most):
+            yield [_dense(part) for part in session.run(tensors, options=patience)]
+
+
+def _numpy(item: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda part: _dense(part) if hasattr(part, "dense_shape") else part.numpy(), item)
+
+
+def _dense(part: Any) -> Any:
+    """Return an array; what a sparse one lacks is zero, or empty."""
+    if not hasattr(part, "dense_shape"):
+        return part
+    indices, values, shape = (np.asarray(item) for item in (part.indices, part.values, part.dense_shape))
+    dense = np.full(tuple(shape), b"", object) if values.dtype == object else np.zeros(tuple(shape), values.dtype)
+    dense[tuple(indices.T)] = values
+    return dense
+
+
+def _one_thread_each() -> None:
+    """Let one thread fill the queues that all threads fill from one reader: what they give has an order then."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    runners = v1.get_collection_ref(v1.GraphKeys.QUEUE_RUNNERS)
+    for place, runner in enumerate(runners):
+        first, *others = runner.enqueue_ops
+        if others and all(_reads_of(op) == _reads_of(first) for op in others):
+            closed = runner.queue_closed_exception_types
+            runners[place] = v1.train.QueueRunner(
+                runner.queue, [first], runner.close_op, runner.cancel_op, queue_closed_exception_types=closed
+            )
+
+
+def _reads_of(op: Any) -> set[str]:
+    """Return the operations that take something out of a queue, or of files, for an operation."""
+    found, waiting, seen = set[str](), [op], set[str]()
+    while waiting:
+        node = waiting.pop()
+        if node.name not in seen:
+            seen.add(node.name)
+            if node.type.startswith(("Reader", "QueueDequeue")):
+                found.add(node.name)
+            waiting += [tensor.op for tensor in node.inputs] + list(node.control_inputs)
+    return found
+
+
+def _is_shuffled(built: Any) -> bool:
+    import tensorflow as tf
+
+    with built.as_default():
+        runners = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
+    several = any(len(runner.enqueue_ops) > 1 for runner in runners)  # which one reader's were is one by now
+    shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
+    of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
+    return several or not of_one or any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
+
+
+def _outermost(tree: ast.Module, name: str) -> str:
+    """Return the function of the module that a function is, or stands in."""
+    for node in tree.body:
+        inside = ast.walk(node) if isinstance(node, ast.FunctionDef) else ()
+        if isinstance(node, ast.FunctionDef) and name in {n.name for n in inside if isinstance(n, ast.FunctionDef)}:
+            return node.name
+    raise CannotTryError("the pipeline is made by a function inside of a method, which cannot be called alone")
+
+
+def _with_literals(tree: ast.Module, literals: Mapping[str, str]) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = literals.get(node.value, node.value)
+    return tree

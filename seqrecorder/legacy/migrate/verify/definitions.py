@@ -1,0 +1,144 @@
+"""What a script defines, without the rest of it: imports, functions, classes, plain values, flags."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from typing import Any
+
+from seqrecorder.legacy.migrate.analyze.data_flow import depending, reads, writes
+from seqrecorder.legacy.migrate.analyze.names import PIPELINE
+from seqrecorder.legacy.migrate.verify.stand_ins import StandIn, is_file, known_value, scaled
+
+_DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
+_PLAIN = frozenset(("dict", "float", "int", "len", "list", "namedtuple", "range", "set", "sorted", "str", "tuple"))
+_PYTHON_2 = {"xrange": range, "unicode": str, "basestring": str, "long": int, "reduce": functools.reduce}
+_QUEUES = frozenset(name.rpartition(".")[2] for name in PIPELINE)
+_CONSUMING = ("Session", ".run(", "run_n(", ".eval(", "start_queue_runners", "Coordinator")
+
+
+def defined(tree: ast.Module, place: str, *, v1: bool) -> dict[str, Any]:
+    """Return the names that a script defines.
+
+    Args:
+        tree: the script.
+        place: of its text.
+        v1: whether TensorFlow is that of `tensorflow.compat.v1`.
+    """
+    namespace: dict[str, Any] = {**_PYTHON_2, "__name__": "migrated", "__file__": place}
+    flags = StandIn()
+    for node in tree.body:
+        if isinstance(node, ast.Expr):
+            _take_flag(node.value, flags)
+        elif isinstance(node, ast.Assign) and ast.unparse(node.value).endswith("FLAGS"):
+            namespace.update(dict.fromkeys(writes(node), flags))
+        elif isinstance(node, _DEFINING) and not (isinstance(node, ast.Assign) and not _is_plain(node.value)):
+            _carry_out(node, place, namespace, v1=v1)
+    return namespace
+
+
+def _carry_out(node: ast.stmt, place: str, namespace: dict[str, Any], *, v1: bool) -> None:
+    code = node
+    if isinstance(node, ast.Import) and v1:
+        code = ast.fix_missing_locations(ast.copy_location(ast.Import([_v1(a) for a in node.names]), node))
+    try:
+        exec(compile(ast.Module([code], []), place, "exec"), namespace)  # noqa: S102 - the user asked for it
+    except Exception:  # noqa: BLE001 - what is missing shows where it is needed
+        for name in _imported(node):
+            namespace.setdefault(name, StandIn(name=name))
+    if isinstance(node, ast.Assign):
+        for name in writes(node) & set(namespace):
+            namespace[name] = scaled(name, namespace[name])
+
+
+def _v1(alias: ast.alias) -> ast.alias:
+    if alias.name == "tensorflow":
+        return ast.alias("tensorflow.compat.v1", alias.asname or "tensorflow")
+    return alias
+
+
+def _is_plain(value: ast.expr) -> bool:
+    calls = [node.func for node in ast.walk(value) if isinstance(node, ast.Call)]
+    return all((isinstance(f, ast.Name) and f.id in _PLAIN) or ast.unparse(f) == "os.path.join" for f in calls)
+
+
+def _imported(node: ast.stmt) -> list[str]:
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    return []
+
+
+def _take_flag(call: ast.expr, flags: Any) -> None:
+    """Take in `DEFINE_integer("batch_size", 128, "...")`, with a value that a trial can bear."""
+    given = call.args if isinstance(call, ast.Call) else []
+    if not isinstance(call, ast.Call) or len(given) < len(("name", "default")) or "DEFINE_" not in ast.unparse(call):
+        return
+    name, default = (item.value if isinstance(item, ast.Constant) else None for item in given[:2])
+    if isinstance(name, str) and default is not None and known_value(name) is None and not is_file(name):
+        setattr(flags, name, default)
+
+
+def module_pipeline(tree: ast.Module, place: str, namespace: dict[str, Any], outputs: frozenset[str]) -> dict[str, Any]:
+    """Carry out the statements of a module that its pipeline needs, and return the values of some names."""
+    wanted = _needed(tree, outputs)
+    for statement in tree.body:
+        if statement in wanted:
+            exec(compile(ast.Module([statement], []), place, "exec"), namespace)  # noqa: S102 - the user asked for it
+    return {name: namespace[name] for name in sorted(outputs) if name in namespace}
+
+
+def module_outputs(tree: ast.Module) -> set[str]:
+    """Return the names of a module that hang on its pipeline, without what is got from a session."""
+    statements = [s for s in tree.body if not _is_definition(s)]
+    first = [s for s in statements if _makes(s)]
+    hanging, _ = depending(statements, {name for s in first for name in writes(s)})
+    return {name for s in {*first, *hanging} if not _consumes(s) for name in writes(s)}
+
+
+def module_reads(tree: ast.Module) -> set[str]:
+    """Return the names of a module for what is read: what was a key and a record may be a record now."""
+    return {name for statement in tree.body if _takes(statement) for name in writes(statement)}
+
+
+def _needed(tree: ast.Module, outputs: frozenset[str]) -> list[ast.stmt]:
+    """Return the statements of a module that some names need, but for its definitions."""
+    needed, found = set(outputs), list[ast.stmt]()
+    for statement in reversed(tree.body):
+        wanted = writes(statement) & needed or _runs(statement)
+        if wanted and not _is_definition(statement) and not _consumes(statement):
+            found.append(statement)
+            needed |= reads(statement)
+        elif isinstance(statement, ast.FunctionDef) and statement.name in needed:
+            found.append(statement)  # anew, for the names that it finds are those of this run
+            needed |= reads(statement)
+    return [*found, *(statement for statement in tree.body if _closes(statement, needed))]
+
+
+def _is_definition(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))
+
+
+def _makes(statement: ast.stmt) -> bool:
+    """Whether a statement makes a part of a pipeline, old or new."""
+    named = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+    return bool(named & (_QUEUES | {"make_one_shot_iterator"})) or "data.Dataset" in ast.unparse(statement)
+
+
+def _runs(statement: ast.stmt) -> bool:
+    return "add_queue_runner" in ast.unparse(statement)
+
+
+def _takes(statement: ast.stmt) -> bool:
+    """Whether a statement takes a record as it is."""
+    func = statement.value.func if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr in ("read", "read_up_to", "get_next")
+
+
+def _closes(statement: ast.stmt, needed: set[str]) -> bool:
+    """Whether a statement closes a file that others write."""
+    func = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr in ("close", "flush") and bool(reads(func) & needed)
+
+
+def _consumes(statement: ast.stmt) -> bool:
+    return any(word in ast.unparse(statement) for word in _CONSUMING)

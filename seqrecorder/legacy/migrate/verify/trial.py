@@ -1,0 +1,164 @@
+"""An input function run twice, as it was and as it became, on the same made-up records. Runs in a process of its own.
+
+The functions are the user's code, and run as such, in an empty directory.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.legacy.migrate.normalize.python2 import as_python3
+from seqrecorder.legacy.migrate.verify.call import MOST, Callee, CannotTryError, ForeignFileError, brief
+from seqrecorder.legacy.migrate.verify.coverage import in_words, lines_left
+from seqrecorder.legacy.migrate.verify.definitions import module_outputs, module_reads
+from seqrecorder.legacy.migrate.verify.equality import compare
+from seqrecorder.legacy.migrate.verify.fixed_random import held_still
+from seqrecorder.legacy.migrate.verify.records import write_file
+
+if TYPE_CHECKING:
+    from seqrecorder.legacy.migrate.verify.records import Asked
+
+_RECORDS = (6, 6)  # in each of two files: with two epochs, and batches of three, nothing is left over
+_OFTEN = 20  # times that a record comes on average, where that is left to chance
+_ALONE = 7  # in a single file: there something is
+
+
+def main(arguments: list[str]) -> int:
+    """Try the functions that a file of JSON names, and write what was found beside it."""
+    [place] = arguments
+    given = json.loads(Path(place).read_text(encoding="utf-8"))
+    sys.path.append(given["directory"])
+    found: dict[str, list[str]] = {}
+    ran: dict[str, set[int]] = {}
+    for name in given["functions"]:
+        with tempfile.TemporaryDirectory() as directory:
+            os.chdir(directory)  # functions may name files of their own
+            try:
+                said, ran[name] = compared(given["old"], given["new"], name, given["target"], Path(directory))
+                found[name] = ["equal", said]
+            except CannotTryError as why:
+                found[name] = ["unverified", str(why)]
+            except AssertionError as difference:
+                found[name] = ["differs", str(difference)]
+            finally:
+                os.chdir(given["directory"])
+    old, new = (ast.parse(as_python3(given[version])) for version in ("old", "new"))
+    for name, lines in ran.items():
+        left = [line for line in lines_left(old, new, lines) if not any(line in others for others in ran.values())]
+        if left:
+            found[name] = ["partly", f"{found[name][1]}; not tried: {in_words(left)}"]
+    Path(place).with_suffix(".found").write_text(json.dumps(found), encoding="utf-8")
+    return 0
+
+
+def compared(old: str, new: str, name: str, target: str, directory: Path) -> tuple[str, set[int]]:
+    """Run a function of two scripts on the same records.
+
+    Returns:
+        In words how they were found to be equal, and which lines of the old script ran for that.
+
+    Raises:
+        AssertionError: they are not; the message says how.
+        CannotTryError: it cannot be told.
+    """
+    import tensorflow as tf
+
+    if target == "graph":
+        tf.compat.v1.disable_v2_behavior()
+    literals: dict[str, str] = {}
+    while True:
+        before = Callee(old, name, "graph", literals, old=True)
+        after = Callee(new, name, target, literals, old=False)
+        try:
+            return _compared(before, after, name, directory)
+        except ForeignFileError as error:
+            if error.path in literals or error.path not in old:
+                raise
+            literals[error.path] = str(directory / f"foreign-{len(literals)}")
+
+
+def _compared(before: Callee, after: Callee, name: str, directory: Path) -> tuple[str, set[int]]:
+    both = module_outputs(before.tree) & module_outputs(after.tree)
+    before.outputs = after.outputs = frozenset(both - module_reads(before.tree) - module_reads(after.tree) or both)
+    if name == "<module>" and not before.outputs:
+        raise CannotTryError("no name of the module has the records both before and after")
+    said: list[str] = []
+    ran: set[int] = set()
+    with held_still() as drawn:
+        for files in (1, 2):
+            paths = [directory / f"records-{number}{before.ending}" for number in range(files)]
+            for path in paths:
+                path.touch()  # some functions look whether there are files, while they build their graph
+            try:
+                values, asked = before.arguments(paths)
+            except CannotTryError as why:
+                if files > 1 or isinstance(why, ForeignFileError):
+                    raise
+                continue  # one file is too few for some
+            for missing in set(before.namespace) - set(after.namespace):
+                after.namespace[missing] = before.namespace[missing]
+            after.namespace.update(before.stubs)
+            own = _own_files(asked, paths)
+            if said and (own or not any(isinstance(value, list) for value in values.values())):
+                break
+            said.append(_compared_once(before, after, values, asked, own or paths))
+            ran |= before.ran
+        for how, others, asked in before.others(values):
+            try:
+                found = _compared_once(before, after, others, asked, _own_files(asked, paths) or paths)
+                ran |= before.ran
+            except CannotTryError as why:
+                found = f"not tried, {why}"
+            said.append(f"with {how}: {found}")
+    said += ["with random numbers held still"] if drawn else []
+    return "; ".join(said), ran
+
+
+def _own_files(asked: Asked, paths: list[Path]) -> list[Path]:
+    """Return the files that a function names itself."""
+    return [Path(name) for name in asked.files if name not in map(str, paths)]
+
+
+def _compared_once(before: Callee, after: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]) -> str:
+    """Run both functions on the same files, and return in words how they were found to be equal."""
+    counts = _RECORDS if len(paths) > 1 else (_ALONE,)
+    try:
+        _write(paths, asked, counts)
+        old, shuffled = before.batches(values)
+        if shuffled and len(paths) == 1:  # which records a last batch that is dropped would have had is chance then
+            counts = _RECORDS[:1]
+            _write(paths, asked, counts)
+            old, shuffled = before.batches(values)
+    except Exception as error:
+        raise CannotTryError(f"the old function fails: {brief(error)}") from error
+    if not old:
+        raise CannotTryError("the old function gives no batch")
+    records, most = sum(count for _, count in zip(paths, itertools.cycle(counts), strict=False)), MOST
+    if shuffled and len(old) == MOST:  # endless: so many that each record comes
+        most = MOST + _OFTEN * records // max(np.shape(old[0][0])[:1] or (1,))
+        old, _ = before.batches(values, most)
+    try:
+        new, _ = after.batches(values, most)
+    except Exception as error:
+        raise AssertionError(f"the new function fails: {brief(error)}") from error
+    return compare(old, new, ordered=not shuffled, records=records, most=most)
+
+
+def _write(paths: list[Path], asked: Asked, counts: tuple[int, ...]) -> None:
+    random = np.random.default_rng(len(counts))
+    for path, count in zip(paths, itertools.cycle(counts), strict=False):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, asked, count, random)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,74 @@
+"""Whether rewritten input functions give what the old ones gave, tried out in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seqrecorder.legacy.migrate.rewrite.output import Target
+
+SECONDS = 180.0
+"""How long a script's functions may take together."""
+
+
+@attrs.frozen
+class Trial:
+    """What became of one function.
+
+    Attributes:
+        function: its name.
+        outcome: `equal`; `partly`, where what was tried is equal, but some of its lines did not run; `differs`; or
+            `unverified`, where it could not be tried.
+        reason: in words.
+    """
+
+    function: str
+    outcome: Literal["equal", "partly", "differs", "unverified"]
+    reason: str
+
+
+def tried(
+    old: str, new: str, functions: Sequence[str], target: Target, directory: Path, *, seconds: float = SECONDS
+) -> tuple[Trial, ...]:
+    """Run functions of two versions of a script on the same made-up records, and compare what they give.
+
+    This runs the user's code: the functions, and whatever the script imports.
+
+    Args:
+        old: text of the script as it was.
+        new: text as it became.
+        functions: their names.
+        target: of the new text.
+        directory: of the script, from which it may import.
+        seconds: how long it may take.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        asked = Path(place, "trial.json")
+        given = {"old": old, "new": new, "functions": list(functions), "target": target, "directory": str(directory)}
+        asked.write_text(json.dumps(given), encoding="utf-8")
+        command = [sys.executable, "-W", "ignore", "-m", "seqrecorder.legacy.migrate.verify.trial", str(asked)]
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+        environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - text
+        try:
+            done = subprocess.run(  # noqa: S603 - our own module
+                command, env=environment, capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
+            )
+        except subprocess.TimeoutExpired:
+            return tuple(Trial(name, "unverified", f"not done within {seconds:g} s") for name in functions)
+        answer = asked.with_suffix(".found")
+        if not answer.exists():
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            why = f"the trial ended with code {done.returncode}: {said[-1] if said else ''}"
+            return tuple(Trial(name, "unverified", why) for name in functions)
+        found = json.loads(answer.read_text(encoding="utf-8"))
+    return tuple(Trial(name, *found[name]) for name in functions)

@@ -1,0 +1,57 @@
+"""Running a script of TensorFlow 1 as it is."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seqrecorder.errors import SourceError
+from seqrecorder.legacy.compat import compat
+from seqrecorder.legacy.tf1_behaviour import in_default_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def run(script: str, arguments: Sequence[str] = ()) -> None:
+    """Run a script in this process as its main program, with TensorFlow 1 under `tensorflow` (see `compat`).
+
+    Operations go into TensorFlow's default graph, which is new before and after, so that queues, placeholders and
+    sessions work; `tf.contrib` has what `seqrecorder.legacy.contrib` has. What the script raises comes through.
+
+    Args:
+        script: a Python file.
+        arguments: what it finds in `sys.argv` after its name.
+
+    Raises:
+        SourceError: there is no such file, or it is not written in Python 3.
+    """
+    path = Path(script)
+    try:
+        compile(path.read_bytes(), script, "exec")
+    except OSError as error:
+        raise SourceError(f"{script}: {error.strerror}; give the path of a Python file") from error
+    except (SyntaxError, ValueError) as error:
+        raise SourceError(
+            f"{script}: {error}; if it is written for Python 2, convert it first: pip install fissix, then "
+            f"python -m fissix -w {script}"
+        ) from error
+    before, sys.argv = sys.argv, [script, *arguments]
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        with compat(), in_default_graph():
+            runpy.run_path(script, run_name="__main__")
+    finally:
+        sys.argv = before
+        sys.path.remove(str(path.resolve().parent))
+
+
+def traceback_in(script: str, error: BaseException) -> str | None:
+    """Return the traceback of an error as Python shows it, from the script on; None if it came from elsewhere."""
+    here = error.__traceback__
+    while here is not None and here.tb_frame.f_code.co_filename != script:
+        here = here.tb_next
+    return None if here is None else "".join(traceback.format_exception(type(error), error, here))

@@ -1,0 +1,263 @@
+"""The operations between two sources, cut out of a TensorFlow 1 graph and run inside a `tf.data` function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.errors import LiftError
+from seqrecorder.legacy.graph import DEQUEUES, READS, SparseSlot, through_identities
+from seqrecorder.legacy.random_values import make_stateless
+from seqrecorder.legacy.refusals import LOOKUPS, TABLES, VARIABLES, check
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from seqrecorder.legacy.initial_values import State
+
+_COUNTERS = ("CountUpTo", "ResourceCountUpTo")
+_TAKE = "TakeManySparseFromTensorsMap"
+_HARMLESS = (*LOOKUPS, "Assert", "NoOp")
+"""Operations that count as stateful but give the same however often they ran."""
+
+
+@attrs.frozen(eq=False)
+class Section:
+    """What computes some tensors from what pulls give.
+
+    Attributes:
+        targets: what is computed: tensors, and `SparseSlot`s, each of which becomes a string vector.
+        pulls: operations that take from sources, in the order of the graph.
+        inner: operations that are run, by name.
+        cut: tensors at which the section ends that come from no pull, by name, with the operation that gives them.
+        takes: operations that turn what stands for sparse tensors back into them.
+        limits: how often it can run by each `tf.train.limit_epochs`, as operations that count.
+        stateful: operations whose result depends on how often they ran, such as random ones.
+    """
+
+    targets: tuple[Any, ...]
+    pulls: tuple[Any, ...]
+    inner: dict[str, Any]
+    cut: dict[str, Any]
+    takes: tuple[Any, ...]
+    limits: tuple[Any, ...]
+    stateful: tuple[Any, ...]
+
+
+def cut_section(
+    targets: Sequence[Any],
+    after: Iterable[Any] = (),
+    datasets: Container[str] = (),
+    feed: Container[str] = (),
+) -> Section:
+    """Walk back from tensors to the pulls that they depend on.
+
+    Args:
+        targets: tensors and `SparseSlot`s of one graph.
+        after: operations that run with them, for their effect.
+        datasets: names of operations that stand for a dataset, which are pulls as well.
+        feed: names of placeholders that have a value.
+
+    Raises:
+        LiftError: something is reached that cannot be translated.
+    """
+    walk = _Walk(datasets, feed)
+    walk.back_from([*after, *(tensor.op for target in targets for tensor in parts_of(target))])
+    for op in walk.limits:
+        users = [user for user in op.outputs[0].consumers() if user.name in walk.inner]
+        if users:
+            raise LiftError(
+                f"the count itself is used, by {users[0].name!r}",
+                advice="count what comes out (tf.data.Dataset.enumerate) after lifting",
+                op=op.name,
+            )
+    stateful = tuple(op for op in walk.inner.values() if op.op_def.is_stateful and op.type not in _HARMLESS)
+    pulls = tuple(_in_order(walk.pulls))
+    return Section(tuple(targets), pulls, walk.inner, walk.cut, tuple(walk.takes), tuple(walk.limits), stateful)
+
+
+class _Walk:
+    """What is met on the way back from some operations, by what it is."""
+
+    def __init__(self, datasets: Container[str], feed: Container[str]) -> None:
+        self._datasets, self._feed = datasets, feed
+        self._seen: set[str] = set()
+        self.inner: dict[str, Any] = {}
+        self.cut: dict[str, Any] = {}
+        self.pulls: list[Any] = []
+        self.takes: list[Any] = []
+        self.limits: list[Any] = []
+
+    def back_from(self, ops: Iterable[Any]) -> None:
+        """Walk back from operations."""
+        stack = list(ops)
+        while stack:
+            op = stack.pop()
+            if op.name not in self._seen:
+                self._seen.add(op.name)
+                stack += self._meet(op)
+
+    def _meet(self, op: Any) -> list[Any]:
+        """Sort an operation in, and return those to go on with."""
+        if op.type in DEQUEUES or op.type in READS or op.name in self._datasets:
+            self.pulls.append(op)
+        elif op.type in _COUNTERS:
+            self.limits.append(op)
+        elif op.type == _TAKE:
+            self.takes.append(op)
+            return [_slot_of_take(op).op, *op.control_inputs]
+        elif op.type in VARIABLES or op.type in TABLES or _reads_variable(op) or self._is_fed(op):
+            self.cut[op.name] = op
+        else:
+            check(op)
+            self.inner[op.name] = op
+            return [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+        return list(op.control_inputs)
+
+    def _is_fed(self, op: Any) -> bool:
+        return op.type == "Placeholder" and op.name in self._feed
+
+
+def parts_of(target: Any) -> tuple[Any, ...]:
+    """Return the tensors of a target."""
+    return target.parts if isinstance(target, SparseSlot) else (target,)
+
+
+def _in_order(ops: Iterable[Any]) -> list[Any]:
+    """Return operations in the order in which they were made."""
+    wanted = {op.name: op for op in ops}
+    if len(wanted) < 2:  # noqa: PLR2004
+        return list(wanted.values())
+    graph = next(iter(wanted.values())).graph
+    return [op for op in graph.get_operations() if op.name in wanted]
+
+
+def _reads_variable(op: Any) -> bool:
+    return bool(op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp")
+
+
+def _slot_of_take(op: Any) -> Any:
+    """Return the pulled tensor of what stands for sparse tensors."""
+    tensor = through_identities(op.inputs[0])
+    if tensor.op.type == "Squeeze":
+        tensor = through_identities(tensor.op.inputs[0])
+    return tensor
+
+
+def run_section(
+    section: Section, pulled: Sequence[Sequence[Any]], state: State, known: Mapping[str, Any] | None = None
+) -> list[Any]:
+    """Run a section in the graph that is being built, and return its targets.
+
+    Args:
+        section: what to run.
+        pulled: for each of its pulls, the tensors that it gave; the first ones may be left out, if nothing uses them.
+        state: variables, tables and placeholders.
+        known: other tensors that have a value, by name.
+    """
+    return _run(section, pulled, state, known or {}, {})[0]
+
+
+def run_drawing(
+    section: Section, pulled: Sequence[Sequence[Any]], state: State, places: Mapping[str, Any]
+) -> tuple[list[Any], Any]:
+    """Run a section whose random operations begin at some places of their streams (see `draws`).
+
+    Returns:
+        Its targets, and how many values each of the operations drew.
+    """
+    import tensorflow as tf
+
+    targets, drawn = _run(section, pulled, state, {}, places)
+    return targets, tf.stack([tf.size(values, tf.int64) for values in drawn])
+
+
+def _run(
+    section: Section,
+    pulled: Sequence[Sequence[Any]],
+    state: State,
+    known: Mapping[str, Any],
+    places: Mapping[str, Any],
+) -> tuple[list[Any], list[Any]]:
+    """Return a section's targets, and what the operations gave that have a place."""
+    import tensorflow as tf
+
+    given: dict[str, Any] = dict(known)
+    for op, tensors in zip(section.pulls, pulled, strict=True):
+        for old, new in zip(op.outputs[len(op.outputs) - len(tensors) :], tensors, strict=True):
+            if old.dtype == new.dtype:  # else it stands for sparse tensors, and only takes use it
+                new.set_shape(old.shape)
+            given[old.name] = new
+    for op in section.takes:
+        indices, values, shape = op.outputs
+        whole = tf.io.deserialize_many_sparse(given[_slot_of_take(op).name], values.dtype)
+        for old, new in zip((indices, values, shape), (whole.indices, whole.values, whole.dense_shape), strict=True):
+            new.set_shape(old.shape)
+            given[old.name] = new
+    for op in section.cut.values():
+        given[op.outputs[0].name] = state.value(op)
+    wanted = [tensor for target in section.targets for tensor in parts_of(target) if tensor.name not in given]
+    drawn = [section.inner[name].outputs[0] for name in places]
+    given |= _imported(section, [*wanted, *drawn], given, places)
+    return [_stored(target, given) for target in section.targets], [given[tensor.name] for tensor in drawn]
+
+
+def _stored(target: Any, given: Mapping[str, Any]) -> Any:
+    import tensorflow as tf
+
+    if not isinstance(target, SparseSlot):
+        return given[target.name]
+    sparse = tf.SparseTensor(*(given[part.name] for part in target.parts))
+    return tf.io.serialize_many_sparse(sparse) if target.many else tf.io.serialize_sparse(sparse)
+
+
+def _imported(
+    section: Section, wanted: Sequence[Any], given: Mapping[str, Any], places: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Copy a section's operations into the graph that is being built; return the wanted tensors, by name."""
+    import tensorflow as tf
+
+    if not section.inner:
+        return {}
+    graph = next(iter(section.inner.values())).graph
+    definition = tf.compat.v1.GraphDef(versions=graph.graph_def_versions)
+    used = set()
+    mapping: dict[str, Any] = {}
+    calls = False
+    for op in section.inner.values():
+        node = op.node_def
+        calls |= any(attribute.WhichOneof("value") in {"func", "list"} for attribute in node.attr.values())
+        copy = definition.node.add()
+        copy.CopyFrom(node)
+        copy.device = ""
+        copy.attr.pop("_class", None)
+        del copy.input[:]
+        for name in node.input:
+            if name.startswith("^"):
+                if name[1:] in section.inner:
+                    copy.input.append(name)
+            else:
+                copy.input.append(name)
+                used.add(name if ":" in name else name + ":0")
+        if op.name in places:
+            names = make_stateless(copy)
+            mapping |= {f"{name}:0": tensor for name, tensor in zip(names, places[op.name], strict=True)}
+    if calls:
+        definition.library.CopyFrom(graph.as_graph_def().library)
+    mapping |= {name: tensor for name, tensor in given.items() if name in used}
+    here = tf.compat.v1.get_default_graph()
+    _keep_python_alive(graph, here)
+    found = tf.graph_util.import_graph_def(
+        definition, input_map=mapping, return_elements=[tensor.name for tensor in wanted], name="lifted"
+    )
+    for old, new in zip(wanted, found, strict=True):
+        new.set_shape(old.shape)
+    return {old.name: new for old, new in zip(wanted, found, strict=True)}
+
+
+def _keep_python_alive(old: Any, new: Any) -> None:
+    """Let the functions of `tf.py_func` live as long as the graph that calls them now."""
+    functions = getattr(old, "_py_funcs_used_in_graph", None)
+    if functions:
+        new._py_funcs_used_in_graph = [*getattr(new, "_py_funcs_used_in_graph", []), *functions]  # noqa: SLF001

@@ -1,0 +1,1 @@
+"""Shards to windows of records to batches: read, read_records, plan and mix."""

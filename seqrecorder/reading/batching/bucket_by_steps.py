@@ -1,0 +1,162 @@
+"""Batches of at most so many padded steps: short records many at a time, long ones few."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.bucket_boundaries import check_boundaries
+from seqrecorder.reading.batching.window_plan import Turn, drawn, plan_batches, rows_of, sort_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def budget_batches(
+    turns: Any,
+    max_steps: int,
+    *,
+    boundaries: Sequence[int] | None = None,
+    batch_size_multiple: int = 1,
+    max_batch_size: int | None = None,
+    drop_remainder: bool = False,
+    at_random: bool = False,
+) -> Any:
+    """Return batches of rows of similar length whose rows times longest length never exceed `max_steps`.
+
+    Each window is sorted by length, and cut greedily from the shortest row on: a batch takes all that fits.
+    The last batch of a window takes what there is, so windows should hold dozens of batches. Only the newest
+    rows that make no multiple of `batch_size_multiple` are left over for the next window, so no record waits
+    for longer than that.
+
+    >>> import tensorflow as tf
+    >>> from seqrecorder.reading.batching.window_plan import in_turns
+    >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
+    >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
+    >>> for batch in budget_batches(in_turns(records.batch(4)), max_steps=4):
+    ...     print(batch.serialized().numpy().tolist(), batch.lengths.numpy().tolist())
+    [b'a', b'bb'] [1, 2]
+    [b'ccc'] [3]
+    [b'dddd'] [4]
+
+    Args:
+        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them. No length may exceed
+            `max_steps // batch_size_multiple`: leave such records out before, or split them.
+        max_steps: most padded steps of a batch. A record of length 0 counts as one step.
+        boundaries: ascending; for a caller who pads to boundaries (minus one), so that there are few
+            different shapes: each length counts as the next one of these. Lengths past the last boundary
+            count as they are.
+        batch_size_multiple: the rows of each batch are a multiple of it; of the last batch of all they may be
+            fewer.
+        max_batch_size: most rows of a batch.
+        drop_remainder: leave out the last batch of all where it is smaller than `batch_size_multiple`.
+        at_random: whether the batches of a window leave in an order drawn from the number of the epoch, so that lengths
+            do not come in runs; else they leave shortest first.
+
+    Returns:
+        A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. It can be saved with
+        `tf.train.Checkpoint(iterator=...)` before any batch. A length that is too long raises
+        `tf.errors.InvalidArgumentError` while iterating.
+
+    Raises:
+        OptionError: an argument makes no sense, alone or with the others.
+    """
+    import tensorflow as tf
+
+    longest = _longest(max_steps, boundaries, batch_size_multiple, max_batch_size)
+    multiple = batch_size_multiple
+
+    def counted(lengths: Any) -> Any:
+        if boundaries:
+            bounds = tf.constant(boundaries, tf.int64)
+            to = tf.searchsorted(bounds, lengths, side="right", out_type=tf.int64)
+            lengths = tf.maximum(lengths, tf.gather(tf.concat([bounds - 1, [0]], 0), to))
+        return tf.maximum(lengths, 1)
+
+    def plan(lengths: Any, turn: Turn) -> Any:
+        # No cut is possible then, and the search for one would not end.
+        lengths += _zero_unless_over(
+            longest,
+            tf.reduce_max(tf.concat([lengths, [0]], 0)),
+            f"expected lengths of at most {longest} steps (max_steps={max_steps} // "
+            f"batch_size_multiple={multiple}); leave longer records out, split them or raise it; got ",
+        )
+        rows, planned = sort_rows(
+            lengths, multiple, keep_rest=tf.zeros_like(turn.last) if drop_remainder else turn.last
+        )
+
+        # In units of `multiple` rows, each as long as its last row. Unit `i` can end a batch of `most[i]`
+        # units, hence one that starts at unit `i + 1 - most[i]` or later. As `most` never increases, that
+        # start does: so the longest batch from any start is found by a search.
+        ends = tf.minimum(tf.range(multiple, planned + multiple, multiple, tf.int64), planned)
+        most = max_steps // (counted(tf.gather(lengths, tf.gather(rows, ends - 1))) * multiple)
+        if max_batch_size is not None:
+            most = tf.minimum(most, max_batch_size // multiple)
+        units = tf.size(ends, tf.int64)
+        earliest = tf.range(1, units + 1, dtype=tf.int64) - most
+        following = tf.searchsorted(earliest, tf.range(units), side="right", out_type=tf.int64)
+
+        bounds = tf.minimum(_chain(tf.concat([following, [units]], 0)) * multiple, planned)
+        starts, sizes = bounds[:-1], bounds[1:] - bounds[:-1]
+        if at_random:
+            starts, sizes = drawn(starts, sizes, turn)
+        return tf.concat([tf.gather(rows, rows_of(starts, sizes)), rows[planned:]], 0), sizes
+
+    return plan_batches(turns, plan)
+
+
+def _chain(following: Any) -> Any:
+    """Return 0, following[0], following[following[0]] and so on, up to the last index.
+
+    Each round doubles the chain and the length of the jumps, so there are as many rounds as the chain's size
+    has bits.
+    """
+    import tensorflow as tf
+
+    end = tf.size(following, tf.int64) - 1
+    chain, _ = tf.while_loop(
+        lambda chain, _: chain[-1] < end,
+        lambda chain, jump: (tf.concat([chain, tf.gather(jump, chain)], 0), tf.gather(jump, jump)),
+        (tf.zeros([1], tf.int64), following),
+        shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None])),
+    )
+    return tf.concat([tf.boolean_mask(chain, chain < end), [end]], 0)
+
+
+def _zero_unless_over(most: int, value: Any, message: str) -> Any:
+    """Return 0, or fail in the graph with the message and the value.
+
+    The ops that assert are stateful, and an iterator with one of them cannot be saved. That which reads a
+    number from a string is not, and quotes the string that it cannot read.
+    """
+    import tensorflow as tf
+
+    text = tf.where(value > most, tf.strings.join([message, tf.strings.as_string(value)]), "0")
+    return tf.strings.to_number(text, tf.int64)
+
+
+def _longest(
+    max_steps: int, boundaries: Sequence[int] | None, batch_size_multiple: int, max_batch_size: int | None
+) -> int:
+    """Return the most steps that a record may have, after checking the options."""
+    for name, value in (("max_steps", max_steps), ("batch_size_multiple", batch_size_multiple)):
+        if value < 1:
+            raise OptionError(f"{name}: expected 1 or more, got {value}")
+    longest = max_steps // batch_size_multiple
+    if not longest:
+        raise OptionError(
+            f"max_steps: expected at least batch_size_multiple={batch_size_multiple}, so that rows of one "
+            f"step fit, got {max_steps}; raise max_steps or lower batch_size_multiple"
+        )
+    if max_batch_size is not None and max_batch_size < batch_size_multiple:
+        raise OptionError(
+            f"max_batch_size: expected at least batch_size_multiple={batch_size_multiple}, got {max_batch_size}"
+        )
+    check_boundaries(boundaries or ())
+    if boundaries and boundaries[-1] - 1 > longest:
+        raise OptionError(
+            f"boundaries[{len(boundaries) - 1}]: expected at most {longest + 1}, as {batch_size_multiple} "
+            f"rows of {boundaries[-1] - 1} steps exceed max_steps={max_steps}, got {boundaries[-1]}; "
+            "leave that boundary out or raise max_steps"
+        )
+    return longest

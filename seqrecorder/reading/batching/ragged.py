@@ -1,0 +1,157 @@
+"""`Ragged`: consecutive records, not padded at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.codec.graph_ops import longest_of
+from seqrecorder.codec.padding import Padding, of_all_rows, padded
+from seqrecorder.codec.parser import SEQUENCE_LENGTH, Parser, length_name
+from seqrecorder.reading.batching.option_checks import check_batch_size
+from seqrecorder.reading.batching.step_slices import check_names
+from seqrecorder.reading.elements import Carried
+from seqrecorder.reading.strategy import Batches, batch_count
+from seqrecorder.reading.tfdata_ops import mapped, rebatched
+from seqrecorder.schema.field import DEFAULT_GROUP
+
+if TYPE_CHECKING:
+    from seqrecorder.codec.columns import Column
+    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+ROW_SPLITS = "row_splits"
+
+
+def splits_name(group: str) -> str:
+    """Return the key under which a flat batch carries the row splits of an alignment group."""
+    return ROW_SPLITS if group == DEFAULT_GROUP else f"{group}_{ROW_SPLITS}"
+
+
+@attrs.frozen
+class Ragged:
+    """Batches of consecutive records whose feature lists are `tf.RaggedTensor`, without padding.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> from seqrecorder.reading.batching.ragged import Ragged
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([]), Sentence([4])], corpus)
+    >>> for batch in sr.read(corpus, batch=Ragged(3)):
+    ...     print(batch["ids"].to_list(), batch["sequence_length"].numpy().tolist())
+    [[1, 2, 3], [], [4]] [3, 0, 1]
+    >>> for batch in sr.read(corpus, batch=Ragged(3, flat=True)):
+    ...     print(batch["ids"].numpy().tolist(), batch["row_splits"].numpy().tolist())
+    [1, 2, 3, 4] [0, 3, 3, 4]
+
+    A feature list is `(B, None, *shape)`, and ragged steps make a second ragged dimension; where a record lacks an
+    optional list, its row is empty. Context fields are dense, as by `Pad`, but those of unknown length are ragged too.
+    Sparse fields are `tf.SparseTensor`.
+
+    Read inside a `tf.function`, as `model.fit` does, 20,000 sequences of tokens (log-normal, mean 40, batches of 64)
+    come at the speed of `Pad`. A Python loop unpacks each RaggedTensor by itself, at 0.2 to 0.4 ms: it has 0.8 times
+    the speed of `Pad` with one feature list, 0.65 times with three. With `flat` it has that of `Pad`, and the tensor,
+    where needed, is `tf.RaggedTensor.from_row_splits(batch["ids"], batch["row_splits"])`.
+
+    Attributes:
+        batch_size: records to a batch.
+        drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
+        flat: whether feature lists that every record has, of known shape, are given as the steps of all records after
+            one another, `(S, *shape)`, beside one `row_splits`, int64 `(B + 1,)`, for all of them (`<group>_row_splits`
+            for another alignment group than the first).
+        length_name: name under which batches carry the lengths, int64 `(B,)`.
+    """
+
+    batch_size: int = attrs.field(converter=check_batch_size)
+    drop_remainder: bool = attrs.field(default=False, kw_only=True)
+    flat: bool = attrs.field(default=False, kw_only=True)
+    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
+
+    @property
+    def mask_name(self) -> None:
+        """None: there is no padding to mask."""
+        return
+
+    def carried(self, schema: Schema) -> Carried:
+        """Return what batches carry beside the fields of a schema and their lengths."""
+        names = dict.fromkeys(map(splits_name, schema.groups)) if self.flat else {}
+        return Carried(names, padded=False)
+
+    def read(self, feed: Feed) -> Batches:
+        """Return ragged batches.
+
+        Raises:
+            OptionError: with `flat`: a field has the name of something that batches carry.
+        """
+        if self.flat:
+            check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
+        parsed = feed.made(
+            self._batches(feed),
+            lambda serialized: feed.shape(parse_ragged(feed.parser, serialized, flat=self.flat)),
+            self.batch_size,
+        )
+        return Batches(parsed, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        import tensorflow as tf
+
+        def shape(_: Any, lengths: Any) -> Any:
+            steps = tf.reduce_sum(lengths)
+            return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
+
+        return mapped(self._batches(feed, feed.group(None)), shape)
+
+    def _batches(self, feed: Feed, group: str | None = None) -> Any:
+        """Return batches of serialized records, with their lengths where a group is named."""
+        return feed.stream(
+            lambda windows, _: rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder),
+            window=feed.window_of_batches(self.batch_size),
+            multiple=self.batch_size,
+            group=group,
+        )
+
+
+def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:
+    """Return the tensors of a ragged batch, under the names that `Parser.parse_batch` gives.
+
+    Args:
+        parser: of the fields.
+        serialized: string, `(B,)`.
+        flat: see `Ragged`; the row splits follow the lengths.
+    """
+    import tensorflow as tf
+
+    columns, lengths = parser.parse_columns(serialized)
+    rows = tf.shape(serialized, tf.int64)[0]
+    out: dict[str, Any] = {}
+    for field in parser.schema.fields:
+        column = columns[field.name]
+        if not field.is_list or field.sparse is not None:
+            longest = longest_of(lengths[field.group]) if field.is_list else None
+            out[field.name] = padded(field, column, rows, longest, Padding())
+        elif flat and not field.may_lack and not field.is_ragged:
+            out[field.name] = column.values
+        else:
+            out[field.name] = _ragged(field, column)
+        if field.optional:
+            out[f"{field.name}_present"] = column.present
+    for group, length in lengths.items():
+        out[length_name(group)] = length
+    if flat:
+        for group, length in lengths.items():
+            out[splits_name(group)] = tf.concat([[0], tf.cumsum(length)], 0)
+    return out
+
+
+def _ragged(field: Field, column: Column) -> Any:
+    import tensorflow as tf
+
+    values = column.values
+    if field.is_ragged:
+        values = tf.RaggedTensor.from_row_lengths(values, column.counts, validate=False)
+    return tf.RaggedTensor.from_row_lengths(values, of_all_rows(column, column.steps), validate=False)

@@ -1,0 +1,227 @@
+"""`Window`: sliding windows over the steps of each record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.option_checks import check_batch_size, check_count
+from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
+from seqrecorder.reading.batching.window_plan import at_end, rows_of
+from seqrecorder.reading.elements import Carried
+from seqrecorder.reading.strategy import Batches
+from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from seqrecorder.reading.batching.step_slices import Parsed
+    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.schema.schema import Schema
+
+Tail = Literal["keep", "pad", "drop"]
+TAILS = ("keep", "pad", "drop")
+
+_RECORDS = 256  # fewer than other strategies hold, since each of them may give thousands of windows
+
+
+@attrs.frozen
+class Window:
+    """Batches of windows of `size` steps, over all feature lists at once and never across records.
+
+    `size`, `shift` and `stride` mean what they mean in `tf.data.Dataset.window`: a window begins every `shift` steps
+    and holds every `stride`-th step from there on. The windows of a record follow each other; where records are
+    shuffled, the windows of up to 256 records (or 16 MiB of them) are permuted too.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> from seqrecorder.reading.batching.window import Window
+    >>> @sr.record
+    ... class Series:
+    ...     x: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Series([1, 2, 3, 4, 5]), Series([6, 7])], corpus)
+    >>> for batch in sr.read(corpus, batch=Window(3, shift=2, tail="pad")):
+    ...     print(batch["x"].numpy().tolist(), batch["sequence_length"].numpy().tolist())
+    [[1, 2, 3], [3, 4, 5], [6, 7, 0]] [3, 3, 2]
+    >>> for batch in sr.read(corpus, batch=Window(2, horizon=1, shift=1, tail="drop")):
+    ...     print(batch["x"].numpy().tolist(), batch["x_horizon"].numpy().tolist())
+    [[1, 2], [2, 3], [3, 4]] [[3], [4], [5]]
+
+    Feature lists are `(B, size, ...)`, padded with zeros (empty text); context fields are repeated for each window.
+    Batches carry, beside the fields, `sequence_length`, the true steps of each window, and `window_index`, its number
+    in its record: int64 `(B,)`. With a `horizon`, which continues the window by as many steps, `<field>_horizon` holds
+    them for each feature list, `(B, horizon, ...)`, and `horizon_length` how many of them are true.
+
+    The records held together are parsed once; each batch is a gather from them. Beside those records, a checkpoint
+    holds 16 bytes for each of their windows.
+
+    Attributes:
+        size: steps of a window.
+        stride: distance of the steps inside of a window; the distance of windows is `shift`.
+        batch_size: windows to a batch; Keras' own default.
+        shift: distance of the windows; None is `size`, so that they do not overlap.
+        horizon: steps after each window that come with it, to forecast.
+        tail: where a record ends: `"keep"` gives every window that has a step, as `tf.data.Dataset.window` does;
+            `"pad"` stops after the first window that reaches the last step; `"drop"` leaves out windows that are not
+            full, or whose horizon is not. Whichever it is, with a horizon there is no window without a step of that.
+        drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
+        length_name: name under which batches carry the true steps of each window.
+        mask_name: name under which batches carry a mask, bool `(B, size)`, true for real steps; None for no mask.
+    """
+
+    size: int
+    stride: int = 1
+    batch_size: int = attrs.field(default=32, converter=check_batch_size, kw_only=True)
+    shift: int | None = attrs.field(default=None, kw_only=True)
+    horizon: int = attrs.field(default=0, kw_only=True)
+    tail: Tail = attrs.field(default="keep", kw_only=True)
+    drop_remainder: bool = attrs.field(default=False, kw_only=True)
+    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
+    mask_name: str | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("size", "stride"):
+            check_count(name, getattr(self, name))
+        if self.shift is not None:
+            check_count("shift", self.shift)
+        check_count("horizon", self.horizon, 0)
+        if self.tail not in TAILS:
+            raise OptionError(f"tail: expected one of {', '.join(TAILS)}, got {self.tail!r}")
+
+    @property
+    def distance(self) -> int:
+        """Steps from the start of a window to that of the next."""
+        return self.size if self.shift is None else self.shift
+
+    def carried(self, schema: Schema) -> Carried:
+        """Return what batches carry beside the fields of a schema and their lengths."""
+        lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
+        after = {f"{name}_horizon": name for name in lists}
+        more = {"horizon_length": None} if lists else {}
+        return Carried({**after, **more, "window_index": None}, dict.fromkeys(after, "horizon_length"))
+
+    def counts(self, lengths: Any, xp: Any) -> Any:
+        """Return how many windows records of these lengths have.
+
+        Args:
+            lengths: int64, an array or a tensor.
+            xp: numpy or TensorFlow, whichever the lengths are of.
+        """
+        shift = self.distance
+        starts = -(-lengths // shift)
+        if self.horizon:  # a window has something to forecast
+            starts = xp.maximum(-(-(lengths - self.size * self.stride) // shift), 0)
+        # Steps between the last start whose window and horizon are full, and the start of the record.
+        room = lengths - ((self.size + self.horizon - 1) * self.stride + 1)
+        if self.tail == "keep":
+            return starts
+        if self.tail == "drop":
+            return xp.maximum(room // shift + 1, 0)
+        return xp.minimum(starts, xp.maximum(-(-room // shift), 0) + 1)
+
+    def read(self, feed: Feed) -> Batches:
+        """Return batches of windows.
+
+        Raises:
+            OptionError: a field cannot be cut, or has the name of something that batches carry.
+        """
+        group = group_of_steps(self, feed.parser.schema)
+        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
+
+        def windows(stream: Any, number: Any) -> Any:
+            return cut_batches(
+                feed,
+                self._plans(feed, stream, number),
+                self.batch_size,
+                self.size + self.horizon,
+                lambda *part: self._assemble(group, *part),
+                whole=self.drop_remainder,
+            )
+
+        lengths = feed.lengths(group, parse=False)
+        return Batches(feed.stream(windows, group=group), -1 if lengths is None else self._batches(lengths))
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        import tensorflow as tf
+
+        def shape(_: Any, lengths: Any, rows: Any, indices: Any) -> Any:
+            number = tf.range(tf.size(rows, tf.int64)) // self.batch_size
+            inside = (indices * self.distance)[:, tf.newaxis] + tf.range(self.size, dtype=tf.int64) * self.stride
+            real = tf.math.count_nonzero(inside < tf.gather(lengths, rows)[:, tf.newaxis], 1)
+            # One row, its steps and its real steps, summed up by batch.
+            lines = tf.stack([tf.ones_like(real), tf.fill(tf.shape(real), tf.constant(self.size, tf.int64)), real], 1)
+            return tf.math.segment_sum(lines, number)
+
+        group = group_of_steps(self, feed.parser.schema)
+        plans = feed.stream(lambda stream, number: self._plans(feed, stream, number), group=group)
+        return mapped(plans, shape)
+
+    def _plans(self, feed: Feed, stream: Any, number: Any) -> Any:
+        import tensorflow as tf
+
+        return plan_windows(
+            rebatched(stream, feed.origin.window(_RECORDS)),
+            lambda lengths: self.counts(lengths, tf),
+            self.batch_size,
+            seed=number,
+            drop_remainder=self.drop_remainder,
+        )
+
+    def _batches(self, lengths: NDArray[np.int64]) -> int:
+        total = int(self.counts(lengths, np).sum())
+        return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
+
+    def _assemble(self, group: str, records: Parsed, rows: Any, indices: Any) -> dict[str, Any]:
+        import tensorflow as tf
+
+        start = (indices * self.distance)[:, tf.newaxis]
+        steps = tf.range(self.size + self.horizon, dtype=tf.int64) * self.stride
+        inside, after = start + steps[: self.size], start + steps[self.size :]
+        total = tf.gather(records.lengths, rows)[:, tf.newaxis]
+        values = records.fields(rows, inside)
+        if self.horizon:
+            values |= {f"{name}_horizon": steps.gather(rows, after) for name, steps in records.lists.items()}
+            values["horizon_length"] = tf.math.count_nonzero(after < total, 1)
+        values["window_index"] = indices
+        values[length_name(group)] = tf.math.count_nonzero(inside < total, 1)
+        return values
+
+
+def plan_windows(windows: Any, counts: Any, batch_size: int, *, seed: Any, drop_remainder: bool) -> Any:
+    """Return plans (see `cut_batches`) of whole batches; the rest waits for the records that come next.
+
+    Args:
+        windows: a finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`.
+        counts: from lengths to how many stretches each record has.
+        batch_size: rows of a batch.
+        seed: int64 scalar: stretches of the records held together leave in an order drawn from it. None: in turn.
+        drop_remainder: leave out the last batch where it is smaller.
+    """
+    import tensorflow as tf
+
+    def step(carried: Any, window: Any) -> Any:
+        (old, old_lengths, rows, indices, number), (serialized, lengths, last) = carried, window
+        many = counts(lengths)
+        new_rows = tf.repeat(tf.range(tf.size(many, tf.int64)), many) + tf.size(old, tf.int64)
+        new_indices = rows_of(tf.zeros_like(many), many)
+        if seed is not None:
+            key = tf.stack([seed, number])
+            order = tf.random.experimental.stateless_shuffle(tf.range(tf.size(new_rows)), key, alg="philox")
+            new_rows, new_indices = tf.gather(new_rows, order), tf.gather(new_indices, order)
+        serialized, lengths = tf.concat([old, serialized], 0), tf.concat([old_lengths, lengths], 0)
+        rows, indices = tf.concat([rows, new_rows], 0), tf.concat([indices, new_indices], 0)
+        size = tf.size(rows, tf.int64)
+        now = tf.where(last, size, size // batch_size * batch_size)
+        kept = only_needed(serialized, lengths, rows[now:])
+        return (*kept, indices[now:], number + 1), (*only_needed(serialized, lengths, rows[:now]), indices[:now])
+
+    nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
+    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
+    if not drop_remainder:
+        stream = stream.concatenate(at_end((nothing, none, True)))
+    return scanned(stream, (nothing, none, none, none, tf.zeros([], tf.int64)), step)

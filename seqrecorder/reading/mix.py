@@ -1,0 +1,149 @@
+"""`mix`: batches of several datasets, drawn at random."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.tfdata_ops import counted, mapped, random_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+def mix(
+    datasets: Sequence[Any],
+    *,
+    weights: Sequence[float] | None = None,
+    seed: int | None = None,
+    stop_on_empty_dataset: bool = False,
+) -> Any:
+    """Return the elements of several datasets, each drawn at random from one of them.
+
+    What `read` returns is mixed batch by batch, so that every batch is of one dataset; read without `batch` for single
+    records. The weights hold as long as no dataset has ended: read with `epochs=None`, or stop with the first.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpora = [tempfile.mkdtemp() for _ in range(2)]
+    >>> for number, corpus in enumerate(corpora):
+    ...     _ = sr.write([Sentence([number])] * 10, corpus)
+    >>> parts = [sr.read(corpus, batch=sr.Pad(2), epochs=None) for corpus in corpora]
+    >>> mixed = sr.mix(parts, weights=[0.9, 0.1], seed=1)
+    >>> [int(batch["ids"][0, 0]) for batch in mixed.take(100)].count(0)
+    86
+
+    Args:
+        datasets: `tf.data.Dataset`s of like elements, such as `read` returns.
+        weights: how often each is drawn, in any unit; equally often by default.
+        seed: of the order; each iteration is another, reproducibly.
+        stop_on_empty_dataset: whether the mixture ends when one dataset does; else the others go on.
+
+    Returns:
+        A `tf.data.Dataset`, which can be saved and resumed as its parts can.
+
+    Raises:
+        OptionError: nothing to mix, other elements, or weights that are none.
+    """
+    import tensorflow as tf
+
+    parts = list(datasets)
+    if not parts:
+        raise OptionError("mix: expected datasets, got none")
+    for position, part in enumerate(parts):
+        if not isinstance(part, tf.data.Dataset):
+            raise OptionError(
+                f"mix: datasets[{position}]: expected a tf.data.Dataset, got {type(part).__name__}; pass what "
+                "read returns"
+            )
+        if not _alike(part.element_spec, parts[0].element_spec):
+            raise OptionError(
+                f"mix: datasets[{position}]: expected elements as those of datasets[0], {parts[0].element_spec}, "
+                f"got {part.element_spec}; read both with the same fields and strategy"
+            )
+    if weights is not None:
+        _check_weights(weights, len(parts))
+    shares = np.ones(len(parts)) if weights is None else np.asarray(weights, np.float64)
+    marked = [_marked(position, part) for position, part in enumerate(parts)]
+    drawn = tf.data.Dataset.choose_from_datasets(marked, _draws(shares, seed))
+
+    def note(ended: Any, draw: Any) -> Any:
+        position, element = draw
+        ended |= (tf.range(len(parts)) == position) & tf.logical_not(element.has_value())
+        return ended, (ended, element)
+
+    def goes_on(ended: Any, _: Any) -> Any:
+        return tf.logical_not(tf.reduce_any(ended) if stop_on_empty_dataset else tf.reduce_all(ended))
+
+    # One that is never drawn never shows its end.
+    going = drawn.scan(tf.constant(shares == 0), note).take_while(goes_on)
+    present = going.filter(lambda _, element: element.has_value())
+    mixed = present.map(lambda _, element: element.get_value())
+    counts = [int(part.cardinality()) for part, share in zip(parts, shares, strict=True) if share]
+    if stop_on_empty_dataset or any(count == tf.data.UNKNOWN_CARDINALITY for count in counts):
+        return mixed
+    if tf.data.INFINITE_CARDINALITY in counts:
+        return counted(mixed, -1)
+    return counted(mixed, sum(counts))
+
+
+def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
+    """Return a `tf.data.Dataset` of the positions that are drawn, without end: int64, as often as their shares say.
+
+    `sample_from_datasets` would draw others where a program has a seed of its own (`tf.random.set_seed`).
+    """
+    import tensorflow as tf
+
+    sums = np.cumsum(shares)
+    ends = tf.constant(sums / sums[-1])  # the last is 1 exactly, which no figure reaches
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+
+    def draw(number: Any) -> Any:
+        figure = tf.random.stateless_uniform([1], tf.stack([number, 0]), dtype=tf.float64, alg="philox")
+        return tf.searchsorted(ends, figure, side="right", out_type=tf.int64)[0]
+
+    return mapped(random_numbers(seed), draw)
+
+
+def _marked(position: int, part: Any) -> Any:
+    """Return a dataset's elements, and nothing for ever after its end.
+
+    `choose_from_datasets` skips a dataset that has ended; but restored from a checkpoint, it waits for the end of those
+    that had ended before for ever (TensorFlow 2.21). So none of what it draws from ends.
+    """
+    import tensorflow as tf
+
+    number = tf.constant(position)
+    some = part.map(lambda *element: (number, tf.experimental.Optional.from_value(_whole(element, part))))
+    none = tf.data.Dataset.range(1).map(lambda _: (number, tf.experimental.Optional.empty(part.element_spec)))
+    return some.concatenate(none.repeat())
+
+
+def _whole(arguments: tuple[Any, ...], part: Any) -> Any:
+    """Return an element from the arguments into which `map` takes tuples apart."""
+    return arguments if isinstance(part.element_spec, tuple) else arguments[0]
+
+
+def _alike(left: Any, right: Any) -> bool:
+    """Whether elements have one structure and one dtype and rank at each place."""
+    import tensorflow as tf
+
+    try:
+        tf.nest.assert_same_structure(left, right, expand_composites=True)
+    except (TypeError, ValueError):
+        return False
+    pairs = zip(*(tf.nest.flatten(spec, expand_composites=True) for spec in (left, right)), strict=True)
+    return all(a.dtype == b.dtype and a.shape.rank == b.shape.rank for a, b in pairs)
+
+
+def _check_weights(weights: Sequence[float], count: int) -> None:
+    if len(weights) != count:
+        raise OptionError(f"mix: expected {count} weights, one for each dataset, got {len(weights)}")
+    if not all(weight >= 0 for weight in weights) or not 0 < sum(weights) < float("inf"):
+        raise OptionError(f"mix: expected weights that are not negative and not all 0, got {list(weights)}")

@@ -1,0 +1,233 @@
+"""`plan`: what a batching will give, told from lengths alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, overload
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.parser import Parser
+from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.ragged import Ragged
+from seqrecorder.reading.record_stream import StreamOptions
+from seqrecorder.reading.strategy import WINDOW, Feed
+from seqrecorder.schema.notebook_tables import html_table, some
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seqrecorder.reading.batching.bucket import Bucket
+    from seqrecorder.reading.batching.pack import Pack
+    from seqrecorder.reading.batching.pad import Pad
+    from seqrecorder.reading.batching.unroll import Unroll
+    from seqrecorder.reading.batching.window import Window
+
+    Batching = Pad | Bucket | Ragged | Window | Unroll | Pack
+
+
+@attrs.frozen
+class Plan:
+    """What one epoch of a strategy gives.
+
+    Attributes:
+        strategy: the strategy.
+        batches: how many there are.
+        rows: of all batches: records, or what the strategy makes of them.
+        steps: real steps of all batches.
+        padded_steps: steps of all batches, padding included.
+        most_steps: the most steps of one batch, padding included.
+        shapes: the distinct shapes `(rows, steps)`, with how many batches have each, the largest first; steps are None
+            where sequences are not padded.
+    """
+
+    strategy: Batching
+    batches: int
+    rows: int
+    steps: int
+    padded_steps: int
+    most_steps: int
+    shapes: dict[tuple[int, int | None], int] = attrs.field(repr=False)
+
+    @property
+    def efficiency(self) -> float:
+        """The share of steps that are real, 1.0 where there are none at all."""
+        return self.steps / self.padded_steps if self.padded_steps else 1.0
+
+    @property
+    def steps_per_batch(self) -> float:
+        """Steps of a batch on average, padding included."""
+        return self.padded_steps / self.batches if self.batches else 0.0
+
+    def __str__(self) -> str:
+        return str(PlanTable((self,)))
+
+
+_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps")
+
+
+@attrs.frozen(repr=False)
+class PlanTable:
+    """Plans of several strategies, side by side: print it.
+
+    Attributes:
+        plans: one for each strategy, in the order in which they were given.
+    """
+
+    plans: tuple[Plan, ...]
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self.plans)
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def __getitem__(self, position: int) -> Plan:
+        return self.plans[position]
+
+    def __repr__(self) -> str:
+        plans = [f"{_brief(plan.strategy)}: {plan.efficiency:.1%} real steps" for plan in self.plans]
+        return f"<PlanTable: {some(plans)}>"
+
+    def _repr_html_(self) -> str:
+        return html_table("plans of an epoch", _HEADS, map(_line, self.plans))
+
+    def __str__(self) -> str:
+        lines = [_HEADS, *map(_line, self.plans)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join(
+            "  ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(pairs)).rstrip()
+            for pairs in (list(zip(line, widths, strict=True)) for line in lines)
+        )
+
+
+def _line(plan: Plan) -> tuple[str, ...]:
+    return (
+        _brief(plan.strategy),
+        f"{plan.batches:,}",
+        f"{len(plan.shapes):,}",
+        f"{plan.rows:,}",
+        f"{plan.steps_per_batch:,.0f}",
+        f"{plan.most_steps:,}",
+        f"{plan.efficiency:.1%}",
+    )
+
+
+def _brief(strategy: Batching) -> str:
+    """Return a strategy with those options that are not as they are by default."""
+    options = []
+    for field in attrs.fields(type(strategy)):
+        value = getattr(strategy, field.name)
+        default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
+        if default is attrs.NOTHING or value != default:
+            options.append(f"{value!r}" if default is attrs.NOTHING else f"{field.name}={value!r}")
+    return f"{type(strategy).__name__}({', '.join(options)})"
+
+
+@overload
+def plan(
+    path: Any,
+    split: str | None,
+    strategy: Batching,
+    /,
+    *,
+    schema: object = None,
+    shuffle: int = 0,
+    seed: int | None = None,
+    shard: tuple[int, int] | None = None,
+) -> Plan: ...
+
+
+@overload
+def plan(
+    path: Any,
+    split: str | None,
+    first: Batching,
+    second: Batching,
+    /,
+    *strategies: Batching,
+    schema: object = None,
+    shuffle: int = 0,
+    seed: int | None = None,
+    shard: tuple[int, int] | None = None,
+) -> PlanTable: ...
+
+
+def plan(
+    path: Any,
+    split: str | None,
+    /,
+    *strategies: Batching,
+    schema: object = None,
+    shuffle: int = 0,
+    seed: int | None = None,
+    shard: tuple[int, int] | None = None,
+) -> Plan | PlanTable:
+    """Return what an epoch of a strategy gives, or a table of several, without reading a record.
+
+    The strategies plan an epoch just as they do for `read`, from the lengths files, and nothing is parsed: with the
+    same `shuffle`, `seed` and `shard` the plan is exact for the first epoch. Shards without lengths files are parsed
+    once.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence(range(n)) for n in (1, 9, 2, 8, 1, 9)], corpus)
+    >>> print(sr.plan(corpus, "train", sr.Pad(2), sr.Bucket(2, buckets=2), sr.Pack(10, 2)))
+    strategy                         batches  shapes  rows  steps a batch  at most  real steps
+    Pad(2)                                 3       2     6             17       18       57.7%
+    Bucket(batch_size=2, buckets=2)        4       4     6              8       18       93.8%
+    Pack(10, batch_size=2)                 2       2     3             15       20      100.0%
+    >>> sr.plan(corpus, "train", sr.Pad(2)).batches
+    3
+
+    Args:
+        path: as for `read`.
+        split: as for `read`.
+        strategies: what `read` takes as `batch`.
+        schema: as for `read`.
+        shuffle: as for `read`.
+        seed: as for `read`.
+        shard: as for `read`.
+
+    Returns:
+        A `Plan` for one strategy, a `PlanTable` for several.
+
+    Raises:
+        OptionError: no strategy, or one that does not fit the data.
+        DatasetNotFoundError: as for `read`.
+    """
+    if not strategies:
+        raise OptionError("plan: name the strategies to compare, such as seqrecorder.Bucket(64)")
+    for strategy in strategies:
+        if not hasattr(strategy, "shapes"):
+            raise OptionError(f"plan: expected strategies, one after the other, such as Bucket(64), got {strategy!r}")
+    import tensorflow as tf
+
+    origin = resolve(path, split, schema=schema)
+    origin, deal = origin.take_shard(shard)
+    known = {group: origin.lengths(group) for group in origin.schema.groups}
+    options = StreamOptions(WINDOW, shuffle, seed, 1, None, deal, known=known)
+    feed = Feed(origin, Parser(origin.schema, origin.layout), _unshaped, options)
+    shapes = tf.autograph.experimental.do_not_convert(lambda strategy: strategy.shapes(feed))
+    plans = [_summary(strategy, shapes(strategy)) for strategy in strategies]
+    return plans[0] if len(plans) == 1 else PlanTable(tuple(plans))
+
+
+def _unshaped(values: dict[str, Any]) -> dict[str, Any]:
+    return values
+
+
+def _summary(strategy: Batching, shapes: Any) -> Plan:
+    tables = list(shapes.as_numpy_iterator())
+    table = np.concatenate(tables) if tables else np.empty((0, 3), np.int64)
+    rows, padded, real = table.T.tolist()
+    ragged = isinstance(strategy, Ragged)
+    counts = Counter((n, None if ragged or not n else steps // n) for n, steps in zip(rows, padded, strict=True))
+    largest_first = sorted(counts.items(), key=lambda item: (-item[0][0] * (item[0][1] or 0), item[0][0]))
+    most = max(padded, default=0)
+    return Plan(strategy, len(rows), sum(rows), sum(real), sum(padded), most, dict(largest_first))

@@ -1,0 +1,385 @@
+"""Reading: a `tf.data.Dataset` of a split, or its records as Python objects."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from seqrecorder.codec.cropping import check_steps
+from seqrecorder.codec.malloc import keep_freed_memory
+from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.record_index import with_number
+from seqrecorder.codec.records import RecordCodec
+from seqrecorder.dataset.manifest import Manifest, read_manifest
+from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.bucket import Bucket
+from seqrecorder.reading.batching.pack import Pack
+from seqrecorder.reading.batching.pad import Pad
+from seqrecorder.reading.batching.ragged import Ragged
+from seqrecorder.reading.batching.single import Single
+from seqrecorder.reading.batching.unroll import Unroll
+from seqrecorder.reading.batching.window import Window
+from seqrecorder.reading.elements import OutputOptions, chosen_fields, needed_fields, shaper
+from seqrecorder.reading.read_records import records
+from seqrecorder.reading.record_stream import Limits, StreamOptions
+from seqrecorder.reading.strategy import WINDOW, Feed, group_of_lengths
+from seqrecorder.reading.tfdata_ops import counted
+from seqrecorder.storage.forks import check_threads_of_tensorflow
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
+    from seqrecorder.reading.elements import Output
+    from seqrecorder.reading.strategy import Batches, Strategy
+    from seqrecorder.schema.schema import Schema
+
+
+T = TypeVar("T")
+
+
+def info(path: str | os.PathLike[str]) -> Manifest:
+    """Return what a dataset contains.
+
+    Args:
+        path: the dataset's directory.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset.
+        ManifestError: its manifest is damaged, or of a newer format.
+    """
+    return read_manifest(path)
+
+
+def read(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: object = None,
+    batch: Pad | Bucket | Ragged | Window | Unroll | Pack | None = None,
+    shuffle: int = 0,
+    seed: int | None = None,
+    epochs: int | None = 1,
+    fields: Sequence[str] | None = None,
+    steps: slice | None = None,
+    min_length: int = 0,
+    max_length: int | None = None,
+    index_name: str | None = None,
+    inputs: Any = None,
+    targets: Any = None,
+    weights: Any = None,
+    output: Output = "dict",
+    shard: tuple[int, int] | None = None,
+    deterministic: bool = True,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+) -> Any:
+    """Return a split as a `tf.data.Dataset`, unbatched or in batches.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+    >>> for batch in sr.read(corpus, "train", batch=sr.Pad(2)):
+    ...     print(batch["ids"].numpy().tolist(), batch["sequence_length"].numpy().tolist())
+    [[1, 2, 3], [4, 0, 0]] [3, 1]
+
+    Args:
+        path: a dataset's directory; or bare shards (a path, a glob or a list), with `schema`.
+        split: name of the split; may be left out where there is only one.
+        schema: the record class to read as; needed for bare shards only. A dataset's own schema is the default.
+        batch: `Pad(...)`, `Bucket(...)`, `Ragged(...)`, `Window(...)`, `Unroll(...)`, `Pack(...)`, or None for single
+            records.
+        shuffle: how many records are permuted at a time; 0 keeps the order of the files. Up to 16 files, in random
+            order, are mixed; within a window of that many records every order is equally likely, between windows
+            nothing mixes. How far that goes: of 20,000 records with shuffle=1000, a record moves by 31 % of the split
+            on average where it lies in 18 shards that were filled one after the other (33 % is perfect), and by 1.7 %
+            where it lies in one, or in shards to which records were dealt in turn (`shards=16`), as each of these goes
+            through the whole split. Data whose order matters are best written with `shuffle`, too. Records of 32 KiB
+            or more on average, which are slow to copy, are shuffled as by `tf.data.Dataset.shuffle`: each is drawn
+            from that many that have been read. Of windows two are in memory, since one is read ahead; of single
+            records that many, 4 MiB that are read ahead, and what waits in its bucket.
+        seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
+        epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.
+        fields: names of the fields to parse; all by default.
+        steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`. Records are
+            parsed whole; buffers and images of the other steps are not decoded. Lengths count what is kept.
+        min_length: records with fewer steps are left out, which the lengths files tell without parsing. Steps are those
+            that the strategy goes by (of its `length_field`, of what it cuts, else of the first alignment group),
+            before `steps` applies.
+        max_length: likewise for more steps.
+        index_name: name under which elements carry the position of their record in written order, int64: that in which
+            `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
+            put back into the order of their inputs: `results[np.argsort(index)]`. A place that holds no record has -1.
+            Where damaged records are left out (`on_corrupt="skip"`), the others keep the positions that they had; it is
+            refused where these are not certain.
+        inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
+            a name.
+        targets: likewise; elements are then `(inputs, targets, sample_weight)`. Beside fields there are
+            `sequence_length`, all that a strategy adds and, if asked for, mask and index. In batches a target of one
+            float or bool per step is `(B, T, 1)`, since most losses of Keras average over the last axis. Integers, as
+            classes, stay `(B, T)`; a loss that compares them as numbers takes them with
+            `.map(lambda x, y, w: (x, y[..., None], w))`.
+        weights: name of the sample weights, which are float32 of the shape that a loss makes of its target: that
+            without its last axis, and `(B, T)` for classes. By default batches get them from the lengths, 1.0 for real
+            steps and 0.0 for padding, where a target has steps. A name is that of weights of records, or of the
+            target's steps, by which these are multiplied; several are named as the targets are; False leaves them out,
+            as losses of whole sequences want it (`CTC`, `Dice`). Keras averages a loss over padding too unless the loss
+            is given `reduction="mean_with_sample_weight"`.
+        output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
+            carry besides the fields comes after them.
+        shard: `(index, count)` for one of several readers: whole files where that gives shares within a tenth of each
+            other, as it does of many files; else single records of files that as few readers as possible read, before
+            shuffling and batching. Together they read every record exactly once.
+        deterministic: whether the order is the same each time; False may be faster.
+        compression: of bare shards; found by itself.
+        layout: of bare shards: one feature per step (`steps`), a sequence in one feature of its list (`packed`), a flat
+            `tf.train.Example` (`example`), or `auto`.
+        check: what is looked at first: `manifest` (sizes, the SHA-256 of the files of lengths, and the lengths of all
+            frames, so that no forged one reaches TensorFlow: once in a process for a file that stays the same; of bare
+            shards the CRCs of the frames' lengths too), `full` (each time anew, the CRC of every record and the SHA-256
+            of every shard too, so that any damage is named before the first record), or `none`.
+        on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
+            the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
+            and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
+            Damaged is what has not the manifest's SHA-256; a shard of which nothing is broken, and which is not the one
+            that was written, is refused. No record comes twice, whatever bytes are doubled. Where the others stood is
+            told by the lengths beside the shard, and by both ends of the file: after several damages to records of one
+            length it may be uncertain, which refuses `index_name`, and at times `read_records`. Of bare shards the
+            order of the file is believed.
+
+    Returns:
+        A `tf.data.Dataset` whose cardinality is known to `tf.data` where it does not depend on the order. It has no
+        Python function inside, so it can be saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`. Under
+        tf.data's service with `ShardingPolicy.DYNAMIC` every record comes once an epoch: the workers share the files,
+        each with incomplete batches of its own; or, of what is shuffled, the epochs, so that one worker has all of one.
+        To have several share that, shuffle what the service gives. Under tf.distribute each worker reads everything and
+        takes its share of the batches (`AutoShardPolicy.DATA`; `FILE` cannot deal these pipelines), which takes the
+        same `seed` in all of them where records are shuffled; each reads its own share alone with
+        `strategy.distribute_datasets_from_function(lambda context: sr.read(...,
+        shard=(context.input_pipeline_id, context.num_input_pipelines)))`.
+        Some elements are made ahead. Small dense ones, of up to 16 KiB of records, come 16 at a time, so that the first
+        one waits for 16, and an error takes the place of its 16.
+        Autotuning and the default rewritings of `tf.data` are off, for what is chained behind it too: give your own
+        stages numbers (`num_parallel_calls=2`), or set the options again (`with_options`).
+
+    Raises:
+        DatasetNotFoundError: there is no dataset, split or file of that name.
+        SchemaMismatchError: the data cannot be read as `schema`; each field that disagrees is named.
+        ShardReadError: a shard is missing, cut, or of another compression.
+        OptionError: options make no sense.
+        tf.errors.InvalidArgumentError: while iterating, wherever that is done: a record is damaged, or there are not as
+            many as expected; shard, record, byte and the commands to run next are named. Of a record that is whole and
+            is not what the schema says the error names the dataset alone; `read_records` and `verify` tell its place.
+        tf.errors.NotFoundError: while iterating: a shard is gone, as after an overwrite.
+    """
+    import tensorflow as tf
+
+    check_threads_of_tensorflow("read")
+    if batch is not None and not isinstance(batch, (Pad, Bucket, Ragged, Unroll, Window, Pack)):
+        raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
+    strategy: Strategy = batch or Single()
+    _check_counts(shuffle, epochs)
+    _check_order(seed, deterministic)
+    keep_freed_memory()
+    origin = resolve(
+        path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
+    )
+    origin, deal = origin.take_shard(shard)
+    origin.check_lengths()
+    for file in origin.files:
+        origin.check_frames(file)
+    options = OutputOptions(
+        output,
+        inputs,
+        targets,
+        weights,
+        strategy.length_name,
+        strategy.mask_name,
+        index_name,
+        strategy.carried(origin.schema),
+    )
+    parsed = needed_fields(origin.schema, options, fields)
+    crops = dict.fromkeys(origin.schema.groups, check_steps(steps))
+    feed = Feed(
+        origin,
+        Parser(parsed if index_name is None else with_number(parsed, index_name), origin.layout, crops, origin.record),
+        shaper(origin.schema, parsed, options),
+        StreamOptions(
+            WINDOW,
+            shuffle,
+            seed,
+            epochs,
+            None,
+            deal,
+            crops,
+            _limits(origin, parsed, strategy, min_length, max_length),
+            number=_numbered(origin, index_name),
+        ),
+    )
+    # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
+    made = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
+    settings = tf.data.Options()
+    settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
+    settings.deterministic = deterministic
+    # They find nothing to do here, and take 22 ms to find it, each time that a new pipeline is first iterated over.
+    settings.experimental_optimization.apply_default_optimizations = False
+    # By files tf.distribute cannot deal these pipelines: it looks for the files, and stops on its way there.
+    settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    # The one external state is that of assertions, and there is nothing in it to save.
+    settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    return _with_cardinality(made, epochs, origin.where).with_options(settings)
+
+
+def _numbered(origin: Origin, index_name: str | None) -> bool:
+    """Return whether records get numbers, which takes knowing how many there are."""
+    if index_name is not None and origin.records < 0:
+        raise OptionError("index_name: check='none' leaves the positions of records unknown; leave `check` out")
+    lost = [file.path for file in origin.files if not file.is_numbered]
+    if index_name is not None and lost:
+        raise OptionError(
+            f"index_name: {lost[0].name} is damaged, and nothing says how many records are lost of it, so that the "
+            "positions of those behind the damage are unknown; leave index_name out, or salvage the shards first: then "
+            "positions count what was recovered"
+        )
+    return index_name is not None
+
+
+def _require_order(origin: Origin) -> None:
+    """Raise `OptionError` where records are left of damaged shards whose order is not certain."""
+    for file in origin.files:
+        if not file.is_ordered or (file.step > 1 and not file.is_numbered):
+            raise OptionError(
+                f"on_corrupt='skip': {file.path.name} is damaged in such a way that the order in which its records "
+                "were written is not certain; `read` gives them in some order, and `seqrecorder salvage` saves them"
+            )
+
+
+def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> Limits | None:
+    for name, value in (("min_length", least), ("max_length", most)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise OptionError(f"{name}: expected an int of 0 or more, got {value!r}")
+    if not least and most is None:
+        return None
+    if not origin.schema.groups:
+        raise OptionError(
+            f"{origin.schema.name} has no feature list, so no lengths that min_length and max_length limit"
+        )
+    if isinstance(strategy, Bucket):
+        return Limits(group_of_lengths(origin.schema, strategy.length_field), least, most)
+    cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # the fields that are read, of one length
+    return Limits((parsed if cuts else origin.schema).groups[0], least, most)
+
+
+def _check_counts(shuffle: Any, epochs: Any) -> None:
+    for name, value, least in (("shuffle", shuffle, 0), ("epochs", epochs, 1)):
+        if value is None and name == "epochs":
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
+
+
+def _check_order(seed: Any, deterministic: Any) -> None:
+    if not isinstance(deterministic, bool):
+        raise OptionError(f"deterministic: expected True or False, got {deterministic!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, numbers.Integral)):
+        raise OptionError(f"seed: expected an int or None, got {seed!r}")
+
+
+def _with_cardinality(made: Batches, epochs: int | None, where: str) -> Any:
+    if epochs is None and made.count == 0:
+        raise OptionError(f"epochs=None: {where} gives nothing in an epoch, and would be looked through for ever")
+    if epochs is None:
+        return counted(made.dataset, -1)
+    return made.dataset if made.count < 0 else counted(made.dataset, made.before + made.count * epochs)
+
+
+@overload
+def read_records(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: type[T],
+    fields: None = None,
+    shard: tuple[int, int] | None = None,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+) -> Iterator[T]: ...
+@overload
+def read_records(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: object = None,
+    fields: Sequence[str] | None = None,
+    shard: tuple[int, int] | None = None,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+) -> Iterator[Any]: ...
+
+
+def read_records(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: object = None,
+    fields: Sequence[str] | None = None,
+    shard: tuple[int, int] | None = None,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+) -> Iterator[Any]:
+    """Yield the records of a split as objects, in the order in which they were written.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+    >>> [record.ids.tolist() for record in sr.read_records(corpus)]
+    [[1, 2, 3], [4]]
+
+    The arrays of some thousand records share one buffer: copy what you keep of a few.
+
+    Args:
+        path: as for `read`, like all that follows.
+        split: see `read`.
+        schema: see `read`.
+        fields: names of the fields to decode; records are then of a class with those fields alone.
+        shard: see `read`.
+        compression: see `read`.
+        layout: see `read`.
+        check: see `read`.
+        on_corrupt: see `read`.
+
+    Returns:
+        An iterator over records of `schema`, or of a class rebuilt from the manifest where none is given.
+
+    Raises:
+        DatasetNotFoundError: see `read`; raised at once, like the errors on files and options.
+        OptionError: `on_corrupt="skip"`, and the order of the records that are left is not certain.
+        RecordError: while iterating: a record cannot be decoded.
+        ShardReadError: while iterating: a shard is damaged.
+    """
+    check_threads_of_tensorflow("read_records")
+    origin = resolve(
+        path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
+    )
+    _require_order(origin)
+    origin, deal = origin.take_shard(shard)
+    origin.check_lengths()
+    codec = RecordCodec(chosen_fields(origin.schema, fields), origin.layout)
+    return records(origin, codec, deal)

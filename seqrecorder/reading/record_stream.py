@@ -1,0 +1,412 @@
+"""Shards to one stream of serialized records, in vectors: the source of every `tf.data` pipeline here.
+
+A `tf.data` element that meets a traced function costs 17 to 27 microseconds, or some 3 where the function runs in the
+thread that asks for it, which is as much as parsing a short record or more.
+So records travel in windows (string vectors, beside a vector of their lengths where a batching needs them), and are
+interleaved, dealt, shuffled and batched by vector operations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.cropping import cropped_lengths
+from seqrecorder.codec.graph_ops import checked
+from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.record_index import numbered
+from seqrecorder.reading.tfdata_ops import (
+    flat_mapped,
+    mapped,
+    opened,
+    random_numbers,
+    rebatched,
+    scanned,
+    shuffled,
+    tf_records,
+    unbatched,
+)
+from seqrecorder.storage.tfrecord.check import advice
+from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.cropping import Crop
+    from seqrecorder.dataset.shard_set import Origin
+
+_WRITTEN = ("start", "step")
+
+_CYCLE = 16
+"""Files that a shuffled stream mixes at a time."""
+
+_MOVED_BYTES = 1 << 15
+"""From this size on records travel singly. Operations of `tf.data` on single elements move their bytes, which is some
+microseconds a record. Windows of large records are new memory each, a quarter of a microsecond a kilobyte, and what is
+left over of them is copied. Measured on 100 MB, shuffled and put into buckets: 115 ms singly and 134 in windows of
+records of 32 kB, 147 and 137 of 16 kB, 227 and 184 of 4 kB; with padding only, 160 MB of records of 1.2 MB, 162 and
+296."""
+
+_READ_BYTES = 1 << 22
+"""What is read at a time of records that travel singly: what is done for each read takes 100 microseconds."""
+
+_FILES_AT_ONCE = 2
+"""Files from which records that are shuffled singly are read at a time. Two files of 128 and 32 MB, parsed and all:
+137 ms instead of 187, and four files of 40 MB 113. With windows of small records it gains nothing."""
+
+
+@attrs.frozen
+class Limits:
+    """Which lengths records may have.
+
+    Attributes:
+        group: the alignment group whose length counts.
+        least: the least steps.
+        most: the most steps; None for any.
+    """
+
+    group: str
+    least: int = 0
+    most: int | None = None
+
+    def admits(self, lengths: Any) -> Any:
+        """Return whether records of these lengths are read."""
+        return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)
+
+
+@attrs.frozen
+class StreamOptions:
+    """How records stream.
+
+    Attributes:
+        window: records to a window.
+        shuffle: records that are permuted at a time; 0 keeps the order of the files.
+        seed: of the order; None draws one.
+        epochs: how often all records come; None is for ever.
+        group: the alignment group whose lengths come with the records; None for none.
+        deal: `(index, count)`: only every count-th record, from index on.
+        crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
+        limits: which records are left out for their length.
+        drop_empty: whether records without steps in the group are left out.
+        number: whether each record holds its position in written order (see `seqrecorder.codec.record_index`).
+        known: by alignment group, the lengths of all records in the order of the files: then no file is read, and empty
+            strings stand for the records, so that batches can be planned.
+    """
+
+    window: int
+    shuffle: int = 0
+    seed: int | None = None
+    epochs: int | None = 1
+    group: str | None = None
+    deal: tuple[int, int] | None = None
+    crops: Mapping[str, Crop] = attrs.field(factory=dict)
+    limits: Limits | None = None
+    drop_empty: bool = False
+    number: bool = False
+    known: Mapping[str, NDArray[np.int64]] | None = None
+
+    def measured(self) -> list[str]:
+        """Return the alignment groups whose lengths must be known."""
+        groups = [self.group, self.limits.group if self.limits else None]
+        return [group for group in dict.fromkeys(groups) if group is not None]
+
+    def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
+        """Return which records are kept, True for all.
+
+        Args:
+            lengths: by alignment group, int64 `(n,)`, as the records are stored.
+            xp: numpy or TensorFlow, whichever the lengths are of.
+        """
+        keep: Any = True
+        if self.limits is not None:
+            keep = self.limits.admits(lengths[self.limits.group])
+        if self.drop_empty and self.group is not None:
+            keep &= self.cropped(lengths[self.group], xp) > 0
+        return keep
+
+    def cropped(self, lengths: Any, xp: Any) -> Any:
+        """Return the lengths of the group after cropping."""
+        return cropped_lengths(lengths, self.crops.get(self.group or "", ()), xp)
+
+
+def stream(
+    origin: Origin,
+    options: StreamOptions,
+    transform: Callable[[Any, Any], Any],
+    *,
+    permute: bool = True,
+    singly: bool = False,
+) -> Any:
+    """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows.
+
+    Args:
+        origin: the shards.
+        options: how records stream.
+        transform: takes the `tf.data.Dataset` of an epoch, whose elements are `(serialized,)` or
+            `(serialized, lengths)` with string `[w]` and int64 `[w]`, and the number that stands for the epoch's order
+            (None where records are not shuffled); and returns another dataset.
+        permute: whether the rows of windows come permuted where records are shuffled; else that is still to do.
+        singly: whether each element is one record instead, string and int64 scalars.
+    """
+    import tensorflow as tf
+
+    files = _Files(origin, options)
+
+    def epoch(number: Any) -> Any:
+        if singly and travel_singly(origin):
+            return transform(files.singles(number), number)
+        windows = files.epoch(number)
+        if permute and permutes_windows(origin, options):
+            windows = _permuted(windows, number)
+        return transform(unbatched(windows) if singly else windows, number)
+
+    if not origin.files:
+        empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
+        return transform(unbatched(empty) if singly else empty, None)
+    if not options.shuffle:
+        return epoch(None).repeat(options.epochs)
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
+    # A new number each epoch and each iteration, the same series for the same seed, saved in checkpoints. The epochs
+    # are counted by a source that tf.data's service deals, so that each goes to one worker; random numbers go to all.
+    epochs = tf.data.Dataset.range(tf.int64.max if options.epochs is None else options.epochs)
+    numbers = tf.data.Dataset.zip((epochs, random_numbers(seed)))
+    return flat_mapped(numbers, lambda index, number: epoch(index + number))
+
+
+class _Files:
+    """The files of a stream, as tensors."""
+
+    def __init__(self, origin: Origin, options: StreamOptions) -> None:
+        self.origin, self.options = origin, options
+        self.count = len(origin.files)
+        self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is known how many records the files hold."""
+        return self.origin.records >= 0
+
+    def nothing(self) -> tuple[Any, ...]:
+        """Return a window without records."""
+        import tensorflow as tf
+
+        serialized = tf.zeros([0], tf.string)
+        return (serialized,) if self.options.group is None else (serialized, tf.zeros([0], tf.int64))
+
+    def epoch(self, number: Any) -> Any:
+        """Return the windows of one epoch: of files in random order, or in their order where the number is None."""
+        window, shuffle = self.options.window, self.options.shuffle
+        if number is None:
+            return self._of_all(None, lambda file: self.windows(file, window))
+        if travel_singly(self.origin):
+            return self.singles(number).batch(window)
+        cycle = min(_CYCLE, self.count)
+        share = -(-shuffle // cycle)
+        windows = self._of_all(number, lambda file: self.windows(file, share), cycle=cycle)
+        return windows if self.count == 1 else rebatched(windows, shuffle)
+
+    def singles(self, number: Any) -> Any:
+        """Return the records of one epoch one by one, in the order of `epoch`."""
+        cycle = 1 if number is None else min(_CYCLE, self.count)
+        window = max(1, _READ_BYTES // cycle // max(1, self.origin.mean_bytes))
+        if cycle == 1:
+            records = unbatched(self._of_all(number, lambda file: self.windows(file, window)).prefetch(1))
+        else:
+            cycles = {"cycle": cycle, "parallel": _FILES_AT_ONCE}
+            records = self._of_all(number, lambda file: unbatched(self.windows(file, window)), **cycles)
+        return records if number is None else shuffled(records, self.options.shuffle, number)
+
+    def _of_all(self, number: Any, of_one: Callable[[Any], Any], **turns: int) -> Any:
+        """Return what is made of each file, in random order or, for the number None, in theirs.
+
+        Args:
+            number: stands for the order of the epoch.
+            of_one: from the number of a file to a dataset.
+            turns: how many files take turns, and so on: options of `flat_mapped`.
+        """
+        import tensorflow as tf
+
+        if self.count == 1 and number is not None:
+            return of_one(tf.constant(0, tf.int64))
+        order = tf.range(self.count, dtype=tf.int64)
+        # In the order of the files, tf.data's service deals these elements; it deals none within functions.
+        if number is not None:
+            key = tf.stack([number, tf.constant(0, tf.int64)])
+            order = tf.random.experimental.stateless_shuffle(order, key)
+        return flat_mapped(tf.data.Dataset.from_tensor_slices(order), of_one, **turns)
+
+    def windows(self, file: Any, window: int) -> Any:
+        """Return the windows of one file, counted, with lengths where they are wanted."""
+        import tensorflow as tf
+
+        files = self.origin.files
+        path = tf.gather(tf.constant([str(f.path) for f in files]), file)
+        expected = tf.gather(tf.constant([f.records for f in files], tf.int64), file)
+        tables = {group: self._table(group, file, expected) for group in self.options.measured()}
+        # The end of every file is an element too, so that a file that ended early is noticed.
+        ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+        zero = tf.constant(0, tf.int64)
+
+        def count(state: tuple[Any, Any], serialized: Any) -> Any:
+            total = state[0]
+            lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
+            return self._counted(path, expected, state, serialized), self._wanted(file, serialized, total, lengths)
+
+        return scanned(self._records(path, expected, window).concatenate(ended), (zero, zero), count)
+
+    def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
+        """Return how many records and bytes of a file came, once as many have come as are expected.
+
+        Args:
+            path: of the file.
+            expected: how many records it has, -1 where that is not known.
+            state: how many records and bytes came before.
+            serialized: string, `(w,)`, the next records; none at the end of the file.
+        """
+        import tensorflow as tf
+
+        total, offset = state
+        size = tf.size(serialized, tf.int64)
+        if not self.is_counted:
+            return total + size, offset
+        sizes = tf.cast(tf.strings.length(serialized)[: expected - total], tf.int64) + (HEADER + FOOTER)
+        done, byte = total + tf.size(sizes, tf.int64), offset + tf.reduce_sum(sizes)
+        manifest = self.origin.manifest
+        counted = checked(
+            done,
+            tf.where(size > 0, total + size <= expected, total == expected),
+            *("shard", path, "record", done, "at byte", byte, "is damaged, missing or one too many, of", expected),
+            f"that are expected; {advice(manifest.path if manifest else 'SHARD')}",
+        )
+        return counted, byte
+
+    def _records(self, path: Any, expected: Any, window: int) -> Any:
+        """Return the serialized records of a file, or as many empty strings where only lengths count."""
+        import tensorflow as tf
+
+        if self.options.known is not None:
+            starts = tf.data.Dataset.range(0, expected, window)
+            return mapped(starts, lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+        records = tf_records(path, self.origin.compression)
+        if not self.is_counted:
+            return records.batch(window)
+        # TensorFlow's own error names no file, so a record that is damaged ends the file, whose count then fails. A
+        # file that cannot be opened would be tried for ever, so that is tried before.
+        return opened(path).batch(window).concatenate(records.ignore_errors().batch(window))
+
+    def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the window's records that are this reader's, and their lengths.
+
+        Args:
+            file: which file they are of.
+            serialized: string, `(w,)`.
+            total: how many records of the file came before.
+            lengths: by alignment group, int64 `(w,)`.
+        """
+        import tensorflow as tf
+
+        options, files = self.options, self.origin.files
+        if options.number:
+            start, step = (tf.gather(tf.constant([getattr(f, n) for f in files], tf.int64), file) for n in _WRITTEN)
+            stored = self._stored(file, total + tf.range(tf.size(serialized, tf.int64)))
+            serialized = numbered(serialized, start + step * stored)
+        parts = [serialized, *lengths.values()]
+        if options.deal is not None:
+            index, count = options.deal
+            first = tf.math.floormod(index - (self._offset(file) + total), count)
+            parts = [part[first::count] for part in parts]
+        keep = options.kept(dict(zip(lengths, parts[1:], strict=True)), tf)
+        if keep is not True:
+            parts = [tf.boolean_mask(part, keep) for part in parts]
+        if options.group is None:
+            return (parts[0],)
+        return parts[0], options.cropped(parts[1 + list(lengths).index(options.group)], tf)
+
+    def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
+        """Return the lengths of a window's records, from the table or, where there is none, from the records."""
+        import tensorflow as tf
+
+        if table is None:
+            return Parser(self.origin.schema, self.origin.layout, where=self.origin.record).lengths(serialized, group)
+        return table[total : total + tf.shape(serialized, tf.int64)[0]]
+
+    def _stored(self, file: Any, numbers: Any) -> Any:
+        """Return which records of a shard as it was written are some of those that are left of it."""
+        import tensorflow as tf
+
+        kept = [f.kept for f in self.origin.files]
+        tables = [table for table in kept if table is not None and table.size]
+        if not tables:
+            return numbers
+        sizes = [0 if table is None else table.size for table in kept]
+        first = tf.gather(tf.constant(np.cumsum([0, *sizes[:-1]]), tf.int64), file)
+        size = tf.gather(tf.constant(sizes, tf.int64), file)
+        # More records than there should be are an error of its own.
+        places = tf.minimum(first + numbers, sum(sizes) - 1)
+        return tf.where(size > 0, tf.gather(tf.constant(np.concatenate(tables)), places), numbers)
+
+    def _offset(self, file: Any) -> Any:
+        """Return how many records the files before one hold."""
+        import tensorflow as tf
+
+        return tf.gather(tf.constant(np.cumsum([0] + [f.records for f in self.origin.files[:-1]]), tf.int64), file)
+
+    def _table(self, group: str, file: Any, expected: Any) -> Any:
+        """Return the lengths of a file's records, from the file of lengths beside it, or None."""
+        import tensorflow as tf
+
+        files = self.origin.files
+        if self.options.known is not None:
+            offset = self._offset(file)
+            return tf.constant(self.options.known[group], tf.int64)[offset : offset + expected]
+        if group not in self.stored_groups:
+            return None
+        path = tf.gather(tf.constant([str(f.lengths_path) for f in files]), file)
+        data, count = tf.io.read_file(path), len(self.stored_groups)
+        size = tf.strings.length(data, name="bytes")
+        data = checked(
+            data,
+            tf.cast(size, tf.int64) == expected * (8 * count),
+            *("the lengths", path, "of", expected, "records have", size, "bytes, other than expected;"),
+            advice(self.origin.manifest.path if self.origin.manifest else path),
+        )
+        table = tf.reshape(tf.io.decode_raw(data, tf.int64), [-1, count])
+        return table[:, self.stored_groups.index(group)]
+
+
+def travel_singly(origin: Origin) -> bool:
+    """Return whether records are so large that they are better shuffled and put into buckets one by one."""
+    return origin.mean_bytes >= _MOVED_BYTES
+
+
+def permutes_windows(origin: Origin, options: StreamOptions) -> bool:
+    """Return whether the rows of windows are permuted, of records that are shuffled."""
+    return options.shuffle > 0 and not travel_singly(origin)
+
+
+def permutation(number: Any, index: Any, size: Any) -> Any:
+    """Return a random order of the rows of a window, int32 `(size,)`.
+
+    Args:
+        number: int64 scalar: stands for the order of the epoch.
+        index: int64 scalar: of the window in the epoch.
+        size: int32 scalar: rows of the window.
+    """
+    import tensorflow as tf
+
+    return tf.random.experimental.stateless_shuffle(tf.range(size), tf.stack([number, index + 1]))
+
+
+def _permuted(windows: Any, number: Any) -> Any:
+    """Return windows with their rows in random order."""
+    import tensorflow as tf
+
+    def permute(index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
+        order = permutation(number, index, tf.size(window[0]))
+        return tuple(tf.gather(part, order) for part in window)
+
+    return mapped(windows.enumerate(), permute)

@@ -1,0 +1,293 @@
+"""What a batching strategy works on: a stream of serialized records, their lengths, and the parser of their fields."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.parser import Parser
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.record_stream import StreamOptions, permutes_windows, stream, travel_singly
+from seqrecorder.reading.tfdata_ops import mapped, mapped_in_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.dataset.shard_set import Origin
+    from seqrecorder.reading.elements import Carried
+    from seqrecorder.schema.schema import Schema
+
+# Bytes of the records of a batch as they are stored, and of its tensors.
+_SMALL_BATCH, _LARGE_BATCH = 1 << 14, 16 << 20
+_SMALL_TENSORS = 1 << 18
+_TOGETHER = 16
+_SLOW = ("png", "jpeg", "tensor")
+
+WINDOW = 1024
+"""Records that travel together where a strategy does not care."""
+
+
+@attrs.frozen
+class Feed:
+    """The records of an origin, for one strategy.
+
+    Attributes:
+        origin: the shards.
+        parser: of the fields that are wanted.
+        shape: from the dictionary of tensors that a strategy makes to an element; its last step.
+        options: order, epochs and dealing of the stream.
+    """
+
+    origin: Origin
+    parser: Parser
+    shape: Callable[[dict[str, Any]], Any]
+    options: StreamOptions
+
+    @property
+    def records(self) -> int:
+        """Number of records of an epoch, -1 where they were not counted."""
+        return self.kept()
+
+    def kept(self, *, group: str | None = None, drop_empty: bool = False) -> int:
+        """Return the number of records of an epoch, -1 where they were not counted.
+
+        Args:
+            group: as for `stream`.
+            drop_empty: as for `stream`.
+        """
+        options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
+        if options.measured():
+            masks = self._masks(options)
+            return -1 if masks is None else int(masks.sum())
+        records, deal = self.origin.records, self.options.deal
+        if deal is None or records < 0:
+            return records
+        index, count = deal
+        return (records - index + count - 1) // count
+
+    def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
+        """Return the stored lengths of the records dealt to this reader, None where it takes parsing to know."""
+        if self.options.known is not None:
+            lengths = np.asarray(self.options.known[group])
+        elif not parse and not self._has_lengths(group):
+            return None
+        else:
+            lengths = self.origin.lengths(group)
+        return lengths if self.options.deal is None else lengths[self.options.deal[0] :: self.options.deal[1]]
+
+    def _has_lengths(self, group: str) -> bool:
+        manifest = self.origin.manifest
+        return (
+            manifest is not None and group in manifest.schema.groups and all(f.lengths_path for f in self.origin.files)
+        )
+
+    def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
+        """Return which of the records dealt to this reader are kept, None where it takes parsing to know."""
+        lengths = {}
+        for group in options.measured():
+            stored = self._stored_lengths(group, parse=parse)
+            if stored is None:
+                return None
+            lengths[group] = stored
+        return np.broadcast_to(options.kept(lengths, np), next(iter(lengths.values())).shape)
+
+    def made(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:
+        """Return what a function makes of batches, in their order, ahead of the consumer.
+
+        Small batches are made by one thread and handed over several at a time: on two cores, 3,129 batches of 2 kB took
+        440 ms to numpy so, and 590 made four at a time and handed over one by one. Of larger ones four are made at a
+        time, or wait for the consumer, since one thread reads as fast as two or three parse: a tenth less time than
+        two, and six gained nothing more. Of over 16 MiB there are two, which fill the memory less.
+
+        Batches are small where both the records, as they are stored, and the padded tensors are. They are taken for
+        larger where that cannot be told, as of compressed and of bare shards, where something is decoded that takes
+        long, and where tensors are ragged or sparse.
+
+        Args:
+            batches: a `tf.data.Dataset`.
+            make: from a batch (a tuple taken apart) to an element.
+            batch_size: records of a batch, or rows.
+            width: the most steps to which records are padded that are all shorter.
+        """
+        origin, stored = self.origin, batch_size * self.origin.mean_bytes
+        parallel = 2 if stored > _LARGE_BATCH else 4
+        slow = any(field.storage in _SLOW for field in self.parser.schema.fields)
+        if stored > _SMALL_BATCH or origin.compression is not None or origin.longest is None or slow:
+            return mapped(batches, make, parallel=parallel)
+
+        def fits(spec: Any) -> bool:
+            longest = max(origin.longest or 1, width)
+            return _bytes_of(spec, batch_size if batch_size > 1 else longest, longest) <= _SMALL_TENSORS
+
+        return mapped_in_groups(batches, make, _TOGETHER, fits=fits, parallel=parallel)
+
+    @property
+    def travel_singly(self) -> bool:
+        """Whether the records are so large that a strategy better handles them one by one."""
+        return travel_singly(self.origin)
+
+    def window_of_batches(self, batch_size: int) -> int:
+        """Return how many records to take at a time for batches of some size, which windows are cut into.
+
+        Of records that travel singly a window is a batch: an error would take the place of a larger window, too.
+        """
+        return batch_size if self.travel_singly else WINDOW
+
+    @property
+    def permutes_windows(self) -> bool:
+        """Whether the rows of windows are still to be permuted where `stream` is told not to."""
+        return permutes_windows(self.origin, self.options)
+
+    def group(self, length_field: str | None) -> str:
+        """Return the alignment group whose lengths count: that of a feature list, or the first for None.
+
+        Raises:
+            OptionError: there is no feature list.
+        """
+        return group_of_lengths(self.origin.schema, length_field)
+
+    def lengths(self, group: str, *, parse: bool, drop_empty: bool = False) -> NDArray[np.int64] | None:
+        """Return the length of every record of an epoch, in the order of the files.
+
+        Args:
+            group: the alignment group.
+            parse: whether every record is parsed to know, where no file of lengths says; else None is returned.
+            drop_empty: as for `stream`.
+        """
+        options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
+        lengths, keep = self._stored_lengths(group, parse=parse), self._masks(options, parse=parse)
+        if lengths is None or keep is None:
+            return None
+        cropped: NDArray[np.int64] = options.cropped(lengths if keep.all() else lengths[keep], np)
+        return cropped
+
+    def crop(self, group: str, steps: slice) -> Feed:
+        """Return a feed of which the sequences of a group are cropped further."""
+        crops = {**self.options.crops, group: (*self.options.crops.get(group, ()), steps)}
+        parser = Parser(self.parser.schema, self.parser.layout, crops, self.parser.where)
+        return attrs.evolve(self, parser=parser, options=attrs.evolve(self.options, crops=crops))
+
+    def stream(
+        self,
+        transform: Callable[[Any, Any], Any],
+        *,
+        window: int = WINDOW,
+        multiple: int = 1,
+        group: str | None = None,
+        drop_empty: bool = False,
+        permute: bool = True,
+        singly: bool = False,
+    ) -> Any:
+        """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows (see `record_stream`).
+
+        Args:
+            transform: from the windows of an epoch, and the number that stands for its order, to a dataset.
+            window: records to a window, at most: of large records fewer come.
+            multiple: of this number, which a window has at least.
+            group: the alignment group whose lengths come with the records; None for none.
+            drop_empty: whether records without steps in the group are left out.
+            permute: as for `seqrecorder.reading.record_stream.stream`.
+            singly: as for `seqrecorder.reading.record_stream.stream`.
+        """
+        size = max(1, self.origin.window(window) // multiple) * multiple
+        options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
+        return stream(self.origin, options, transform, permute=permute, singly=singly)
+
+
+def group_of_lengths(schema: Schema, length_field: str | None) -> str:
+    """Return the alignment group whose lengths count: that of a feature list, or the first for None.
+
+    Raises:
+        OptionError: there is no such feature list, or none at all.
+    """
+    if length_field is not None and not isinstance(length_field, str):
+        raise OptionError(f"length_field: expected the name of a feature list, got {length_field!r}")
+    if length_field is not None:
+        field = schema[length_field]
+        if not field.is_list:
+            raise OptionError(f"length_field: {length_field!r} is a context field and has no length")
+        return field.group
+    if not schema.groups:
+        raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
+    return schema.groups[0]
+
+
+def _bytes_of(spec: Any, rows: int, longest: int) -> int:
+    """Return how many bytes the tensors of an element take at most; of text only its places.
+
+    Args:
+        spec: their structure, shapes and dtypes.
+        rows: what a first dimension is that is not static.
+        longest: what any other is.
+    """
+    import tensorflow as tf
+
+    shapes = ((part.dtype.size, part.shape.as_list()) for part in tf.nest.flatten(spec))
+    known = ((size, [*(rows if n is None else n for n in shape[:1]), *shape[1:]]) for size, shape in shapes)
+    return sum(size * math.prod(longest if n is None else n for n in shape) for size, shape in known)
+
+
+@attrs.frozen
+class Batches:
+    """What a strategy makes.
+
+    Attributes:
+        dataset: a `tf.data.Dataset` of shaped elements.
+        count: how many of them an epoch has, -1 where that is not known.
+        before: how many come before the first epoch, and are not counted.
+    """
+
+    dataset: Any
+    count: int
+    before: int = 0
+
+
+def shape_of(lengths: Any, width: Any) -> Any:
+    """Return the line of `Strategy.shapes` for a batch of records of some lengths, padded to a width."""
+    import tensorflow as tf
+
+    rows = tf.size(lengths, tf.int64)
+    return tf.stack([rows, rows * tf.cast(width, tf.int64), tf.reduce_sum(lengths)])[tf.newaxis]
+
+
+def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
+    """Return how many batches of some size records make, -1 where their number is not known."""
+    if records < 0:
+        return -1
+    return records // size if drop_remainder else -(-records // size)
+
+
+class Strategy(Protocol):
+    """A way of making elements: the classes of `seqrecorder.reading.batching`."""
+
+    @property
+    def length_name(self) -> str:
+        """Name under which elements carry the lengths of the first alignment group."""
+        ...
+
+    @property
+    def mask_name(self) -> str | None:
+        """Name under which elements carry a mask, or None."""
+        ...
+
+    def carried(self, schema: Schema) -> Carried | None:
+        """Return what batches carry beside the fields of a schema and their lengths; None for single records."""
+        ...
+
+    def read(self, feed: Feed) -> Batches:
+        """Return a `tf.data.Dataset` of shaped elements, and how many there are."""
+        ...
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return the shapes of what `read` gives, worked out from lengths.
+
+        Returns:
+            A `tf.data.Dataset` of int64 `(n, 3)`, an element that `read` gives to a line: its rows, its steps with and
+            without padding, counted for the alignment group whose lengths decide.
+        """
+        ...

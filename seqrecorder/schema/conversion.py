@@ -1,0 +1,434 @@
+"""Values of fields in memory: exact conversion to the declared type, and equality to the bit.
+
+A conversion either keeps every value or raises `Mismatch`, which says where, what was expected and what came.
+The one licence: Python floats (there is no narrower Python type) are rounded to a declared float16, bfloat16,
+float32 or complex64; a numpy array has a dtype of its own and must fit exactly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.schema.mismatch import Mismatch, check_kept, describe
+from seqrecorder.schema.times import cast_times, check_zone, times_of_objects
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from seqrecorder.schema.dtypes import ElementType
+
+_PLAIN = {bool, int, float, complex, str, bytes}
+_TIME_TYPES = (dt.date, dt.timedelta, np.datetime64, np.timedelta64)  # datetime is a date
+
+
+def _as_indices(values: Any) -> NDArray[np.int64]:
+    return np.asarray(values, np.int64).reshape(-1)
+
+
+@attrs.frozen(eq=False, repr=False)
+class SparseVector:
+    """A vector of which only some elements are stored, such as a bag of words.
+
+    >>> bag = SparseVector([2, 5], np.array([1.0, 3.0], "float32"), size=8)
+    >>> bag.to_dense()
+    array([0., 0., 1., 0., 0., 3., 0., 0.], dtype=float32)
+
+    Attributes:
+        indices: int64, ascending, each in `[0, size)`.
+        values: one for each index.
+        size: length of the dense vector.
+    """
+
+    indices: NDArray[np.int64] = attrs.field(converter=_as_indices)
+    values: NDArray[Any] = attrs.field(converter=np.asanyarray)  # a mask is looked at later
+    size: int
+
+    def __attrs_post_init__(self) -> None:
+        if self.indices.shape != self.values.shape:
+            raise Mismatch("as many indices as values", f"{self.indices.size} indices and {self.values.size} values")
+        if not self.indices.size:
+            return
+        if self.indices.min() < 0 or self.indices.max() >= self.size:
+            bad = int(np.flatnonzero((self.indices < 0) | (self.indices >= self.size))[0])
+            raise Mismatch(f"an index in [0, {self.size})", str(self.indices[bad]), (bad,))
+        if (np.diff(self.indices) <= 0).any():
+            order = np.argsort(self.indices, kind="stable")
+            if (np.diff(self.indices[order]) == 0).any():
+                raise Mismatch("distinct indices", f"{self.indices.tolist()}")
+            object.__setattr__(self, "indices", self.indices[order])
+            object.__setattr__(self, "values", self.values[order])
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """Unpack as `indices, values`."""
+        return iter((self.indices, self.values))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SparseVector):
+            return NotImplemented
+        return (
+            self.size == other.size and same_bits(self.indices, other.indices) and same_bits(self.values, other.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
+    def __repr__(self) -> str:
+        return f"SparseVector(indices={self.indices.tolist()}, values={self.values.tolist()}, size={self.size})"
+
+    def to_dense(self) -> NDArray[Any]:
+        """Return the dense vector, zeros (or empty text) elsewhere."""
+        if self.values.dtype == object:
+            empty = "" if self.values.size and isinstance(self.values[0], str) else b""
+            dense = np.full(self.size, empty, object)
+        else:
+            dense = np.zeros(self.size, self.values.dtype)
+        dense[self.indices] = self.values
+        return dense
+
+
+def same_bits(left: object, right: object) -> bool:
+    """Whether two values of a field agree in dtype, shape and every bit (so that a NaN equals itself).
+
+    >>> same_bits(np.array([0.0]), np.array([-0.0])), same_bits(np.array([np.nan]), np.array([np.nan]))
+    (False, True)
+    """
+    if isinstance(left, (np.ndarray, np.generic)) or isinstance(right, (np.ndarray, np.generic)):
+        if not isinstance(left, (np.ndarray, np.generic)) or not isinstance(right, (np.ndarray, np.generic)):
+            return False
+        if left.dtype != right.dtype or left.shape != right.shape:
+            return False
+        if left.dtype == object:
+            return bool(left.tolist() == right.tolist())
+        return left.tobytes() == right.tobytes()
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(same_bits, left, right))
+    return type(left) is type(right) and bool(left == right)
+
+
+def exact_scalar(value: object, element: ElementType) -> Any:
+    """Return `value` as a scalar of the declared type: str, bytes, bool or a numpy scalar.
+
+    Raises:
+        Mismatch: the value is not exactly one of that type.
+    """
+    kind = type(value)
+    if (kind is str and element.name == "str") or (kind is bytes and element.name == "bytes"):
+        return value
+    array = exact_array(value, element)
+    if array.ndim:
+        raise Mismatch(f"a scalar {element.name}", f"shape {array.shape}")
+    scalar = array[()]
+    return bool(scalar) if element.name == "bool" else scalar
+
+
+def exact_array(value: object, element: ElementType) -> NDArray[Any]:
+    """Return `value` as an array of the declared type, without copying where it already is one.
+
+    Args:
+        value: an array, an eager tensor, a scalar, or regularly nested lists of scalars or arrays.
+        element: the declared type.
+
+    Raises:
+        Mismatch: a value does not fit exactly (see the module's docstring).
+    """
+    if type(value) is np.ndarray:
+        return value if value.dtype == element.numpy and value.dtype != object else _cast(value, element)
+    if isinstance(value, np.ma.MaskedArray):
+        return _unmasked(value, element)
+    if isinstance(value, np.ndarray):
+        return exact_array(np.asarray(value), element)
+    if isinstance(value, np.generic) and not isinstance(value, float):
+        return exact_array(np.asarray(value), element)
+    if isinstance(value, (list, tuple, range)):
+        return _from_nested(value, element)
+    if hasattr(value, "__array__") and not isinstance(value, (*_TIME_TYPES, float)):
+        if element.is_time:
+            check_zone(value, element)
+        return exact_array(np.asarray(value), element)
+    try:
+        return _from_scalars([value], element).reshape(())
+    except Mismatch as problem:
+        raise Mismatch(problem.expected, problem.got) from None  # a scalar has no index
+
+
+def _unmasked(value: np.ma.MaskedArray[Any, Any], element: ElementType) -> NDArray[Any]:
+    """Return the array of a masked one, with NaN where it is masked.
+
+    Raises:
+        Mismatch: a value is masked, and the element type has no NaN.
+    """
+    if not np.ma.is_masked(value):
+        return exact_array(np.asarray(value.data), element)
+    mask = np.ma.getmaskarray(value)
+    if not element.has_nan:
+        expected = f"{element.name} without a mask (`array.filled(...)` gives one; only floats have NaN)"
+        raise Mismatch(expected, "a masked value", tuple(int(i) for i in np.argwhere(mask)[0]))
+    exact = exact_array(np.where(mask, np.zeros((), value.dtype), value.data), element)
+    return np.where(mask, np.array(np.nan, element.numpy), exact)
+
+
+def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementType) -> NDArray[Any]:
+    if not value:
+        return np.empty((0,), element.numpy)
+    if not set(map(type, value)) - _PLAIN:
+        return _from_scalars(value, element)
+    nested = [isinstance(item, (list, tuple, range, np.ndarray)) or _is_tensor(item) for item in value]
+    if not any(nested):
+        return _from_scalars(value, element)
+    rows: list[NDArray[Any]] = []
+    for position, (item, is_nested) in enumerate(zip(value, nested, strict=True)):
+        try:
+            if not is_nested:
+                raise Mismatch("a sequence, as its neighbours", describe(item))
+            rows.append(exact_array(item, element))
+        except Mismatch as problem:
+            raise problem.inside(position) from None
+        if rows[-1].shape != rows[0].shape:
+            raise Mismatch(f"shape {rows[0].shape}, as item 0 has", f"shape {rows[-1].shape}", (position,))
+    return np.stack(rows)
+
+
+def _is_tensor(item: object) -> bool:
+    return getattr(item, "shape", ()) != () and hasattr(item, "__array__")
+
+
+def _from_scalars(values: Any, element: ElementType) -> NDArray[Any]:
+    kinds = set(map(type, values))
+    if len(kinds) > 1 or issubclass(next(iter(kinds)), np.generic):
+        return _from_mixed(values, element)
+    kind = next(iter(kinds))
+    accepts, convert = _PYTHON_SCALARS[_family(element)]
+    if kind not in accepts and not issubclass(kind, accepts):
+        raise Mismatch(element.name, describe(values[0]), (0,))
+    if kind is bool and element.name != "bool":  # bool is an int to Python, and a mistake here
+        raise Mismatch(element.name, describe(values[0]), (0,))
+    converted: NDArray[Any] = convert(values, element)
+    return converted
+
+
+def _from_mixed(values: Any, element: ElementType) -> NDArray[Any]:
+    result = np.empty(len(values), element.numpy)
+    for position, value in enumerate(values):
+        try:
+            if isinstance(value, np.generic) and not isinstance(value, (float, str, bytes)):
+                result[position] = _cast(np.asarray(value), element)[()]
+            else:
+                result[position] = _from_scalars([_plain(value)], element)[0]
+        except Mismatch as problem:
+            raise Mismatch(problem.expected, problem.got, (position,)) from None
+    return result
+
+
+def _plain(value: object) -> object:
+    # numpy's float64, str_ and bytes_ are subclasses of Python's types and count as those.
+    return value.item() if isinstance(value, np.generic) and isinstance(value, (float, str, bytes)) else value
+
+
+def _family(element: ElementType) -> str:
+    return element.name if element.is_text else "f" if element.wire == "float" else element.numpy.kind
+
+
+def _text(values: Any, element: ElementType) -> NDArray[Any]:
+    result = np.empty(len(values), object)
+    # Not str(): subclasses, such as the members of an enumeration, may say something else there.
+    plain: Any = str.__str__ if element.name == "str" else bytes
+    result[:] = list(map(plain, values))
+    return result
+
+
+def _integers(values: Any, element: ElementType) -> NDArray[Any]:
+    limits = np.iinfo(element.numpy)
+    if min(values) < limits.min or max(values) > limits.max:
+        bad = next(i for i, v in enumerate(values) if not limits.min <= v <= limits.max)
+        expected = f"{element.name} in [{limits.min}, {limits.max}]"
+        raise Mismatch(expected, str(values[bad]), (bad,))
+    return np.array(values, element.numpy)
+
+
+def _floats(values: Any, element: ElementType) -> NDArray[Any]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            wide = np.array(values, "complex128" if element.numpy.kind == "c" else "float64")
+        except OverflowError:
+            raise Mismatch(element.name, f"an int beyond any float ({max(values, key=abs)})") from None
+        result = wide.astype(element.numpy)
+        overflow = np.isfinite(wide) & ~np.isfinite(result)
+        if overflow.any():
+            bad = int(np.argmax(overflow))
+            raise Mismatch(f"{element.name} (finite)", repr(values[bad]), (bad,))
+    if isinstance(values[0], int):
+        for position, (given, kept) in enumerate(zip(values, result.tolist(), strict=True)):
+            exact = kept.real if isinstance(kept, complex) else float(kept)
+            if int(exact) != given:
+                raise Mismatch(f"an int that {element.name} holds exactly", str(given), (position,))
+    return result
+
+
+def _bools(values: Any, _: ElementType) -> NDArray[Any]:
+    return np.array(values, bool)
+
+
+_PYTHON_SCALARS: dict[str, tuple[tuple[type, ...], Any]] = {
+    "b": ((bool,), _bools),
+    "i": ((int,), _integers),
+    "u": ((int,), _integers),
+    "f": ((float, int), _floats),
+    "c": ((complex, float, int), _floats),
+    "M": ((dt.date, np.datetime64), times_of_objects),
+    "m": ((dt.timedelta, np.timedelta64), times_of_objects),
+    "str": ((str,), _text),
+    "bytes": ((bytes, bytearray, memoryview), _text),
+}
+
+
+def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
+    target, source = element.numpy, array.dtype
+    if not array.size and source == np.float64:  # what numpy makes of an empty list
+        return np.empty(array.shape, target)
+    if element.is_text:
+        return _cast_text(array, element)
+    if source.kind == "O":
+        try:
+            return _from_nested(array.ravel().tolist(), element).reshape(array.shape)
+        except Mismatch as problem:
+            first = np.unravel_index(problem.index[0], array.shape) if problem.index else ()
+            raise Mismatch(problem.expected, problem.got, (*map(int, first), *problem.index[1:])) from None
+    if source == target:  # of another byte order, at most
+        return array.astype(target)
+    kinds = (_family_of(source), _family_of(target))
+    if kinds[0] == "i" and kinds[1] == "i":
+        return _cast_integers(array, element)
+    if element.is_time:
+        return cast_times(array, element)
+    if kinds not in (("f", "f"), ("i", "f"), ("f", "c"), ("i", "c"), ("c", "c")):
+        raise Mismatch(element.name, f"dtype {source}; give {element.name} (`.astype`), or declare {source}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = array.astype(target)
+        if kinds[0] == "i":
+            # Compare where neither side rounds: integers that a float cannot hold change on the way back.
+            limit = float(2**63) if source.kind == "i" else float(2**64)
+            real = np.real(result).astype(np.float64)
+            safe = (real >= -limit) & (real < limit)
+            back = np.where(safe, np.real(result), 0).astype(source)
+            check_kept(array, np.where(safe, back, ~array), element)
+        else:
+            check_kept(array, result.astype(source), element)
+    return result
+
+
+def _family_of(dtype: np.dtype[Any]) -> str:
+    if dtype.kind in "iu":
+        return "i"
+    return "f" if dtype.name == "bfloat16" else dtype.kind
+
+
+def _cast_integers(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
+    if array.size:
+        limits = np.iinfo(element.numpy)
+        # As Python ints: numpy would compare int64 with uint64 through float64.
+        if int(array.min()) < limits.min or int(array.max()) > limits.max:
+            low, high = max(limits.min, np.iinfo(array.dtype).min), min(limits.max, np.iinfo(array.dtype).max)
+            bad = np.argwhere((array < low) | (array > high))[0]
+            index = tuple(int(i) for i in bad)
+            expected = f"{element.name} in [{limits.min}, {limits.max}]"
+            raise Mismatch(expected, str(array[index]), index)
+    return array.astype(element.numpy)
+
+
+def _cast_text(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
+    wanted: tuple[type, ...] = (str,) if element.name == "str" else (bytes, bytearray, memoryview)
+    if array.dtype.kind not in ("O", "T", "U" if element.name == "str" else "S"):
+        raise Mismatch(element.name, f"dtype {array.dtype}")
+    items = array.astype(object)
+    flat = items.ravel().tolist()
+    kinds = set(map(type, flat))
+    if not all(issubclass(kind, wanted) for kind in kinds):
+        bad = next(i for i, item in enumerate(flat) if not isinstance(item, wanted))
+        index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
+        raise Mismatch(element.name, describe(flat[bad]), index)
+    if kinds - {str, bytes}:
+        items = _text(flat, element).reshape(array.shape)
+    return items
+
+
+def require_utf8(value: object) -> None:
+    """Raise `Mismatch` for text that UTF-8 cannot hold (lone surrogates).
+
+    Args:
+        value: a str, an object array of them, a `SparseVector`, or a list of any of these.
+    """
+    if isinstance(value, SparseVector):
+        require_utf8(value.values)
+    elif isinstance(value, list):
+        for step, item in enumerate(value):
+            try:
+                require_utf8(item)
+            except Mismatch as mismatch:
+                raise mismatch.inside(step) from None
+    else:
+        array = np.asarray(value, object)
+        texts = array.ravel().tolist()
+        with contextlib.suppress(UnicodeEncodeError):
+            "".join(texts).encode()  # all of them at once, which is faster by far
+            return
+        for position, text in enumerate(texts):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                index = tuple(int(i) for i in np.unravel_index(position, array.shape))
+                raise Mismatch("text that UTF-8 can hold", f"{text!r}, with a lone surrogate", index) from None
+
+
+def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector:
+    """Return `value` as a `SparseVector` of `size` elements of the declared type.
+
+    Args:
+        value: a `SparseVector`, a mapping of index to value, a pair of indices and values, or a dense array, of which
+            all is stored but zero bits (so -0.0 is) and empty text.
+        element: the declared type of the values.
+        size: the declared size.
+
+    Raises:
+        Mismatch: an index is out of range or doubled, or a value does not fit.
+    """
+    indices: Any
+    values: Any
+    if isinstance(value, SparseVector):
+        if value.size != size:
+            raise Mismatch(f"a sparse vector of size {size}", f"one of size {value.size}")
+        indices, values = value.indices, value.values
+    elif isinstance(value, Mapping):
+        indices, values = _indices(list(value)), list(value.values())
+    elif isinstance(value, np.ndarray):
+        if value.shape != (size,):
+            raise Mismatch(f"a dense vector of shape ({size},)", f"shape {value.shape}")
+        dense = exact_array(value, element)
+        indices = _flat_stored(dense)
+        values = dense[indices]
+    elif isinstance(value, (list, tuple)) and len(value) == 2:  # noqa: PLR2004 - a pair
+        indices, values = _indices(value[0]), value[1]
+    else:
+        raise Mismatch("a SparseVector, a dict, a pair (indices, values) or a dense array", describe(value))
+    return SparseVector(indices, exact_array(values, element).reshape(-1), size)
+
+
+def _flat_stored(dense: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where a dense vector differs from the zeros that stand for absence, in any bit: -0.0 does."""
+    if dense.dtype == object:
+        return np.flatnonzero(dense.astype(bool))
+    octets = np.ascontiguousarray(dense).view(np.uint8).reshape(dense.size, -1)
+    return np.flatnonzero(octets.any(1))
+
+
+def _indices(given: Any) -> NDArray[np.int64]:
+    array = np.asarray(given)
+    if array.ndim != 1 or np.ma.is_masked(given):
+        raise Mismatch("a list of indices in the pair (indices, values)", describe(given))
+    if array.size and array.dtype.kind not in "iu":
+        raise Mismatch("integer indices", f"dtype {array.dtype}")
+    return array.astype(np.int64)

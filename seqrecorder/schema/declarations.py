@@ -1,0 +1,362 @@
+"""Declarations: `record` for the class, `context` and `feature_list` for its stored fields.
+
+A declaration is an ordinary `attrs.field` that carries what it declares in its metadata, so any attrs class can use it.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import SchemaError
+from seqrecorder.schema.conversion import require_utf8, same_bits
+from seqrecorder.schema.dtypes import ElementType, element_type
+from seqrecorder.schema.field import DEFAULT_GROUP, Field, Kind, Storage, check_together
+from seqrecorder.schema.mismatch import Mismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    if sys.version_info >= (3, 11):
+        from typing import dataclass_transform
+    else:
+        from typing_extensions import dataclass_transform
+
+_UNNAMED = "of this declaration"
+METADATA_KEY = "seqrecorder"
+"""Where an attrs field carries its `Declaration`."""
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Declaration:
+    """What `context` and `feature_list` leave in an attrs field's metadata; `Schema.of` adds name and default."""
+
+    kind: Kind
+    element: ElementType
+    shape: tuple[int | None, ...]
+    feature: str | None
+    options: Mapping[str, Any]
+
+    def named(self, name: str, default: Any = attrs.NOTHING) -> Field:
+        """Return the field that this declares for an attribute."""
+        feature = name if self.feature is None else self.feature
+        return Field(name, feature, self.kind, self.element, self.shape, default=default, **self.options)
+
+
+def context(
+    dtype: object,
+    *,
+    shape: Sequence[int | None] = (),
+    default: Any = attrs.NOTHING,
+    factory: Callable[[], Any] | None = None,
+    optional: bool = False,
+    key: bool = False,
+    chunk: bool = False,
+    storage: Storage = "auto",
+    sparse: int | None = None,
+    dense: bool = False,
+    name: str | None = None,
+    renamed_from: str | Sequence[str] = (),
+    deferred: bool = False,
+    validator: Any = None,
+    repr: bool = True,  # noqa: A002 - attrs' name
+    kw_only: bool | None = None,
+    alias: str | None = None,
+) -> Any:
+    """Declare a field that is stored once per record.
+
+    >>> import attrs, seqrecorder as sr
+    >>> @sr.record
+    ... class Clip:
+    ...     key: str = sr.context(str, key=True)
+    ...     rate: int = sr.context("int32", default=16_000)
+    >>> int(Clip("a").rate)
+    16000
+
+    Args:
+        dtype: element type: a numpy dtype, a `tf.DType`, a Python type or a name.
+        shape: shape of the value; `()` is a scalar. The first dimension may be None.
+        default: as `attrs.field` has it; also fills data that lacks the field.
+        factory: as `attrs.field` has it.
+        optional: whether the value may be None, which stays apart from an empty one.
+        key: whether the field identifies its record; keys are unique among sources.
+        chunk: whether the field numbers the chunks that `split` yields of one source.
+        storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg`.
+        sparse: size of the dense vector, of which only some elements are stored.
+        dense: whether a sparse field is read back as a dense array or tensor.
+        name: name of the feature in the file, if it is not the attribute's.
+        renamed_from: the name, or names, that the attribute had before: a dataset that has it under one of them is read
+            by this class.
+        deferred: whether the value may be None until the class's `load` has run.
+        validator: as `attrs.field` has it.
+        repr: as `attrs.field` has it.
+        kw_only: as `attrs.field` has it; None is as the class has it.
+        alias: as `attrs.field` has it.
+
+    Returns:
+        An attrs field, for the body of an attrs class.
+
+    Raises:
+        SchemaError: the declaration cannot be stored.
+    """
+    options = {
+        "storage": storage,
+        "optional": optional,
+        "sparse": sparse,
+        "dense": dense,
+        "key": key,
+        "chunk": chunk,
+        "deferred": deferred,
+        "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
+    }
+    attribute = {"kw_only": kw_only, "factory": factory, "validator": validator, "repr": repr, "alias": alias}
+    return _declared("context", dtype, shape, name, options=options, default=default, attribute=attribute)
+
+
+def feature_list(
+    dtype: object,
+    *,
+    shape: Sequence[int | None] = (),
+    default: Any = attrs.NOTHING,
+    factory: Callable[[], Any] | None = None,
+    optional: bool = False,
+    align: str | None = DEFAULT_GROUP,
+    storage: Storage = "auto",
+    sparse: int | None = None,
+    dense: bool = False,
+    name: str | None = None,
+    renamed_from: str | Sequence[str] = (),
+    deferred: bool = False,
+    validator: Any = None,
+    repr: bool = True,  # noqa: A002 - attrs' name
+    kw_only: bool | None = None,
+    alias: str | None = None,
+) -> Any:
+    """Declare a field that is stored once per step.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Speech:
+    ...     mfcc: np.ndarray = sr.feature_list("float32", shape=(13,))  # (T, 13)
+    ...     phones: np.ndarray = sr.feature_list("int64")  # (T,)
+    >>> Speech(np.zeros((2, 13), "float32"), [7, 9]).phones
+    array([7, 9])
+
+    Args:
+        dtype: element type of a step: a numpy dtype, a `tf.DType`, a Python type or a name.
+        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps).
+        default: as `attrs.field` has it; a field with one may be missing in data, and is empty then.
+        factory: as `attrs.field` has it.
+        optional: whether the value may be None, which stays apart from an empty sequence.
+        align: feature lists of one group have equal lengths; None frees the field.
+        storage: as for `context`; also `packed`: the whole sequence in one feature of its list, which is far
+            smaller and faster than one feature per step.
+        sparse: as for `context`, per step.
+        dense: as for `context`.
+        name: as for `context`.
+        renamed_from: as for `context`.
+        deferred: as for `context`.
+        validator: as `attrs.field` has it.
+        repr: as `attrs.field` has it.
+        kw_only: as `attrs.field` has it; None is as the class has it.
+        alias: as `attrs.field` has it.
+
+    Returns:
+        An attrs field, for the body of an attrs class.
+
+    Raises:
+        SchemaError: the declaration cannot be stored.
+    """
+    options = {
+        "storage": storage,
+        "optional": optional,
+        "sparse": sparse,
+        "dense": dense,
+        "align": align,
+        "deferred": deferred,
+        "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
+    }
+    attribute = {"kw_only": kw_only, "factory": factory, "validator": validator, "repr": repr, "alias": alias}
+    return _declared("feature_list", dtype, shape, name, options=options, default=default, attribute=attribute)
+
+
+def _declared(
+    kind: Kind,
+    dtype: object,
+    shape: Any,
+    feature: str | None,
+    *,
+    options: dict[str, Any],
+    default: Any,
+    attribute: dict[str, Any],
+) -> Any:
+    """Return the attrs field of a declaration; a mistake in it is an error that names the field, where it is known."""
+    try:
+        return _attribute(_declare(kind, dtype, shape, feature, options), default, **attribute)
+    except SchemaError as error:
+        place, told = _place_to_be(), str(error)
+        unnamed = f"field {_UNNAMED!r}: "
+        where = "declaration" if place is None else place
+        raise SchemaError(f"{where}: {told.removeprefix(unnamed)}") from None
+
+
+def _place_to_be() -> str | None:
+    """Return the class and the name that the value of the call in a class body will have; None outside of such."""
+    frame = sys._getframe()  # noqa: SLF001 - the only way to it
+    while not {"__module__", "__qualname__"} <= frame.f_locals.keys():
+        if frame.f_back is None or frame.f_code.co_name == "<module>":
+            return None
+        frame = frame.f_back
+    rest = (step for step in dis.get_instructions(frame.f_code) if step.offset > frame.f_lasti)
+    name = next((step.argval for step in rest if step.opname == "STORE_NAME"), None)
+    return None if name is None else f"{frame.f_code.co_name}: field {name!r}"
+
+
+def _declare(
+    kind: Kind,
+    dtype: object,
+    shape: Sequence[int | None] | int | None,
+    feature: str | None,
+    options: dict[str, Any],
+) -> Declaration:
+    if isinstance(shape, int) or shape is None:
+        raise SchemaError(f"shape is a tuple, such as ({shape},), got {shape!r}")
+    dimensions = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
+    declaration = Declaration(kind, element_type(dtype), dimensions, feature, options)
+    declaration.named(_UNNAMED)  # raises now, where the mistake stands
+    return declaration
+
+
+def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **options: Any) -> Any:  # noqa: FBT001 - private
+    if default is None:
+        declaration.named(_UNNAMED, default)
+    if kw_only is not None:  # None is as the class has it, which older releases of attrs have no word for
+        options["kw_only"] = kw_only
+    return attrs.field(
+        default=default,
+        converter=declaration.named("value").normaliser(),
+        eq=attrs.cmp_using(eq=same_bits),
+        metadata={METADATA_KEY: declaration},
+        **options,
+    )
+
+
+def declare(field: Field) -> Any:
+    """Return the attrs field that declares `field`: the inverse of reading a class, for rebuilt classes."""
+    options = {
+        name: getattr(field, name)
+        for name in ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred")
+    }
+    declaration = Declaration(field.kind, field.element, field.shape, field.feature, options)
+    return _attribute(declaration, field.default, kw_only=True)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    @dataclass_transform(field_specifiers=(context, feature_list, attrs.field))
+    def record(maybe_class: type[T], /) -> type[T]: ...
+    @overload
+    def record(*, kw_only: bool = False, frozen: bool = False, slots: bool = True) -> Callable[[type[T]], type[T]]: ...
+
+
+def record(
+    maybe_class: type | None = None, /, *, kw_only: bool = False, frozen: bool = False, slots: bool = True
+) -> Any:
+    """Make a class a record: `attrs.define`, checked at once, and known to type checkers.
+
+    Plain attrs classes with `context` and `feature_list` fields work as well; this adds that mypy and pyright
+    report missing arguments, and that a mistake in the fields is found where the class stands.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     tokens: list = sr.feature_list(str)
+    >>> Sentence(["to", "be"]) == Sentence(["to", "be"])
+    True
+
+    Args:
+        maybe_class: the class, when used without parentheses.
+        kw_only: whether all fields are keyword-only, which lifts the rule that none without a default may follow
+            one with a default.
+        frozen: whether records are immutable.
+        slots: as `attrs.define` has it.
+
+    Raises:
+        SchemaError: the fields do not make a schema.
+    """
+
+    def decorate(cls: type) -> type:
+        try:
+            defined = attrs.define(cls, kw_only=kw_only, frozen=frozen, slots=slots, unsafe_hash=False)
+        except ValueError as error:
+            if "mandatory" not in str(error):
+                raise
+            raise SchemaError(_order_problem(cls, str(error))) from None
+        # attrs leaves a class that it made in place with the hash of its parent: by identity, against equality.
+        defined.__hash__ = None  # type: ignore[assignment]  # how Python says that a class has none
+        stored_fields(defined)
+        return defined
+
+    return decorate if maybe_class is None else decorate(maybe_class)
+
+
+def _order_problem(cls: type, message: str) -> str:
+    """Return in words what attrs means by a mandatory attribute after one with a default."""
+    name = message.partition("name='")[2].partition("'")[0]
+    attributes = attrs.fields(attrs.define(cls, kw_only=True))
+    first = next(attribute.name for attribute in attributes if attribute.default is not attrs.NOTHING)
+    return (
+        f"{cls.__name__}: field {name!r} has no default and stands after {first!r}, which has one: put {name!r} first, "
+        "give it a default, or decorate the class with @seqrecorder.record(kw_only=True)"
+    )
+
+
+def stored_fields(cls: type) -> tuple[Field, ...]:
+    """Return the stored fields of an attrs class, in declaration order, checked one by one and together.
+
+    Raises:
+        SchemaError: not an attrs class, or the fields contradict each other.
+    """
+    if not isinstance(cls, type) or not attrs.has(cls):
+        shown = cls.__name__ if isinstance(cls, type) else repr(cls)
+        raise SchemaError(f"{shown} is not an attrs class: decorate it with @seqrecorder.record")
+    _check_collected(cls)
+    fields = tuple(_field_of(attribute) for attribute in attrs.fields(cls) if METADATA_KEY in attribute.metadata)
+    check_together(cls.__name__, fields)
+    return fields
+
+
+def _check_collected(cls: type) -> None:
+    """Raise where a class of the line declares a field that attrs has not collected: it would never be stored."""
+    for owner in cls.__mro__:
+        for name, value in vars(owner).items():
+            if isinstance(value, type(attrs.field())) and METADATA_KEY in value.metadata:
+                raise SchemaError(
+                    f"{cls.__name__}: field {name!r} is declared in {owner.__name__}, which is not an attrs class "
+                    f"itself: decorate {owner.__name__} with @seqrecorder.record"
+                )
+
+
+def _field_of(attribute: attrs.Attribute[Any]) -> Field:
+    declaration: Declaration = attribute.metadata[METADATA_KEY]
+    default: Any = attribute.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
+        default = attrs.NOTHING if default.takes_self else default.factory()
+    field = declaration.named(attribute.name)
+    if default is attrs.NOTHING:
+        return field
+    if default is not None:
+        try:
+            default = field.exact(default)
+            if field.element.name == "str":
+                require_utf8(default)
+        except Mismatch as problem:
+            raise SchemaError(f"default of field {attribute.name!r}: {problem}") from None
+    return declaration.named(attribute.name, default)

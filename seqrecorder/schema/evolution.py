@@ -1,0 +1,176 @@
+"""What changed between the fields of a dataset and those of a class, and whether the data can be read in spite of it.
+
+Compatible: fields added with a default or `optional=True`, removed, reordered, renamed by `renamed_from`, made
+optional; integers and floats of the same storage made wider, str read as bytes; other defaults, roles and looser
+alignments. Everything else is not, and is said field by field before the first record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.field_json import brief
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from seqrecorder.schema.dtypes import ElementType
+    from seqrecorder.schema.field import Field
+
+
+@attrs.frozen
+class Change:
+    """One difference between a dataset and a class.
+
+    Attributes:
+        field: name of the field, in the class where it is there.
+        what: what differs.
+        compatible: whether the data can be read in spite of it.
+    """
+
+    field: str
+    what: str
+    compatible: bool
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.what}"
+
+
+def source_of(field: Field, stored: Sequence[Field]) -> Field | None:
+    """Return the field of the data that a field of a class is read from.
+
+    It is the one of the same name; else the first that `renamed_from` names; else the one in the feature that `name=`
+    asks for.
+    """
+    by_name = {other.name: other for other in stored}
+    for name in (field.name, *field.renamed_from):
+        if name in by_name:
+            return by_name[name]
+    if field.feature != field.name:
+        return next((other for other in stored if other.feature == field.feature), None)
+    return None
+
+
+def changes(stored: Sequence[Field], wanted: Sequence[Field]) -> list[Change]:
+    """Return what changed from the fields of a dataset to those of a class, in the order of the class.
+
+    Args:
+        stored: the fields of the dataset.
+        wanted: the fields of the class.
+    """
+    found: list[Change] = []
+    sources = {field.name: source_of(field, stored) for field in wanted}
+    taken: dict[str, str] = {}
+    for field in wanted:
+        source = sources[field.name]
+        if source is None:
+            found.append(_added(field, stored, wanted, sources))
+            continue
+        if source.name in taken:
+            found.append(
+                Change(
+                    field.name, f"would be read from {source.name!r}, as {taken[source.name]!r} is", compatible=False
+                )
+            )
+        taken[source.name] = field.name
+        found += _differences(field, source)
+    found += _alignments(stored, wanted, sources)
+    found += [
+        Change(other.name, "not in the class, left unread", compatible=True)
+        for other in stored
+        if other.name not in taken
+    ]
+    common = [source.name for source in sources.values() if source is not None]
+    if common != [other.name for other in stored if other.name in common]:
+        found.append(Change("order", f"{', '.join(common)} in the class", compatible=True))
+    return found
+
+
+def _added(field: Field, stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Change:
+    what = f"not in the data ({brief(field)})"
+    if not field.may_lack:
+        unread = {source.name for source in sources.values() if source is not None}
+        near = [other.name for other in stored if other.name not in unread and _kind(other) == _kind(field)]
+        hint = f"; if it was renamed, declare renamed_from={near[0]!r}" if near else ""
+        return Change(field.name, f"{what}, and has no default{hint}", compatible=False)
+    aligned = [
+        other.name
+        for other in wanted
+        if other.is_list and other is not field and other.group == field.group and sources[other.name] is not None
+    ]
+    if field.is_list and field.has_default and len(field.default) and aligned:
+        return Change(
+            field.name,
+            f"{what}; a default of {len(field.default)} steps cannot have the length of {aligned[0]!r}: "
+            "declare optional=True, or align=None",
+            compatible=False,
+        )
+    filled = "filled with its default" if field.has_default else "None"
+    return Change(field.name, f"{what}, {filled}", compatible=True)
+
+
+def _kind(field: Field) -> tuple[object, ...]:
+    return field.kind, field.element.name, field.shape, field.storage, field.sparse
+
+
+def _differences(field: Field, source: Field) -> Iterator[Change]:
+    if source.name != field.name:
+        yield Change(field.name, f"{source.name!r} in the data", compatible=True)
+    for attribute in ("kind", "shape", "storage"):
+        was, now = getattr(source, attribute), getattr(field, attribute)
+        if was != now:
+            yield Change(field.name, f"{attribute} {was!r} in the data, {now!r} in the class", compatible=False)
+    if source.sparse != field.sparse:
+        grows = source.sparse is not None and field.sparse is not None and field.sparse > source.sparse
+        yield Change(field.name, f"sparse {source.sparse!r} in the data, {field.sparse!r} in the class", grows)
+    if source.element.name != field.element.name:
+        wider = not source.in_items and not field.in_items and _widens(source.element, field.element)
+        yield Change(field.name, f"dtype {source.element.name} in the data, {field.element.name} in the class", wider)
+    if source.optional != field.optional:
+        what = "may be None in the data, and not in the class" if source.optional else "may be None in the class"
+        yield Change(field.name, what, compatible=field.optional)
+    if not same_bits(source.default, field.default):
+        yield Change(field.name, "another default", compatible=True)
+    for attribute in ("dense", "key", "chunk", "deferred"):
+        if getattr(source, attribute) != getattr(field, attribute):
+            now = getattr(field, attribute)
+            yield Change(field.name, f"{attribute}={now!r} in the class", compatible=True)
+
+
+def _widens(old: ElementType, new: ElementType) -> bool:
+    """Whether every value of one type, as it is stored, is one of the other."""
+    if old.name == "str":
+        return new.name == "bytes"
+    kinds = old.numpy.kind + new.numpy.kind
+    numbers = set(kinds) <= set("iu") or old.wire == new.wire == "float"
+    return numbers and old.wire == new.wire and bool(np.can_cast(old.numpy, new.numpy, "safe"))
+
+
+def _alignments(stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Iterator[Change]:
+    """Find fields whose lengths are promised to be equal by the class, and not by the data.
+
+    The files of lengths know the groups of the data by name, so a group of that name must be the same fields.
+    """
+    groups = {other.group for other in stored if other.is_list}
+    firsts: dict[str, tuple[str, str]] = {}
+    for field in wanted:
+        source = sources[field.name]
+        if source is None or not field.is_list or not source.is_list:
+            continue
+        name, group = firsts.setdefault(field.group, (field.name, source.group))
+        if source.group != group:
+            what = f"aligned with {name!r} in the class, and not in the data"
+            yield Change(field.name, what, compatible=False)
+        elif source.group != field.group and field.group in groups:
+            what = f"in the alignment group {field.group!r}, which is another one in the data"
+            yield Change(field.name, what, compatible=False)
+        elif source.align != field.align:
+            yield Change(field.name, f"align={field.align!r} in the class", compatible=True)
+    for field in wanted:
+        if field.is_list and sources[field.name] is None and field.group in groups and field.group not in firsts:
+            what = f"in the alignment group {field.group!r}, of which the class has no other field"
+            yield Change(field.name, what, compatible=False)

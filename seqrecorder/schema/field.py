@@ -1,0 +1,365 @@
+"""`Field`: what is known of one stored field, checked, and the exact form of its values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import SchemaError
+from seqrecorder.schema.conversion import exact_array, exact_scalar, exact_sparse, same_bits
+from seqrecorder.schema.mismatch import Mismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from seqrecorder.schema.dtypes import ElementType
+
+DEFAULT_GROUP = "default"
+"""The alignment group of feature lists that name no other."""
+
+Kind = Literal["context", "feature_list"]
+Storage = Literal["auto", "raw", "packed", "tensor", "png", "jpeg"]
+_STORAGES = ("auto", "raw", "packed", "tensor", "png", "jpeg")
+_MOST_ELEMENTS = 2**31 - 1  # a message has no more bytes
+_MOST_DIMENSIONS = 29  # numpy has 32 before release 2, and records, steps and ragged values take one each
+_IMAGE_CHANNELS = {"png": (1, 2, 3, 4), "jpeg": (1, 3)}
+
+T = TypeVar("T")
+
+
+@attrs.frozen(repr=False)
+class Field:
+    """One stored field.
+
+    Attributes:
+        name: name of the attribute, and key in what `parse` gives.
+        feature: name of the feature in the file.
+        kind: `context` (once per record) or `feature_list` (once per step).
+        element: the element type.
+        shape: shape of the value (context) or of one step (feature_list); the first dimension may be None.
+        storage: how values become features.
+        optional: whether the value may be None.
+        default: the attribute's default; `attrs.NOTHING` if it has none.
+        sparse: size of the dense vector, for sparse fields.
+        dense: whether a sparse field is read back dense.
+        align: name of the group of feature lists that share a length.
+        key: whether the field identifies its record.
+        chunk: whether the field numbers the chunks of one source.
+        deferred: whether the value may be None until `load` has run.
+        renamed_from: names that the field had before, under which older data hold it.
+    """
+
+    name: str
+    feature: str
+    kind: Kind
+    element: ElementType
+    shape: tuple[int | None, ...]
+    storage: Storage = "auto"
+    optional: bool = False
+    default: Any = attrs.field(factory=lambda: attrs.NOTHING, eq=attrs.cmp_using(eq=same_bits), hash=False)
+    sparse: int | None = None
+    dense: bool = False
+    align: str | None = DEFAULT_GROUP
+    key: bool = False
+    chunk: bool = False
+    deferred: bool = False
+    renamed_from: tuple[str, ...] = attrs.field(default=(), eq=False)
+
+    def __repr__(self) -> str:
+        plain = {a.name: getattr(self, a.name) for a in attrs.fields(Field)[5:] if a.name != "default"}
+        options = [f"{n}={v!r}" for n, v in plain.items() if v != attrs.fields_dict(Field)[n].default]
+        options += [] if self.default is attrs.NOTHING else ["default=..."]
+        options = [*([f"shape={self.shape}"] if self.shape else []), *options]
+        return f"Field({', '.join([repr(self.name), self.kind, self.element.name, *options])})"
+
+    def __attrs_post_init__(self) -> None:
+        _check_feature(self)
+        _check_shape(self)
+        _check_storage(self)
+        _check_roles(self)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether there is one value per step."""
+        return self.kind == "feature_list"
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the first dimension of the shape is unknown."""
+        return bool(self.shape) and self.shape[0] is None
+
+    @property
+    def rest(self) -> tuple[int, ...]:
+        """The known dimensions: the shape, without its first one where that is unknown."""
+        return tuple(size for size in self.shape if size is not None)
+
+    @property
+    def count(self) -> int:
+        """How many elements the known dimensions hold."""
+        return math.prod(self.rest)
+
+    @property
+    def buffered(self) -> bool:
+        """Whether the elements are stored as little-endian buffers."""
+        return self.storage == "raw" or (self.storage in ("auto", "packed") and self.element.buffered)
+
+    @property
+    def in_items(self) -> bool:
+        """Whether one bytes value holds a whole context value, a whole step, or a whole packed sequence."""
+        return self.buffered or self.storage in ("tensor", "png", "jpeg")
+
+    @property
+    def packed(self) -> bool:
+        """Whether the whole sequence is one feature of its list."""
+        return self.storage == "packed"
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a feature holds one element, as it is: of scalars, and of lists of scalars."""
+        return not self.shape and self.sparse is None and not self.packed and not self.in_items
+
+    @property
+    def group(self) -> str:
+        """Name of the alignment group; a freed field is a group of its own."""
+        return self.name if self.align is None else self.align
+
+    @property
+    def has_default(self) -> bool:
+        """Whether data that lacks the field is filled with a value."""
+        return self.default is not attrs.NOTHING and self.default is not None
+
+    @property
+    def may_lack(self) -> bool:
+        """Whether a record may lack the field, which is then None or the default.
+
+        All others must be held by every record, be they empty: also one that `load` fills (`deferred`, `default=None`),
+        since it is filled before it is stored.
+        """
+        return self.optional or self.has_default
+
+    @property
+    def has_filling(self) -> bool:
+        """Whether values stand for the field in a record that lacks it: a default other than an empty one."""
+        is_empty = (self.is_list or self.is_ragged) and self.has_default and len(self.default) == 0
+        return self.has_default and not is_empty
+
+    @property
+    def presence(self) -> str | None:
+        """Name of the feature that says whether an optional field has a value."""
+        return f"{self.feature}_present" if self.optional else None
+
+    def exact(self, value: object) -> Any:
+        """Return `value` in the form that records hold, to the bit.
+
+        Raises:
+            Mismatch: the value does not fit the declaration.
+        """
+        if value is None:
+            if self.optional:
+                return None
+            hint = "a value by the end of `load`" if self.deferred else "a value (declare optional=True to allow None)"
+            raise Mismatch(hint, "None")
+        if self.sparse is not None:
+            return self._exact_sparse(value)
+        if not self.is_list and not self.shape:
+            return exact_scalar(value, self.element)
+        if self.is_list and self.is_ragged:
+            return self._exact_ragged(value)
+        leading = 1 if self.is_list or self.is_ragged else 0
+        return self._fit(exact_array(value, self.element), (None,) * leading + self.rest)
+
+    def normaliser(self) -> Callable[[Any], Any]:
+        """Return the function of `exact(value)`, or `value` itself where it does not fit: encoding reports that later.
+
+        It is called for every value of every record, so it looks first at what is exact already: 0.1 microseconds.
+        """
+        exact, dtype = self.exact, self.element.numpy
+        is_dense = bool(self.is_list or self.shape) and not self.is_ragged and self.sparse is None
+        is_scalar = not self.is_list and not self.shape and self.sparse is None and not self.element.is_time
+        kinds = {"str": str, "bytes": bytes, "bool": bool}
+        kind = kinds.get(self.element.name, dtype.type) if is_scalar else None
+
+        def normalise(value: Any) -> Any:
+            if type(value) is kind or (is_dense and type(value) is np.ndarray and value.dtype == dtype):
+                return value
+            try:
+                return exact(value)
+            except (Mismatch, ValueError, TypeError, OverflowError):
+                return value
+
+        return normalise
+
+    def _exact_sparse(self, value: object) -> Any:
+        size = self.sparse or 0
+        if not self.is_list:
+            return exact_sparse(value, self.element, size)
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            raise Mismatch("a list of sparse vectors, one per step", type(value).__name__)
+        return [self._at(step, exact_sparse, item, self.element, size) for step, item in enumerate(value)]
+
+    def _exact_ragged(self, value: object) -> Any:
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            raise Mismatch("a list of arrays, one per step", type(value).__name__)
+        shape = (None, *self.rest)
+        return [
+            self._at(step, lambda item: self._fit(exact_array(item, self.element), shape), item)
+            for step, item in enumerate(value)
+        ]
+
+    @staticmethod
+    def _at(step: int, convert: Callable[..., T], *args: Any) -> T:
+        try:
+            return convert(*args)
+        except Mismatch as problem:
+            raise problem.inside(step) from None
+
+    def _fit(self, array: np.ndarray[Any, Any], shape: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
+        if len(shape) == array.ndim and all(s in (None, n) for s, n in zip(shape, array.shape, strict=True)):
+            return array
+        if array.shape == (0,) and shape[:1] == (None,):
+            return array.reshape((0, *shape[1:]))  # an empty list has no inner dimensions to show
+        names = ", ".join(("T" if self.is_list else "n") if size is None else str(size) for size in shape)
+        raise Mismatch(f"shape ({names}{',' if len(shape) == 1 else ''})", f"shape {array.shape}")
+
+
+def is_normaliser(function: object) -> bool:
+    """Return whether a function is the `normaliser` of some field."""
+    named = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    return named == (__name__, f"{Field.normaliser.__qualname__}.<locals>.normalise")
+
+
+def _check_feature(field: Field) -> None:
+    try:
+        if isinstance(field.feature, str) and field.feature.encode():
+            return
+    except UnicodeEncodeError:
+        pass
+    raise SchemaError(
+        f"field {field.name!r}: name is the feature's name in the file, some text that UTF-8 can hold, "
+        f"got {field.feature!r}"
+    )
+
+
+def _check_shape(field: Field) -> None:
+    where = f"field {field.name!r}"
+    for position, size in enumerate(field.shape):
+        if size is None:
+            if position:
+                raise SchemaError(
+                    f"{where}: only the first dimension may be None, got shape {field.shape}; "
+                    "store the others at a fixed size, or flat with a field for the shape"
+                )
+        elif not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise SchemaError(f"{where}: a shape holds ints of 1 or more, or None first, got {field.shape}")
+        elif size == 0:
+            # TensorFlow's parser can kill the process on such a step (tensorflow issues 108141, 123476).
+            raise SchemaError(f"{where}: a dimension of 0 stores nothing, got shape {field.shape}; leave the field out")
+    if len(field.shape) > _MOST_DIMENSIONS:
+        raise SchemaError(f"{where}: expected at most {_MOST_DIMENSIONS} dimensions, got {len(field.shape)}")
+    if field.count > _MOST_ELEMENTS:
+        raise SchemaError(
+            f"{where}: a record holds at most {_MOST_ELEMENTS} elements, got shape {field.shape}; store parts of it"
+        )
+
+
+def _check_storage(field: Field) -> None:
+    where, storage, element = f"field {field.name!r}", field.storage, field.element
+    if storage not in _STORAGES:
+        raise SchemaError(f"{where}: storage is one of {', '.join(_STORAGES)}, got {storage!r}")
+    if storage in ("raw", "tensor") and element.is_text:
+        raise SchemaError(f"{where}: storage={storage!r} is for numbers; {element.name} needs storage='auto'")
+    if storage == "packed" and (not field.is_list or field.is_ragged):
+        why = "ragged steps would lose their bounds" if field.is_list else "a context field is one feature already"
+        raise SchemaError(f"{where}: storage='packed' does not fit here: {why}; use 'auto' or 'raw'")
+    if storage in _IMAGE_CHANNELS:
+        _check_image(field)
+    _check_sparse(field)
+
+
+def _check_image(field: Field) -> None:
+    where, storage, element = f"field {field.name!r}", field.storage, field.element
+    shape = field.shape
+    image_rank = 3
+    if element.name != "uint8" or len(shape) != image_rank or field.is_ragged:
+        raise SchemaError(
+            f"{where}: storage={storage!r} is for uint8 images of shape (height, width, channels), "
+            f"got {element.name} of shape {shape}"
+        )
+    if shape[2] not in _IMAGE_CHANNELS[storage]:
+        raise SchemaError(
+            f"{where}: {storage} has {' or '.join(map(str, _IMAGE_CHANNELS[storage]))} channels, got {shape[2]}"
+        )
+
+
+def _check_sparse(field: Field) -> None:
+    where, storage = f"field {field.name!r}", field.storage
+    if field.sparse is not None:
+        if isinstance(field.sparse, bool) or not isinstance(field.sparse, int) or field.sparse < 1:
+            raise SchemaError(f"{where}: sparse is the size of the dense vector, 1 or more, got {field.sparse!r}")
+        most = _MOST_ELEMENTS if field.dense else 2**63 - 1
+        if field.sparse > most:
+            kind = "a vector that is read as dense" if field.dense else "a vector"
+            raise SchemaError(f"{where}: {kind} has at most {most} elements, got sparse={field.sparse}")
+        if field.shape or storage != "auto":
+            raise SchemaError(f"{where}: a sparse field has no shape and storage='auto'; its size is {field.sparse}")
+    elif field.dense:
+        raise SchemaError(f"{where}: dense=True is for sparse fields; all others are dense")
+
+
+def _check_roles(field: Field) -> None:
+    where = f"field {field.name!r}"
+    scalar = not field.is_list and not field.shape and field.sparse is None
+    if field.key and (not scalar or field.optional or field.element.wire == "float" or field.element.buffered):
+        raise SchemaError(f"{where}: a key is a required scalar context field of text, integers, bools or times")
+    if field.chunk and (not scalar or field.element.numpy.kind not in "iu"):
+        raise SchemaError(f"{where}: chunk=True is for a scalar integer context field")
+    if field.default is None and not (field.optional or field.deferred):
+        raise SchemaError(f"{where}: default=None needs optional=True, or deferred=True if `load` fills it")
+    for old in field.renamed_from:
+        if not isinstance(old, str) or not old.isidentifier() or old == field.name:
+            raise SchemaError(f"{where}: renamed_from is an earlier name of the attribute, or several, got {old!r}")
+    if field.align is not None and (not isinstance(field.align, str) or not field.align.isidentifier()):
+        raise SchemaError(f"{where}: align names a group of feature lists by an identifier, got {field.align!r}")
+
+
+def check_together(owner: str, fields: Sequence[Field]) -> None:
+    """Raise `SchemaError` where fields that are right one by one contradict each other."""
+    for role in ("key", "chunk"):
+        named = [field.name for field in fields if getattr(field, role)]
+        if len(named) > 1:
+            raise SchemaError(f"{owner}: at most one field has {role}=True, got {', '.join(named)}")
+    aligned = {field.align for field in fields if field.is_list}
+    for field in fields:
+        if field.is_list and field.align is None and field.name in aligned:
+            raise SchemaError(
+                f"{owner}: field {field.name!r} is freed by align=None, and others are aligned as {field.name!r}; "
+                "call the group otherwise"
+            )
+    taken: dict[tuple[str, str], str] = {}
+    names = {field.name for field in fields}
+    for field in fields:
+        if field.optional and f"{field.name}_present" in names:
+            raise SchemaError(
+                f"{owner}: optional field {field.name!r} gives {field.name}_present, which is a field's name too; "
+                "rename one of them"
+            )
+        for feature in feature_names(field):
+            # The kinds share one name space in a flat tf.train.Example, so a name stands once in all.
+            for kind in ("context", "feature_list"):
+                other = taken.get((kind, feature))
+                if other is not None:
+                    raise SchemaError(f"{owner}: fields {other!r} and {field.name!r} are both stored as {feature!r}")
+            taken[field.kind, feature] = field.name
+
+
+def feature_names(field: Field) -> list[str]:
+    """Return the names of all features that a field is stored in."""
+    return value_features(field) + ([field.presence] if field.presence else [])
+
+
+def value_features(field: Field) -> list[str]:
+    """Return the names of the features that hold a field's values."""
+    return [field.feature] if field.sparse is None else [f"{field.feature}/indices", f"{field.feature}/values"]

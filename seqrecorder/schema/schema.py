@@ -1,0 +1,370 @@
+"""`Schema`: the stored fields of a record class, as one value that can be compared, written down and rebuilt.
+
+It knows names, types and shapes, and neither bytes nor files. What turns records into bytes and bytes into
+tensors is a `Codec`, which a higher layer provides (`seqrecorder.codec.records`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import keyword
+import unicodedata
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import attrs
+
+from seqrecorder.cli.terminal import cut
+from seqrecorder.errors import ManifestError, SchemaError, SchemaMismatchError, did_you_mean
+from seqrecorder.schema.declarations import declare, stored_fields
+from seqrecorder.schema.evolution import changes, source_of
+from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together, feature_names
+from seqrecorder.schema.field_json import brief, field_from_dict, field_to_dict, in_full
+from seqrecorder.schema.mismatch import Mismatch, advice, describe
+from seqrecorder.schema.notebook_tables import html_table, some
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from seqrecorder.schema.evolution import Change
+
+
+_SCHEMA = "__seqrecorder_schema__"
+# What data of unknown origin make of the code that expects a schema.
+_NO_SCHEMA = (Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+
+
+class Codec(Protocol):
+    """What a schema's methods on bytes and tensors stand on."""
+
+    def context_features(self) -> dict[str, Any]:
+        """Return the wire spec of the context."""
+        ...
+
+    def sequence_features(self) -> dict[str, Any]:
+        """Return the wire spec of the feature lists."""
+        ...
+
+    def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
+        """Return one serialized SequenceExample per record."""
+        ...
+
+    def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
+        """Return one record per serialized SequenceExample."""
+        ...
+
+    def parse(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of one record."""
+        ...
+
+    def parse_batch(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of a padded batch."""
+        ...
+
+
+@attrs.frozen(slots=False, repr=False)
+class Schema:
+    """The stored fields of a record class.
+
+    >>> import numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Utterance:
+    ...     key: str = sr.context(str, key=True)
+    ...     phones: np.ndarray = sr.feature_list("int64")
+    >>> schema = sr.Schema.of(Utterance)
+    >>> schema == sr.Schema.from_json(schema.to_json())
+    True
+    >>> schema.decode(schema.encode(Utterance("a", [1, 2])))
+    Utterance(key='a', phones=array([1, 2]))
+
+    Attributes:
+        name: name of the class.
+        fields: in declaration order, which is the order of tuples and of bytes.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    _record_class: type | None = attrs.field(default=None, eq=False, repr=False)
+
+    def __repr__(self) -> str:
+        fields = some([f"{cut(field.name, 30)}: {brief(field)}" for field in self.fields], 6)
+        return f"<Schema {cut(self.name, 40)}: {fields}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(f.name, f.kind, f.element.name, f.shape or "", repr(f)) for f in self.fields]
+        return html_table(self.name, ("field", "kind", "dtype", "shape", "all"), rows)
+
+    codec_factory: ClassVar[Callable[[Schema], Codec] | None] = None
+
+    @classmethod
+    def of(cls, source: object) -> Schema:
+        """Return the schema of a record class, of a record, or of a schema (itself).
+
+        Raises:
+            SchemaError: not an attrs class, no stored field, or contradicting fields.
+        """
+        if isinstance(source, Schema):
+            return source
+        record_class = source if isinstance(source, type) else type(source)
+        if not isinstance(source, type) and not attrs.has(record_class):
+            what_to_do = advice(source)
+            if what_to_do or record_class.__module__ == "builtins":  # else its class can be decorated
+                raise SchemaError(f"expected a record class, or a record, got {describe(source)}{what_to_do}")
+        known: Schema | None = vars(record_class).get(_SCHEMA)
+        if known is None:
+            fields = stored_fields(record_class)
+            if not fields:
+                raise SchemaError(
+                    f"{record_class.__name__} stores nothing: declare fields with seqrecorder.context "
+                    "or seqrecorder.feature_list"
+                )
+            known = Schema(record_class.__name__, fields, record_class)
+            # In the class, as attrs keeps its own: a table here would keep every class alive.
+            setattr(record_class, _SCHEMA, known)
+        return known
+
+    @functools.cached_property
+    def record_class(self) -> type:
+        """The class of the records: the user's, or one rebuilt from the fields where none is at hand."""
+        if self._record_class is not None:
+            return self._record_class
+        return attrs.make_class(self.name, {field.name: declare(field) for field in self.fields}, kw_only=True)
+
+    @functools.cached_property
+    def key_field(self) -> Field | None:
+        """The field that identifies a record, if one is declared."""
+        return next((field for field in self.fields if field.key), None)
+
+    @functools.cached_property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the alignment groups, the default one first."""
+        names = dict.fromkeys(field.group for field in self.fields if field.is_list)
+        return tuple(sorted(names, key=lambda name: name != DEFAULT_GROUP))
+
+    def members(self, group: str) -> list[Field]:
+        """Return the feature lists of an alignment group."""
+        return [field for field in self.fields if field.is_list and field.group == group]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in ("name", "fields", "_record_class")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def __getitem__(self, name: str) -> Field:
+        """Return the field of that name."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        names = [field.name for field in self.fields]
+        close = did_you_mean(str(name), names)
+        raise SchemaError(f"{self.name} has no field {name!r}{close}; it has {', '.join(names)}")
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """Return the schema of some fields, in declaration order.
+
+        Raises:
+            SchemaError: there is no field of a name.
+        """
+        wanted = {self[name].name for name in names}
+        if len(wanted) == len(self.fields):
+            return self
+        return Schema(self.name, tuple(field for field in self.fields if field.name in wanted))
+
+    # Description ----------------------------------------------------------------------------------------------------
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the schema as JSON text, from which `from_json` rebuilds it without the class."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain dictionaries and lists."""
+        return {"name": self.name, "fields": [field_to_dict(field) for field in self.fields]}
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """Rebuild a schema from `to_json`; nothing is imported or evaluated.
+
+        Raises:
+            ManifestError: the text is not a schema.
+        """
+        try:
+            return cls.from_dict(json.loads(text))
+        except (ValueError, RecursionError) as error:  # an integer of too many digits is a plain ValueError
+            raise ManifestError(f"schema: expected JSON, got {error}") from None
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Schema:
+        """Rebuild a schema from `to_dict`.
+
+        Raises:
+            ManifestError: the data are not a schema.
+        """
+        try:
+            name, fields = data["name"], tuple(map(field_from_dict, data["fields"]))
+            if not isinstance(name, str) or not name.isidentifier() or not fields:
+                raise SchemaError(f"expected a name and fields, got name {name!r} and {len(fields)} fields")
+            _check_arguments(fields)
+            check_together(name, fields)
+        except _NO_SCHEMA as error:
+            raise ManifestError(f"schema: not one that this version of seqrecorder reads: {error!r:.1000}") from None
+        return cls(name, fields)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of what the fields are on disk; equal for equal fields, whatever the class's name."""
+        canonical = json.dumps(self.to_dict()["fields"], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def diff(self, other: Schema) -> list[str]:
+        """Return one line for each field in which `other` differs, seen from this schema; none if they agree.
+
+        >>> import seqrecorder as sr
+        >>> old = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int64"), "__annotations__": {"x": int}})))
+        >>> new = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int32"), "__annotations__": {"x": int}})))
+        >>> old.diff(new)
+        ["x: dtype 'int64' -> 'int32'"]
+        """
+        mine, theirs = ({field.name: in_full(field) for field in s.fields} for s in (self, other))
+        lines = [f"{name}: removed" for name in mine if name not in theirs]
+        lines += [f"{name}: added ({brief(other[name])})" for name in theirs if name not in mine]
+        for name in mine.keys() & theirs.keys():
+            lines += [
+                f"{name}: {key} {was!r} -> {theirs[name][key]!r}"
+                for key, was in mine[name].items()
+                if was != theirs[name][key]
+            ]
+        common = [name for name in mine if name in theirs]
+        if not lines and common != [name for name in theirs if name in mine]:
+            lines.append(f"order: {', '.join(mine)} -> {', '.join(theirs)}")
+        return sorted(lines)
+
+    def changes_since(self, stored: Schema) -> list[Change]:
+        """Return every difference from the schema of a dataset, each with whether the data can be read in spite of it.
+
+        >>> import seqrecorder as sr
+        >>> old = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int32"), "__annotations__": {"x": int}})))
+        >>> new = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int64"), "__annotations__": {"x": int}})))
+        >>> [(str(change), change.compatible) for change in new.changes_since(old)]
+        [('x: dtype int32 in the data, int64 in the class', True)]
+        """
+        return changes(stored.fields, self.fields)
+
+    def require_readable(self, stored: Schema, where: str) -> None:
+        """Raise `SchemaMismatchError` unless data written under `stored` can be read as this schema.
+
+        The rules are those of `seqrecorder.schema.evolution`.
+        """
+        problems = [str(change) for change in self.changes_since(stored) if not change.compatible]
+        if problems:
+            raise SchemaMismatchError(
+                f"{where} was written as {stored.name} and cannot be read as {self.name}; change the class as "
+                "follows, or leave `schema` out to read it as it was written:",
+                problems,
+            )
+
+    def reading(self, stored: Schema) -> Schema:
+        """Return this schema as it reads data written under `stored`, which must be readable (see `require_readable`).
+
+        Renamed fields are read from the features of their sources; what the data do not have, from none at all.
+        """
+        sources = {field.name: source_of(field, stored.fields) for field in self.fields}
+        taken = {name for field in stored.fields for name in feature_names(field)}
+        fields = []
+        for field in self.fields:
+            source, feature = sources[field.name], field.feature
+            if source is not None:
+                feature = source.feature
+            while source is None and taken & set(feature_names(attrs.evolve(field, feature=feature))):
+                feature += "_"  # another field's, which this one is not read from
+            fields.append(field if feature == field.feature else attrs.evolve(field, feature=feature))
+        return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
+
+    # Bytes and tensors, through the codec ---------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _codec(self) -> Codec:
+        if Schema.codec_factory is None:  # pragma: no cover - the package's __init__ imports it
+            raise RuntimeError("seqrecorder.codec.records was not imported")
+        return Schema.codec_factory(self)
+
+    @property
+    def context_features(self) -> dict[str, Any]:
+        """The wire spec of the context, for `tf.io.parse_single_sequence_example` and `parse_sequence_example`."""
+        return self._codec.context_features()
+
+    @property
+    def sequence_features(self) -> dict[str, Any]:
+        """The wire spec of the feature lists, for `tf.io.parse_single_sequence_example` and its batch form."""
+        return self._codec.sequence_features()
+
+    def encode(self, record: Any) -> bytes:
+        """Return a record as one serialized `tf.train.SequenceExample`.
+
+        Raises:
+            RecordError: values do not fit their fields; all bad fields are reported together.
+        """
+        return self._codec.encode_batch([record])[0]
+
+    def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
+        """Return records as serialized `tf.train.SequenceExample`s: many times faster than one by one.
+
+        Raises:
+            RecordError: values of a record do not fit their fields; all bad fields are reported together.
+        """
+        return self._codec.encode_batch(records)
+
+    def decode(self, data: bytes) -> Any:
+        """Return the record of one serialized `tf.train.SequenceExample`.
+
+        Raises:
+            RecordError: the bytes are not such a message, or lack a field.
+        """
+        return self._codec.decode_batch([data])[0]
+
+    def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
+        """Return the records of serialized `tf.train.SequenceExample`s: many times faster than one by one.
+
+        Raises:
+            RecordError: bytes are not such a message, or lack a field.
+        """
+        return self._codec.decode_batch(data)
+
+    def parse(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of one record, inside a graph or eagerly.
+
+        Args:
+            serialized: string scalar, one serialized SequenceExample.
+
+        Returns:
+            For each field a tensor of the declared dtype (str and bytes: string; times: int64): context fields of
+            their shape, feature lists of shape `(T, *shape)`; ragged steps a `tf.RaggedTensor` `(T, None, ...)`;
+            sparse fields a `tf.SparseTensor`; and `<field>_present` (bool) for optional fields.
+        """
+        return self._codec.parse(serialized)
+
+    def parse_batch(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of a padded batch, inside a graph or eagerly.
+
+        Args:
+            serialized: string vector of B serialized SequenceExamples.
+
+        Returns:
+            As `parse`, with a leading dimension B; feature lists are padded with zeros (empty text) to the longest of
+            the batch, `(B, T, *shape)`; ragged values are `tf.RaggedTensor`s. Besides, `sequence_length` (int64,
+            `(B,)`), and `<group>_length` for each further alignment group.
+        """
+        return self._codec.parse_batch(serialized)
+
+
+def _check_arguments(fields: Sequence[Field]) -> None:
+    """Raise `SchemaError` for stored names of which no class with such arguments can be made."""
+    arguments = [field.name.lstrip("_") for field in fields]
+    for field, argument in zip(fields, arguments, strict=True):
+        if unicodedata.normalize("NFKC", field.name) != field.name:  # Python takes two such names for one
+            raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
+        if not argument.isidentifier() or keyword.iskeyword(field.name) or argument == "self" or "__" in field.name[:2]:
+            raise SchemaError(f"{field.name!r} cannot be the name of a field")
+    if len(set(arguments)) < len(arguments):
+        raise SchemaError(f"two fields have one name as arguments: {', '.join(arguments)}")

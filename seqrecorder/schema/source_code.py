@@ -1,0 +1,134 @@
+"""The source code of a record class, drafted from its schema: to paste into a program."""
+
+from __future__ import annotations
+
+import keyword
+import math
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.schema.conversion import SparseVector
+from seqrecorder.schema.field import DEFAULT_GROUP, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from seqrecorder.schema.schema import Schema
+
+_ANNOTATIONS = {"bool": "bool", "str": "str", "bytes": "bytes"}
+RESERVED = frozenset({"self", "sr", "np", *_ANNOTATIONS, "int", "float", "complex", "list"})
+"""Names that the text of a class uses itself, so that no attribute of it can have them."""
+_FLAGS = ("optional", "dense", "key", "chunk", "deferred")
+
+
+def draft(schema: Schema, *, comments: Mapping[str, str] | None = None, notes: Iterable[str] = ()) -> str:
+    """Return the source code of a class with the fields of a schema.
+
+    >>> import seqrecorder as sr
+    >>> text = '{"name": "A", "fields": [{"name": "x", "kind": "feature_list", "dtype": "int64", "shape": []}]}'
+    >>> print(draft(sr.Schema.from_json(text)))
+    @sr.record
+    class A:
+        x: np.ndarray = sr.feature_list("int64")
+
+    It needs `import numpy as np` and `import seqrecorder as sr` above it.
+
+    Args:
+        schema: the fields, whose names `identifier` gave.
+        comments: a comment for each of some fields, by the field's name.
+        notes: lines that stand as comments under the last field.
+    """
+    comments = comments or {}
+    defaults = [field.default is not attrs.NOTHING for field in schema.fields]
+    in_order = defaults == sorted(defaults)  # attrs takes no mandatory field after one with a default
+    lines = ["@sr.record" if in_order else "@sr.record(kw_only=True)", f"class {schema.name}:"]
+    for field in schema.fields:
+        comment = f"  # {comments[field.name]}" if field.name in comments else ""
+        lines.append(f"    {field.name}: {_annotation(field)} = {_declaration(field)}{comment}")
+    return "\n".join([*lines, *(f"    # {note}" for note in notes)])
+
+
+def identifier(feature: str, taken: Iterable[str]) -> str:
+    """Return an attribute's name for a feature's name, apart from those that are taken or reserved.
+
+    >>> identifier("image/encoded", []), identifier("class", []), identifier("a-b", ["a_b"])
+    ('image_encoded', 'field_class', 'a_b_')
+    """
+    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in feature)
+    if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED or name.startswith("_"):
+        name = f"field_{name.strip('_')}"
+    held = set(taken)
+    while name in held:
+        name += "_"
+    return name
+
+
+def _annotation(field: Field) -> str:
+    kind = field.element.numpy.kind
+    if field.sparse is not None and not field.dense:
+        name = "list" if field.is_list else "sr.SparseVector"
+    elif field.is_list:
+        name = "list" if field.is_ragged else "np.ndarray"
+    elif field.shape or field.sparse is not None:
+        name = "np.ndarray"
+    elif field.element.is_time:
+        name = "np.datetime64" if kind == "M" else "np.timedelta64"
+    else:
+        name = (
+            _ANNOTATIONS.get(field.element.name) or {"c": "complex"}.get(kind) or ("int" if kind in "iu" else "float")
+        )
+    return f"{name} | None" if field.optional or field.default is None else name
+
+
+def _declaration(field: Field) -> str:
+    arguments = [f'"{field.element.name}"']
+    if field.shape:
+        arguments.append(f"shape={field.shape!r}")
+    if field.storage != "auto":
+        arguments.append(f'storage="{field.storage}"')
+    if field.sparse is not None:
+        arguments.append(f"sparse={field.sparse}")
+    arguments += [f"{flag}=True" for flag in _FLAGS if getattr(field, flag)]
+    if field.default is not attrs.NOTHING:
+        arguments.append(f"default={_value(field.default)}")
+    if field.is_list and field.align != DEFAULT_GROUP:
+        arguments.append("align=None" if field.align is None else f'align="{field.align}"')
+    if field.feature != field.name:
+        arguments.append(f"name={field.feature!a}")
+    if field.renamed_from:
+        arguments.append(f"renamed_from={field.renamed_from!r}")
+    return f"sr.{field.kind}({', '.join(arguments)})"
+
+
+def _value(value: Any) -> str:
+    """Return an expression of a default's value."""
+    if value is None or isinstance(value, (str, bytes)):
+        return ascii(value)
+    if isinstance(value, SparseVector):
+        return f"sr.SparseVector({value.indices.tolist()}, {_value(value.values)}, {value.size})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    array = np.asarray(value)
+    if array.dtype == object:
+        if array.ndim == 0:
+            return ascii(array.item())
+        return f"np.array({array.tolist()!a}, object)"
+    if array.dtype.kind in "biu":
+        return ascii(array.item()) if array.ndim == 0 else f'np.array({array.tolist()}, "{array.dtype.name}")'
+    if array.dtype.name == "bfloat16":
+        return _floats(array.astype(np.float32).tolist())
+    if array.dtype.kind == "f" and array.ndim == 0 and np.isfinite(array):
+        return repr(float(array))
+    # By their bits: text has no NaN payloads, and not every unit of time has a constructor.
+    width = f"u{min(array.itemsize, 8)}"
+    bits = array.reshape(-1).view(width).tolist()
+    return f'np.array({bits}, "{width}").view("{array.dtype.name}").reshape({array.shape})' + "[()]" * (array.ndim == 0)
+
+
+def _floats(value: Any) -> str:
+    """Return nested lists of floats as text; numpy does not know bfloat16, whose NaNs all become one here."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_floats, value))}]"
+    return repr(value) if math.isfinite(value) else f'float("{value}")'

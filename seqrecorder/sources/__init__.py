@@ -1,0 +1,1 @@
+"""What records are made from and turned into: CSV, and the TFRecord files of others."""

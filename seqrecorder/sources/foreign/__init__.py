@@ -1,0 +1,1 @@
+"""TFRecord files that other programs wrote: what they hold, and how to bring them over."""

@@ -1,0 +1,127 @@
+"""TFRecord files that others wrote, made a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.errors import OptionError, SchemaMismatchError
+from seqrecorder.reading.read import read_records
+from seqrecorder.schema.schema import Schema
+from seqrecorder.sources.foreign.infer import Inference, infer
+from seqrecorder.writing.write import write
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from seqrecorder.dataset.manifest import Manifest
+
+
+@attrs.frozen
+class Conversion:
+    """What was written, and as what.
+
+    Attributes:
+        manifest: of the dataset.
+        inference: what the schema was inferred from; None where one was given.
+    """
+
+    manifest: Manifest
+    inference: Inference | None
+
+
+def convert(
+    paths: Any,
+    destination: str | os.PathLike[str],
+    *,
+    schema: object = None,
+    name: str = "Record",
+    raw: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Any] | None = None,
+    key: str | None = None,
+    leave_out: Sequence[str] = (),
+    compression: str | None = None,
+    **options: Any,
+) -> Conversion:
+    """Write the records of TFRecord files as a dataset.
+
+    >>> import os, tempfile, tensorflow as tf
+    >>> path = os.path.join(tempfile.mkdtemp(), "old.tfrecord")
+    >>> with tf.io.TFRecordWriter(path) as file:
+    ...     for ids in ([1, 2, 3], [4]):
+    ...         example = tf.train.Example()
+    ...         example.features.feature["ids"].int64_list.value.extend(ids)
+    ...         file.write(example.SerializeToString())
+    >>> done = convert(path, tempfile.mkdtemp())
+    >>> print(done.inference.draft)
+    @sr.record
+    class Record:
+        ids: np.ndarray = sr.feature_list("int64")
+    >>> done.manifest.records
+    2
+
+    Without a schema every record is looked at first, with protobuf, so that nothing in them is missed. With one, only
+    its fields are read, and no time is spent on that.
+
+    Args:
+        paths: a file, a glob or a list of files; or a mapping of a split's name to such.
+        destination: directory of the dataset.
+        schema: the class or schema to read as; inferred where there is none.
+        name: see `infer`, like the next three.
+        raw: see `infer`.
+        shapes: see `infer`.
+        key: see `infer`.
+        leave_out: names of features that the dataset does without.
+        compression: of the new shards, as for `write`.
+        **options: as for `write`.
+
+    Returns:
+        What was written, and what was inferred.
+
+    Raises:
+        SchemaMismatchError: a feature cannot be declared; or as for `infer` and `read`.
+        DatasetExistsError: something stands at the destination.
+        RecordError: a record does not fit the schema; nothing is published.
+    """
+    splits = dict(paths) if isinstance(paths, Mapping) else {"": paths}
+    if not splits:
+        raise OptionError("expected the files of at least one split, got none")
+    inference, layout = None, "auto"
+    if schema is None:
+        inference = infer(_all(splits), name=name, raw=raw, shapes=shapes, key=key, records=None)
+        inference = _without(inference, leave_out)
+        schema, layout = inference.schema, inference.layout
+    elif raw or shapes or key or leave_out:
+        raise OptionError("raw, shapes, key and leave_out are for a schema that is inferred; the given one says it all")
+    known = Schema.of(schema)
+    sources = {split: read_records(files, schema=known, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
+    records: Any = sources if isinstance(paths, Mapping) else sources[""]
+    manifest = write(records, destination, schema=known, compression=compression, **options)
+    return Conversion(manifest, inference)
+
+
+def _all(splits: Mapping[str, Any]) -> list[Any]:
+    return [path for paths in splits.values() for path in (paths if isinstance(paths, (list, tuple)) else [paths])]
+
+
+def _without(inference: Inference, leave_out: Sequence[str]) -> Inference:
+    """Return the inference without some features.
+
+    Raises:
+        SchemaMismatchError: a feature remains that no field stands for.
+    """
+    undeclared = {name: why for name, why in inference.undeclared.items() if name not in leave_out}
+    if undeclared:
+        raise SchemaMismatchError(
+            "these features cannot be declared; leave them out, by name (leave_out), or give a schema:",
+            [f"{name!r}: {why}" for name, why in undeclared.items()],
+        )
+    kept = tuple(field for field in inference.schema.fields if field.feature not in leave_out)
+    unknown = set(leave_out) - {field.feature for field in inference.schema.fields} - set(inference.undeclared)
+    if unknown or not kept:
+        what = f"there is no feature {', '.join(map(repr, sorted(unknown)))}" if unknown else "nothing would be left"
+        raise OptionError(f"leave_out: {what}")
+    return attrs.evolve(inference, schema=attrs.evolve(inference.schema, fields=kept), undeclared={})

@@ -1,0 +1,1 @@
+"""Files: TFRecord shards, names, digests, syncing, staging; knows no schema."""

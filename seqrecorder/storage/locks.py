@@ -1,0 +1,312 @@
+"""Locks on datasets, and the directory of one that is locked.
+
+A lock is an flock on a directory itself: the system drops it when the process dies, so it tells a live writer
+from what a killed one left, and it lasts through a rename of the directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import sys
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from seqrecorder.errors import DatasetError, DatasetNotFoundError
+from seqrecorder.storage.files import (
+    REPLACING,
+    UNSUPPORTED,
+    error_at,
+    faults_around,
+    fcntl,
+    replace_file,
+    sync_directory,
+    writing,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    Kind = Literal["directory", "file", "link", "other"]
+
+_NO_LOCKS = frozenset([errno.ENOLCK, errno.EBADF, *UNSUPPORTED])
+_LEFT_OF_REPLACING = re.compile(re.escape(REPLACING).join([r"\..+", "[0-9a-f]{16}"]))
+
+
+@attrs.frozen
+class Held:
+    """A dataset's directory that nobody else changes now.
+
+    Names are looked up in the directory that was locked, also where somebody who asks for no locks has put another one
+    in its place meanwhile; on Windows, at its path. No name is followed through a symbolic link.
+
+    >>> with exclusive(".") as held:
+    ...     held.read("no such file") is None
+    True
+
+    Attributes:
+        path: where it was found, for messages.
+        descriptor: of the directory; None on Windows.
+    """
+
+    path: Path
+    descriptor: int | None
+
+    def entries(self, relative: str = "") -> dict[str, Kind]:
+        """Return the names in a directory, and what each is; none where there is no such directory."""
+        try:
+            with self._opened(_parts(relative)) as directory, os.scandir(directory) as found:
+                return {entry.name: _kind(entry) for entry in found}
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+
+    def finds(self, relative: str) -> bool:
+        """Whether the file system finds something under a name, which it may list under another spelling."""
+        try:
+            with self._named(relative) as (name, at):
+                os.stat(name, dir_fd=at, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def read(self, relative: str, size: int = -1) -> bytes | None:
+        """Return the bytes of a file, at most `size` of them; None where there is none.
+
+        Raises:
+            DatasetError: it is there and cannot be read.
+        """
+        try:
+            with self._named(relative) as (name, at), os.fdopen(os.open(name, _READING, dir_fd=at), "rb") as file:
+                return file.read(size)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise error_at(DatasetError, "read", self.path / relative, error) from error
+
+    def make(self, relative: str) -> None:
+        """Make a directory.
+
+        Raises:
+            ShardWriteError: it cannot be made, or is there.
+        """
+        place = self.path / relative
+        with writing("add to dataset", place), self._named(relative) as (name, at), faults_around("mkdir", place):
+            os.mkdir(name, dir_fd=at)
+
+    def take(self, source: Path, relative: str) -> None:
+        """Move a file to here; nothing stands there.
+
+        Raises:
+            ShardWriteError: it cannot be moved.
+        """
+        place = self.path / relative
+        with writing("add to dataset", place), self._named(relative) as (name, at), faults_around("rename", place):
+            os.replace(source, name, dst_dir_fd=at)
+
+    def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
+        """Replace a file of the directory itself, or create it, as `replace_file` does.
+
+        Raises:
+            ShardWriteError: it could not be written; the old file is as it was.
+        """
+        replace_file(self.path / name, data, descriptor=self.descriptor, like=like)
+
+    def remove(self, paths: Iterable[str], directories: Iterable[str] = ()) -> list[str]:
+        """Remove files, and their and other directories that are empty then; return the files that are left."""
+        waiting, left = deque(sorted(paths)), []
+        parents = {path.rpartition("/")[0] for path in waiting}
+        parents |= {path.rpartition("/")[0] for path in parents}.union(directories)
+        try:
+            while waiting:
+                with contextlib.suppress(OSError), faults_around("remove", self.path / waiting[0]):
+                    path = waiting.popleft()
+                    left += [] if self._is_removed(path, os.unlink) else [path]
+        finally:  # neither a failure nor an interrupt is a reason to leave the rest
+            left += [path for path in waiting if not self._is_removed(path, os.unlink)]
+            for parent in sorted(parents - {""}, reverse=True):
+                self._is_removed(parent, os.rmdir)
+        return left
+
+    def _is_removed(self, relative: str, remove: Callable[..., None]) -> bool:
+        try:
+            with self._named(relative) as (name, at):
+                remove(name, dir_fd=at)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:  # a directory that is not empty, or none of ours to change
+            return False
+        return True
+
+    def sync(self, relative: str = "") -> None:
+        """Wait until the names in a directory are on the disk.
+
+        Raises:
+            ShardWriteError: it cannot be opened or synced.
+        """
+        place = self.path / relative
+        with writing("sync directory", place), self._opened(_parts(relative)) as directory:
+            sync_directory(place, descriptor=directory if isinstance(directory, int) else None)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the directory still stands where it was found."""
+        return self.descriptor is None or is_at(self.descriptor, self.path)
+
+    @contextlib.contextmanager
+    def _named(self, relative: str) -> Iterator[tuple[str, int | None]]:
+        """Give a name, and the descriptor of the directory in which it is one; on Windows a path, and None."""
+        *parents, name = _parts(relative)
+        with self._opened(parents) as directory:
+            if isinstance(directory, int):
+                yield name, directory
+            else:
+                yield str(directory / name), None
+
+    @contextlib.contextmanager
+    def _opened(self, parts: Sequence[str]) -> Iterator[int | Path]:
+        """Give the descriptor of a directory inside this one; on Windows its path."""
+        if self.descriptor is None:
+            directory = self.path.joinpath(*parts)
+            if parts and directory.is_symlink():
+                raise NotADirectoryError(errno.ENOTDIR, "a symbolic link", str(directory))
+            yield directory
+            return
+        # Opened anew, since a duplicate would share the place up to which its names were listed.
+        opened = os.open(".", _DIRECTORY, dir_fd=self.descriptor)
+        try:
+            for part in parts:
+                inner = os.open(part, _DIRECTORY, dir_fd=opened)
+                os.close(opened)
+                opened = inner
+            yield opened
+        finally:
+            os.close(opened)
+
+
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is not waited for
+
+
+def _parts(relative: str) -> list[str]:
+    return relative.split("/") if relative else []
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "directory"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+@contextlib.contextmanager
+def exclusive(directory: str | os.PathLike[str]) -> Iterator[Held]:
+    """Wait for, and hold, the only right to change a dataset that exists: for append and overwrite in place.
+
+    `Staging.publish` takes it by itself where it overwrites, so do not call that inside. Where the system or
+    the file system has no locks, nobody is kept out.
+
+    >>> with exclusive(".") as held:
+    ...     held.path
+    PosixPath('.')
+
+    Args:
+        directory: the dataset.
+
+    Yields:
+        The directory.
+
+    Raises:
+        DatasetNotFoundError: there is no such directory.
+    """
+    directory = Path(directory)
+    process = os.getpid()
+    descriptor, is_locked = _lock_published(directory)
+    held = Held(directory, descriptor)
+    try:
+        # Nobody else replaces files here now, so what is left of replacing was left by a killed process.
+        for name in held.entries():
+            if is_locked and _LEFT_OF_REPLACING.fullmatch(name):
+                held.remove([name])
+        yield held
+    finally:
+        if process == os.getpid():  # else a forked child, whose parent still works
+            unlock(descriptor)
+
+
+def _lock_published(directory: Path) -> tuple[int | None, bool]:
+    """Return a descriptor of the directory (None on Windows), and whether it holds a lock."""
+    while True:
+        descriptor = None
+        try:
+            with faults_around("lock", directory):
+                descriptor = lock(directory, wait=True)
+        except BaseException as error:
+            # Else this process would hold the lock for ever, and wait for itself the next time.
+            unlock(descriptor)
+            if isinstance(error, DatasetError) or not isinstance(error, OSError):
+                raise
+            kind = DatasetNotFoundError if error.errno in (errno.ENOENT, errno.ENOTDIR) else DatasetError
+            raise error_at(kind, "lock dataset", directory, error) from error
+        # While we waited, an overwrite may have put another directory in its place.
+        if descriptor is not None and is_at(descriptor, directory):
+            return descriptor, True
+        unlock(descriptor)
+        if descriptor is None:
+            return (None if sys.platform == "win32" else os.open(directory, os.O_RDONLY | os.O_DIRECTORY)), False
+
+
+def lock(directory: Path, *, wait: bool) -> int | None:
+    """Take the lock of a directory.
+
+    Args:
+        directory: what to lock.
+        wait: whether to wait until nobody else holds it.
+
+    Returns:
+        A descriptor that holds the lock, for `unlock`; None where there are no locks.
+
+    Raises:
+        BlockingIOError: somebody holds it, and we do not wait.
+        OSError: it is missing, or no directory.
+    """
+    if fcntl is None:
+        directory.stat()  # a missing directory is an error on every system
+        return None
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, OSError) and error.errno in _NO_LOCKS:
+            return None
+        raise
+    return descriptor
+
+
+def unlock(descriptor: int | None) -> None:
+    """Give up what `lock` returned. That never fails: what was locked may be published by now."""
+    if descriptor is None:
+        return
+    try:
+        if fcntl is not None:
+            # Closing alone would leave the lock to forked workers that inherited the descriptor.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+def is_at(directory: int | os.stat_result, path: Path) -> bool:
+    """Return whether a directory, given by descriptor or status, is what stands at a path now."""
+    try:
+        status = os.fstat(directory) if isinstance(directory, int) else directory
+        return os.path.samestat(status, path.lstat())
+    except OSError:
+        return False

@@ -1,0 +1,352 @@
+"""One shard: a TFRecord file, and the lengths of its records beside it.
+
+The lengths file holds little-endian int64, a row a record and a column an alignment group, so that batches
+can be planned without parsing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
+from seqrecorder.reading.tfdata_ops import tf_records
+from seqrecorder.storage.background_sync import Follower
+from seqrecorder.storage.digests import sha256
+from seqrecorder.storage.file_state import FileState, remember
+from seqrecorder.storage.files import advice_on, faults_around
+from seqrecorder.storage.names import MANIFEST
+from seqrecorder.storage.read_around import open_source, reason_at
+from seqrecorder.storage.shard_files import AppendedFile, FramedFile, OpenShards, TensorFlowFile
+from seqrecorder.storage.tfrecord.encode import are_short
+from seqrecorder.storage.tfrecord.format import walk_frames
+from seqrecorder.storage.tfrecord.scan import find_records, opened
+from seqrecorder.wire.byte_rows import sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.storage.tfrecord.format import Compression
+
+_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
+_ROWS_WAITING = 8192  # rows of lengths that are kept in memory
+_EXACT_BINS = 512
+_LENGTH_BYTES = 8  # of one length
+_NOT_AS_WRITTEN = "its SHA-256 is not the manifest's, so the lengths are not those that were written"
+_BITS_KEPT = 5
+
+
+class ShardWriter:
+    """Writes one shard and its lengths.
+
+    Args:
+        path: the shard's file.
+        lengths_path: the file of its lengths.
+        compression: None or `GZIP`.
+        open_shards: of all shards that are written at a time; None where this is the only one.
+
+    Attributes:
+        records: how many were added.
+        payload: their bytes, before compression.
+        follower: goes behind the file; gives its digest once it is closed.
+    """
+
+    def __init__(
+        self, path: Path, lengths_path: Path, compression: Compression, open_shards: OpenShards | None = None
+    ) -> None:
+        self.path, self.lengths_path = path, lengths_path
+        self.records = 0
+        self.payload = 0
+        self.follower = Follower(path)
+        self._rows: list[NDArray[np.int64]] = []
+        self._waiting_rows = 0
+        self._waiting: list[bytes] = []
+        self._open_shards = open_shards or OpenShards()
+        self._stays_open = self._open_shards.take_place()
+        self._file: AppendedFile | FramedFile | TensorFlowFile | None = None
+        try:
+            with self._writing("open", path):
+                if not self._stays_open:
+                    self._file = AppendedFile(path, compression)
+                else:
+                    self._file = TensorFlowFile(path, compression) if compression else FramedFile(path)
+        except ShardWriteError:
+            self.abandon()
+            raise
+
+    @contextlib.contextmanager
+    def _writing(self, operation: str, path: Path) -> Iterator[None]:
+        """Put fault points around an operation, and name the shard and its bytes when it fails."""
+        import tensorflow as tf
+
+        try:
+            with faults_around(operation, path):
+                yield
+        except (OSError, tf.errors.OpError) as error:
+            raise self._failure(path, error) from error
+
+    def _failure(self, path: Path, error: Exception) -> ShardWriteError:
+        message = getattr(error, "message", None) or getattr(error, "strerror", None) or repr(error)
+        said = str(message).splitlines()[0]
+        # TensorFlow has the system's words for it, but not its number.
+        number = getattr(error, "errno", None) or next((one for one in _CAUSES if os.strerror(one) in said), None)
+        advice = advice_on(number) or "free some space or choose another destination"
+        ours = ShardWriteError(
+            f"{path}: cannot be written after {self.records} records, {self.payload:,} bytes: {said}; nothing was "
+            f"published; {advice}, and write again",
+            path=path,
+        )
+        ours.errno = number
+        ours.strerror = said
+        return ours
+
+    def write(self, data: Sequence[bytes], lengths: NDArray[np.int64]) -> None:
+        """Append serialized records and their lengths (records, groups).
+
+        Raises:
+            ShardWriteError: the disk is full, or failed; the shard and its bytes are named.
+        """
+        size = int(sizes(data).sum())
+        if self._stays_open:
+            self._write_now(data)
+        else:
+            self._waiting += data
+        self.records += len(data)
+        self.payload += size
+        self._rows.append(np.ascontiguousarray(lengths, "<i8"))
+        self._waiting_rows += len(data)
+        if self._stays_open:
+            self.follower.follow(self.payload)
+            if self._waiting_rows >= _ROWS_WAITING:
+                self._append_rows()
+        else:
+            self._open_shards.wait(self, len(data), size)
+
+    def _write_now(self, data: Sequence[bytes]) -> None:
+        with self._writing("write", self.path):
+            if not self.records and isinstance(self._file, FramedFile) and not are_short(data):
+                self._file.close()
+                self._file = TensorFlowFile(self.path)
+            self._opened.write(data)
+
+    def write_waiting(self) -> None:
+        """Append the records that wait, and their lengths.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        data, self._waiting = self._waiting, []
+        if data:
+            self._write_now(data)
+            self.follower.follow(self.payload)
+            self._append_rows()
+
+    @property
+    def _opened(self) -> AppendedFile | FramedFile | TensorFlowFile:
+        if self._file is None:  # pragma: no cover - nothing is written after the end
+            raise RuntimeError(f"{self.path} is closed")
+        return self._file
+
+    def _append_rows(self) -> None:
+        rows, self._rows, self._waiting_rows = self._rows, [], 0
+        with self._writing("open", self.lengths_path), self.lengths_path.open("ab") as file:  # noqa: SIM117
+            with self._writing("write", self.lengths_path):
+                file.write(b"".join(row.tobytes() for row in rows))
+                file.flush()
+
+    def close(self, groups: int = 1) -> NDArray[np.int64]:
+        """Write everything out and return the lengths of all records (records, groups).
+
+        Args:
+            groups: columns of the lengths.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed; the shard and its bytes are named.
+        """
+        self.write_waiting()
+        with self._writing("flush", self.path):
+            file, self._file = self._opened, None
+            try:
+                file.flush()
+            finally:
+                file.close()
+                self._leave()
+        self._append_rows()
+        return read_lengths(self.lengths_path, groups, self.records)
+
+    def abandon(self) -> None:
+        """Close the file without caring for its contents."""
+        import tensorflow as tf
+
+        self.follower.wait()
+        self._waiting = []
+        self._leave()
+        file, self._file = self._file, None
+        if file is not None:
+            # The staging directory goes, and this file with it.
+            with contextlib.suppress(tf.errors.OpError, OSError):
+                file.close()
+
+    def _leave(self) -> None:
+        if self._stays_open:
+            self._open_shards.give_place()
+        self._stays_open = False
+
+
+def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return `(largest length, records)` of each bin, ascending: exact up to 512 distinct lengths.
+
+    >>> histogram(np.array([3, 5, 3]))
+    [(3, 2), (5, 1)]
+    """
+    if int(lengths.max(initial=0)) <= lengths.size:  # then counting is faster than sorting, and takes no more memory
+        every = np.bincount(lengths)
+        values = np.flatnonzero(every)
+        counts = every[values]
+    else:
+        values, counts = np.unique(lengths, return_counts=True)
+    if values.size > _EXACT_BINS:
+        # Bins that grow with the length: the upper five bits of each length, rounded up.
+        shift = np.maximum(0, np.floor(np.log2(np.maximum(values, 1))).astype(np.int64) + 1 - _BITS_KEPT)
+        edges = ((values >> shift) + ((values & ((1 << shift) - 1)) > 0)) << shift
+        values, inverse = np.unique(edges, return_inverse=True)
+        counts = np.bincount(inverse, weights=counts).astype(np.int64)
+    return list(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def read_lengths(path: Path, groups: int, records: int, digest: str | None = None) -> NDArray[np.int64]:
+    """Return the lengths file of a shard as int64 (records, groups).
+
+    Args:
+        path: of the lengths file.
+        groups: its columns.
+        records: its rows.
+        digest: its SHA-256, in hexadecimal; None to believe whatever is there.
+
+    Raises:
+        ShardReadError: the file is missing, of another size, or not what was written.
+    """
+    expected = records * groups * _LENGTH_BYTES
+    try:
+        size, data = path.stat().st_size, None
+        if size == expected:  # of a pipe, which would be waited for, it never is
+            with open_source(path, buffering=0) as file:
+                data = bytearray(file.read())
+    except OSError as error:
+        raise _lengths_error(path, f"the lengths of a shard cannot be read: {reason_at(path, error)}") from error
+    if data is None or len(data) != expected:
+        raise _lengths_error(path, f"expected {records} rows of {groups} lengths, got {size} bytes")
+    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
+        raise _lengths_error(path, _NOT_AS_WRITTEN)
+    return np.frombuffer(data, "<i8").reshape(records, groups)
+
+
+def check_lengths(path: Path, digest: str) -> None:
+    """Raise `ShardReadError` unless a lengths file has a SHA-256; it is looked at once for each state of the file."""
+    try:
+        found = _digest(FileState.of(path))
+    except ShardReadError as error:
+        raise _lengths_error(path, f"the lengths of a shard: {error.message}") from error
+    if found != digest:
+        raise _lengths_error(path, _NOT_AS_WRITTEN)
+
+
+@remember(most=1 << 16)
+def _digest(state: FileState) -> str:
+    return sha256(state.path)
+
+
+def _lengths_error(path: Path, message: str) -> ShardReadError:
+    dataset = path.parent.parent
+    return ShardReadError(
+        f"{path}: {message}; `seqrecorder verify {dataset}` says what else is damaged, `seqrecorder salvage` works the "
+        "lengths out anew",
+        path=path,
+    )
+
+
+@attrs.frozen
+class RecordReader:
+    """Iterates over the serialized records of one shard, in lists; the next window is read meanwhile.
+
+    Args:
+        path: the shard's file.
+        compression: None or `GZIP`.
+        window: records to a list.
+    """
+
+    path: Path
+    compression: Compression
+    window: int = 1024
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        for window in self.windows():
+            data: list[bytes] = window.numpy().tolist()
+            yield data
+
+    def windows(self) -> Iterator[Any]:
+        """Yield the same as string tensors: to make bytes objects and tensors of them again copies records twice."""
+        import tensorflow as tf
+
+        done = 0
+        dataset = tf_records(str(self.path), self.compression).batch(self.window)
+        if self.window > 1:  # of records so large that they come alone, one in memory is enough
+            dataset = dataset.prefetch(1)
+        options = tf.data.Options()
+        options.autotune.enabled = False  # its teardown blocks for up to seconds
+        options.experimental_optimization.apply_default_optimizations = False  # there is nothing to find
+        try:
+            for window in dataset.with_options(options):
+                done += int(window.shape[0])
+                yield window
+                del window  # while the next one is read, none is held
+        except tf.errors.OpError as error:
+            raise damage_error(self.path, self.compression, done, first_line(error)) from error
+
+
+def damage_error(path: Path, compression: Compression, done: int, said: str) -> ShardReadError:
+    """Return the error for a damaged shard, with the place of the damage.
+
+    Args:
+        path: of the shard.
+        compression: of the shard.
+        done: how many records were read before.
+        said: what is said where no damage is found.
+    """
+    return ShardReadError(
+        f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or said}; "
+        f"`seqrecorder verify {_place(path)}` lists all damage, `seqrecorder salvage` saves what is whole",
+        path=path,
+    )
+
+
+def _first_loss(path: Path, compression: Compression) -> str:
+    """Return where the damage is, which TensorFlow does not say; nothing where none is found."""
+    try:
+        walk = walk_frames(path, compression)
+    except ShardReadError as error:
+        return error.message.removeprefix(f"{path}: ")
+    if walk.problem:
+        return f"record {walk.lengths.size} at byte {walk.offset}: the file {walk.problem}"
+    with opened(path, compression) as shard:
+        return next(map(str, find_records(shard.file, shard.size, shard.problem).losses), "")
+
+
+def _place(path: Path) -> Path:
+    """Return what to verify: the dataset of a shard, or the shard alone."""
+    dataset = path.parent.parent
+    return dataset if (dataset / MANIFEST).exists() else path
+
+
+def peek(path: Path, compression: Compression, count: int) -> list[bytes]:
+    """Return the first records of a shard, at most `count`."""
+    return next(iter(RecordReader(path, compression, count)), [])

@@ -1,0 +1,1 @@
+"""The TFRecord format: frames, their checksums, and walks over them."""

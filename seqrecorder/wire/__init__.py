@@ -1,0 +1,1 @@
+"""Protobuf messages of many records at once, in numpy, both ways; knows no schema."""

@@ -1,0 +1,366 @@
+"""The life cycle of a record on its way to disk: load, split, encode, release.
+
+A class may define `load(self, **params)`, which fills deferred fields just before encoding, and
+`split(self, **params)`, which yields the chunks of a long record; either may raise `SkipRecord`. Both run here,
+in this process or in a worker, on a snapshot, so that what `load` read is released once it is encoded, and that records
+may be made in one buffer.
+"""
+
+from __future__ import annotations
+
+import collections
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.memory_size import sizer
+from seqrecorder.codec.records import RecordCodec
+from seqrecorder.dataset.csv_line import csv_line
+from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
+from seqrecorder.writing.snapshots import CannotWait, snapshotter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.columns import Column
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+T = TypeVar("T")
+
+HOOKS = ("from_csv_row", "load", "split")
+_BLOCK_BYTES = 16 << 20
+_BLOCK_RECORDS = 8192
+
+
+@attrs.frozen(eq=False)
+class Sources:
+    """Source records, whose hooks have not run.
+
+    Attributes:
+        positions: int64, ascending.
+        records: as many.
+    """
+
+    positions: NDArray[np.int64]
+    records: Sequence[Any]
+
+    def only(self, kept: Sequence[int]) -> Sources:
+        """Return some of them, by their indices."""
+        return Sources(self.positions[kept], [self.records[i] for i in kept])
+
+    def after(self, done: int) -> Sources:
+        """Return those behind the first `done`."""
+        return Sources(self.positions[done:], self.records[done:])
+
+
+@attrs.frozen(eq=False)
+class Block:
+    """Encoded records.
+
+    Attributes:
+        data: serialized SequenceExamples.
+        lengths: int64 (records, groups).
+        sources: int64, position of the source that each came from.
+        columns: columns of the CSV, or None.
+        rows: a line for the CSV of each record, or None.
+        skipped: positions of sources that a hook left out.
+        done: how many of the sources that were given are through; 0 where that is not known, as inside of one.
+    """
+
+    data: Sequence[bytes]
+    lengths: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    columns: list[str] | None
+    rows: list[str] | None
+    skipped: list[int]
+    done: int
+
+    def only(self, kept: Sequence[int]) -> Block:
+        """Return some of the records, by their indices."""
+        return attrs.evolve(
+            self,
+            data=chosen(self.data, kept),
+            lengths=self.lengths[kept],
+            sources=self.sources[kept],
+            rows=None if self.rows is None else chosen(self.rows, kept),
+        )
+
+
+def chosen(items: Sequence[T], indices: Sequence[int]) -> list[T]:
+    """Return some items by their indices."""
+    every = list(items)
+    return [every[i] for i in indices]
+
+
+def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = HOOKS) -> None:
+    """Raise `OptionError` for a parameter that no hook of the class takes."""
+    taken: set[str] = set()
+    for name in hooks:
+        names = _parameters(record_class, name)
+        if names is None:
+            return
+        taken |= names
+    for name in params:
+        if name not in taken:
+            raise OptionError(
+                f"params: no hook of {record_class.__name__} ({', '.join(hooks)}) takes {name!r}"
+                f"{did_you_mean(name, taken)}"
+            )
+
+
+def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the parameters that a hook takes."""
+    names = _parameters(record_class, name)
+    return {key: value for key, value in params.items() if names is None or key in names}
+
+
+def _parameters(record_class: type, name: str) -> set[str] | None:
+    """Return the names of the parameters of a hook, None for any name."""
+    hook = getattr(record_class, name, None)
+    if not callable(hook):  # there is none, or a field has that name
+        return set()
+    # The first is the record itself, or the row: nobody's parameter.
+    parameters = list(inspect.signature(hook).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
+
+
+class LifeCycle:
+    """Takes source records to encoded ones.
+
+    Args:
+        schema: what is written.
+        params: for the hooks.
+        rows: whether a line for the CSV is wanted of each record.
+
+    Attributes:
+        has_hooks: whether the class has `load` or `split`.
+    """
+
+    def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False) -> None:
+        self._schema, self._rows = schema, rows
+        self._codec = RecordCodec(schema)
+        record_class = schema.record_class
+        self._params = {name: hook_params(record_class, name, params) for name in ("load", "split")}
+        self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))
+        self.has_hooks = self._loads or self._splits
+        self._size = sizer(schema)
+        self._snapshot = snapshotter(schema)
+        stored = {field.name: field for field in schema.fields}
+        self._columns = [
+            attribute.name
+            for attribute in attrs.fields(record_class)
+            if attribute.name not in stored or _is_scalar(stored[attribute.name])
+        ]
+        self._has_row = callable(getattr(record_class, "to_csv_row", None))
+
+    def encode(self, sources: Sources) -> Iterator[Block]:
+        """Yield blocks of encoded records, in order.
+
+        A source is written with all of its chunks or, where `SkipRecord` comes in the middle, with none.
+
+        Args:
+            sources: records whose hooks have not run.
+
+        Raises:
+            RecordError: a record cannot be encoded, or a hook failed; the position is that of the source.
+        """
+        if not self.has_hooks:
+            done = 0
+            for block in self._blocks(sources.positions, sources.records):
+                done += len(block.data)
+                yield attrs.evolve(block, done=done)
+            return
+        positions, records, skipped, size = [], list[Any](), list[int](), 0
+        pairs = zip(sources.positions.tolist(), sources.records, strict=True)
+        for done, (position, source) in enumerate(pairs, 1):
+            chunks = self._chunks(position, source)
+            if not chunks:
+                skipped.append(position)
+            while chunks:
+                positions.append(position)
+                records.append(chunks.popleft())
+                size += self._size(records[-1:])
+                if size > _BLOCK_BYTES or len(records) == _BLOCK_RECORDS:
+                    yield from self._blocks(positions, records, skipped, 0 if chunks else done)
+                    positions, records, skipped, size = [], [], [], 0
+                elif not self._splits:  # others are snapshots already
+                    records[-1] = self._taken(records[-1])
+        if records or skipped:
+            yield from self._blocks(positions, records, skipped, len(sources.records))
+
+    def encode_columns(self, sources: Sources, columns: dict[str, Column]) -> Block:
+        """Return the block of records that are given as columns; no hook runs.
+
+        Args:
+            sources: positions; and the records themselves where their lines of the CSV are wanted.
+            columns: of as many records, which fit the schema.
+        """
+        try:
+            encoded = self._codec.encode_columns(columns, len(sources.records))
+        except RecordError as error:
+            _name_source(error, sources.positions)
+            raise
+        return self._block(encoded, sources, done=len(sources.records))
+
+    def finished(self, sources: Iterable[Any]) -> list[Any]:
+        """Return the records that sources become: what would be encoded."""
+        return [record for position, source in enumerate(sources) for record in self._chunks(position, source)]
+
+    def _chunks(self, position: int, source: Any) -> collections.deque[Any]:
+        """Return the records that a source becomes; none where a hook leaves it out."""
+        record = source
+        try:
+            if self._loads:
+                record = self._taken(record)
+                loaded = self._call("load", position, record)
+                record = record if loaded is None else loaded
+            if not self._splits:
+                return collections.deque([record])
+            chunks = self._call("split", position, record)
+            self._check_chunks(position, chunks)
+            return collections.deque(map(self._taken, self._guarded(position, chunks)))
+        except SkipRecord:
+            return collections.deque()
+
+    def _taken(self, record: Any) -> Any:
+        """Return a snapshot of a record, before code of the class runs again."""
+        try:
+            return self._snapshot(record)
+        except CannotWait:  # its values do not fit, so that encoding refuses them
+            return record
+
+    def _check_chunks(self, position: int, chunks: Any) -> None:
+        is_record = isinstance(chunks, self._schema.record_class)
+        if is_record or isinstance(chunks, (str, bytes)) or not hasattr(chunks, "__iter__"):
+            raise RecordError(
+                f"{self._schema.name}.split: expected records (yield them one by one), got {type(chunks).__name__}",
+                position=position,
+            )
+
+    def _call(self, name: str, position: int, record: Any) -> Any:
+        hook = getattr(record, name, None)
+        if hook is None:
+            raise RecordError(
+                f"expected a record of class {self._schema.name}, got {type(record).__name__}",
+                position=position,
+            )
+        try:
+            return hook(**self._params[name])
+        except SkipRecord:
+            raise
+        except Exception as error:
+            raise self._hook_failed(name, position, error) from error
+
+    def _guarded(self, position: int, chunks: Iterable[Any]) -> Iterator[Any]:
+        try:
+            yield from chunks
+        except SkipRecord:
+            raise
+        except Exception as error:
+            raise self._hook_failed("split", position, error) from error
+
+    def _hook_failed(self, name: str, position: int, error: Exception) -> RecordError:
+        return RecordError(
+            f"{self._schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
+            " seqrecorder.SkipRecord in load or split to leave the record out)",
+            position=position,
+        )
+
+    def _blocks(
+        self,
+        given: Sequence[int] | NDArray[np.int64],
+        records: Sequence[Any],
+        skipped: Sequence[int] = (),
+        done: int = 0,
+    ) -> Iterator[Block]:
+        """Yield the blocks of records, of which the last tells what was skipped and done."""
+        sources, start = Sources(np.asarray(given, np.int64), records), 0
+        if skipped and not records:
+            yield self._block(([], np.zeros((0, 1), np.int64)), sources, skipped, done)
+        for encoded in self._encoded(sources):
+            stop = start + len(encoded[0])
+            part = Sources(sources.positions[start:stop], records[start:stop])
+            yield self._block(encoded, part, skipped, done) if stop == len(records) else self._block(encoded, part)
+            start = stop
+
+    def _encoded(self, sources: Sources) -> Iterator[tuple[Sequence[bytes], NDArray[np.int64]]]:
+        try:
+            yield from self._codec.encode_pieces(sources.records)
+        except RecordError as error:
+            _name_source(error, sources.positions)
+            raise
+
+    def _block(
+        self,
+        encoded: tuple[Sequence[bytes], NDArray[np.int64]],
+        sources: Sources,
+        skipped: Sequence[int] = (),
+        done: int = 0,
+    ) -> Block:
+        (data, lengths), positions = encoded, sources.positions
+        columns = rows = None
+        if self._rows and sources.records:
+            columns, rows = self._lines(sources.records, positions.tolist())
+        return Block(data, lengths, positions, columns, rows, list(skipped), done)
+
+    # Lines of the CSV ---------------------------------------------------------------------------------------
+
+    def _lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
+        """Return the columns, and for each record its `to_csv_row`, or its scalars and plain fields.
+
+        Raises:
+            RecordError: `to_csv_row` failed, or records have different columns.
+        """
+        columns: list[str] = []
+        lines = []
+        for position, record in zip(positions, records, strict=True):
+            row = self._row(position, record)
+            columns = columns or list(row)
+            check_columns(self._schema.name, columns, list(row), position)
+            try:
+                lines.append(csv_line(row.values()))
+            except ValueError as error:
+                raise RecordError(f"its line of the CSV: {error}", position=position) from error
+        return columns, lines
+
+    def _row(self, position: int, record: Any) -> Mapping[str, Any]:
+        if not self._has_row:
+            return {name: getattr(record, name) for name in self._columns}
+        try:
+            row = record.to_csv_row()
+        except Exception as error:
+            raise self._hook_failed("to_csv_row", position, error) from error
+        if isinstance(row, (list, tuple)) and row:  # without names, columns are numbered
+            row = {f"column_{number}": value for number, value in enumerate(row)}
+        if not isinstance(row, dict) or not row:
+            raise RecordError(
+                f"{self._schema.name}.to_csv_row: expected a dict of columns, or a list, got {row!r}",
+                position=position,
+            )
+        return row
+
+
+def _name_source(error: RecordError, positions: NDArray[np.int64]) -> None:
+    """Let an error name the source of its record, instead of the place of that among others."""
+    if error.position is not None:
+        error.position = int(positions[error.position])
+
+
+def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:
+    """Raise `RecordError` where a record's line of the CSV has other columns than the first one's."""
+    if list(got) != list(expected):
+        raise RecordError(
+            f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
+            position=position,
+        )
+
+
+def _is_scalar(field: Field) -> bool:
+    return not (field.is_list or field.shape or field.sparse is not None)

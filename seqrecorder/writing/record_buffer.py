@@ -1,0 +1,144 @@
+"""Records that wait until so many have come that they are encoded together: a chunk.
+
+The bytes of a chunk are bounded, but while the list of its records is there anyway, and all of it goes to no worker.
+
+What a record holds is taken when it is given. While a list is gone through, no code of the program runs that could
+change its records. Where such code runs next, those that wait are snapshots (`seqrecorder.writing.snapshots`); a record
+that fills a chunk is encoded before, and is not copied.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.codec.memory_size import sizer
+from seqrecorder.wire.byte_rows import sizes
+from seqrecorder.writing.snapshots import CannotWait, snapshotter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seqrecorder.schema.schema import Schema
+    from seqrecorder.sources.csv_rows import RecordStream
+    from seqrecorder.writing.encoder import Block
+
+# With hooks records are made larger later: there, chunks for workers begin with one source and grow as far as the bytes
+# of what came back allow.
+_CHUNK_RECORDS = 16384
+_HOOK_RECORDS = 256
+_CHUNK_BYTES = 4 << 20
+
+# A block is what is taken from a source at once: 0.15 microseconds a record are saved.
+_BLOCK = 32
+_BLOCKS_OF_CHUNK = 16
+
+# What is left over of a list is encoded at once if it is so many records, and waits for more if it is fewer and small.
+_ENOUGH = 1024
+
+
+class Waiting:
+    """Records that wait, and the splits that they were given.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Point:
+    ...     name: str = sr.context(str)
+    >>> waiting = Waiting(sr.Schema.of(Point), hooks=False, workers=1)
+    >>> waiting.add(Point("origin"), "train")
+    >>> waiting.is_full, waiting.take()
+    (False, ([Point(name='origin')], ['train']))
+
+    Args:
+        schema: what the records are.
+        hooks: whether the class has hooks that make them larger.
+        workers: number of processes that encode them.
+        whole: whether attributes that are not stored are looked at, later, too.
+    """
+
+    def __init__(self, schema: Schema, *, hooks: bool, workers: int, whole: bool = False) -> None:
+        self._size = sizer(schema)
+        self._snapshot = snapshotter(schema, whole=whole or hooks)
+        self._leaves = workers > 1
+        self._adapts = hooks and self._leaves
+        self._most = (1 if self._leaves else _HOOK_RECORDS) if hooks else _CHUNK_RECORDS
+        self._records: list[Any] = []
+        self._given: list[str | None] = []
+        self._bytes = 0
+        self._settled = 0  # so many of the first are snapshots
+        self._hastens = False  # one of them cannot wait
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they are to be encoded now."""
+        return len(self._records) >= self._most or self._bytes >= _CHUNK_BYTES or self._hastens
+
+    def add(self, record: Any, split: str | None) -> None:
+        """Add a record, with the split that the caller gives it, if any."""
+        self._records.append(record)
+        self._given.append(split)
+        self._bytes += self._size([record])
+        if not self.is_full:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Make those that wait snapshots, before code of the program runs; they are full where one cannot be."""
+        try:
+            for place in range(self._settled, len(self._records)):
+                self._records[place] = self._snapshot(self._records[place])
+                self._settled = place + 1
+        except CannotWait:
+            self._hastens = True
+
+    def fill(self, stream: RecordStream) -> Iterator[None]:
+        """Add all records of a source; yield whenever those that wait are to be taken, before any other is added."""
+        # What is taken at once is small beside a chunk, as far as the records before tell, since records of an iterator
+        # come into being as they are taken. Those of a list are there while this runs, and are sized when they are
+        # encoded, or where they are left over.
+        most, unsized = 1, 0
+        while True:
+            held = stream.held
+            if not held:
+                if unsized < _ENOUGH:
+                    self._bytes += self._size(self._records[len(self._records) - unsized :])
+                    if not self.is_full:
+                        self._settle()
+                if unsized >= _ENOUGH or self.is_full:
+                    yield
+                unsized = 0
+            room = self._most - len(self._records)
+            is_sized = not held or self._leaves
+            count = min(most, room) if is_sized else room
+            # One that comes alone may be large, and fill the chunk: it becomes a snapshot above, if it does not.
+            takes_snapshots = not held and count > 1
+            split, block = stream.take(count, self._snapshot if takes_snapshots else None)
+            if not block:
+                break
+            self._records += block
+            self._given += [split] * len(block)
+            if takes_snapshots:
+                self._hastens = stream.cannot_wait
+                self._settled = len(self._records) - self._hastens
+            if is_sized:
+                size = self._size(block)
+                self._bytes += size
+                fits = _CHUNK_BYTES * len(block) // (_BLOCKS_OF_CHUNK * max(1, size))
+                most = max(1, min(2 * most, fits, _BLOCK))
+            else:
+                unsized += len(block)
+            if self.is_full:
+                yield
+                unsized = 0
+
+    def take(self) -> tuple[list[Any], list[str | None]]:
+        """Return those that wait and the splits that they were given; from now on none wait."""
+        records, given = self._records, self._given
+        self._records, self._given, self._bytes, self._settled, self._hastens = [], [], 0, 0, False
+        return records, given
+
+    def adapt(self, block: Block) -> None:
+        """Let chunks grow as far as the bytes of a source allow, where hooks run in workers."""
+        if self._adapts and block.data:
+            each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
+            self._most = max(1, min(_HOOK_RECORDS, 2 * self._most, _CHUNK_BYTES // max(1, each)))

@@ -1,0 +1,149 @@
+"""Where the records of a dataset go while it is written: those with a known key out, the others to their splits."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from seqrecorder.storage.names import check_names
+from seqrecorder.storage.shard_files import OpenShards
+from seqrecorder.writing.encoder import check_columns
+from seqrecorder.writing.split_writer import SplitWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.dataset.manifest import SplitInfo
+    from seqrecorder.schema.schema import Schema
+    from seqrecorder.writing.encoder import Block, Sources
+    from seqrecorder.writing.routing import Router, UniqueKeys
+    from seqrecorder.writing.split_writer import ShardOptions
+
+
+class Placement:
+    """Sends records to the files of their splits.
+
+    Sources are routed before they are encoded, and the blocks that they become are placed in the same order.
+
+    Args:
+        schema: what the records are.
+        router: gives records their splits.
+        keys: finds records whose key came before.
+        options: how records become shards.
+        directory: of the dataset that is being made.
+        old: the splits of the dataset that is appended to.
+
+    Attributes:
+        skipped: how many sources were left out, here or by a hook.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        router: Router,
+        keys: UniqueKeys,
+        *,
+        options: ShardOptions,
+        directory: Path,
+        old: Mapping[str, SplitInfo],
+    ) -> None:
+        self._schema, self._router, self._keys, self._options = schema, router, keys, options
+        self._directory, self._old = directory, old
+        self.skipped = 0
+        self._writers: dict[str, SplitWriter] = {}
+        self._open_shards = OpenShards()
+        self._columns: list[str] | None = None
+        self._routes: collections.deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = collections.deque()
+
+    def open(self, name: str) -> SplitWriter:
+        """Return the writer of a split, which is there even without a record from now on."""
+        if name not in self._writers:
+            start = self._old[name].records if name in self._old else 0
+            check_names(dict.fromkeys([*self._old, *self._writers, name]), "split")
+            self._writers[name] = SplitWriter(
+                name, self._directory / name, self._options, self._directory, start, open_shards=self._open_shards
+            )
+        return self._writers[name]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no split yet."""
+        return not self._writers
+
+    def check_given(self, split: str | None) -> None:
+        """Raise `OptionError` for a split that was given with a record and cannot be."""
+        if split is not None and split not in self._writers:
+            self._router.check_given(split)
+
+    def route(self, sources: Sources, given: Sequence[str | None]) -> list[int] | None:
+        """Decide the splits of records whose keys are new, and return the indices of those, or None for all.
+
+        Args:
+            sources: records that are not encoded yet.
+            given: the split that each was given, if any.
+
+        Raises:
+            DuplicateKeyError: a key came before, and that is an error.
+            RecordError: a record does not say its split.
+        """
+        kept = self._keys.keep(sources)
+        if kept is not None:
+            self.skipped += len(given) - len(kept)
+            sources = sources.only(kept)
+            given = [given[i] for i in kept]
+        if not given:
+            return kept
+        names = self._router.assign(sources, given)
+        for name in [names] if isinstance(names, str) else dict.fromkeys(names):
+            self.open(name)
+        index = {name: i for i, name in enumerate(self._writers)}
+        if isinstance(names, str):
+            splits = np.full(len(given), index[names], np.int64)
+        else:
+            splits = np.fromiter(map(index.__getitem__, names), np.int64, len(names))
+        self._routes.append((sources.positions, splits))
+        return kept
+
+    def place(self, block: Block) -> None:
+        """Write the records of a block into the files of their splits.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+            RecordError: lines of the CSV have different columns.
+        """
+        self.skipped += len(block.skipped)
+        if not block.data:
+            return
+        if block.columns is not None:
+            self._columns = self._columns or block.columns
+            check_columns(self._schema.name, self._columns, block.columns, int(block.sources[0]))
+        while self._routes[0][0][-1] < block.sources[0]:
+            self._routes.popleft()
+        writers = list(self._writers.values())
+        if len(writers) == 1:
+            writers[0].add(block.data, block.lengths, block.columns, block.rows)
+            return
+        positions, splits = self._routes[0]
+        wanted = splits[np.searchsorted(positions, block.sources)]
+        for index in np.unique(wanted).tolist():
+            where = np.flatnonzero(wanted == index)
+            part = block if where.size == len(block.data) else block.only(where.tolist())
+            writers[index].add(part.data, part.lengths, part.columns, part.rows)
+
+    def finish(self) -> dict[str, SplitInfo]:
+        """Close all files and return what the splits contain.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        return {name: writer.finish() for name, writer in self._writers.items()}
+
+    def abandon(self) -> None:
+        """Close all files without caring for their contents."""
+        for writer in self._writers.values():
+            writer.abandon()

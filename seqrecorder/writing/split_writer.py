@@ -1,0 +1,287 @@
+"""The files of one split while they are written: shards, their lengths, and the CSV of what went where."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from seqrecorder.dataset.csv_line import csv_line
+from seqrecorder.dataset.manifest import ShardInfo, SplitInfo
+from seqrecorder.errors import OptionError
+from seqrecorder.storage.digests import in_threads, sha256
+from seqrecorder.storage.files import faults_around, writing
+from seqrecorder.storage.names import examples_name, lengths_name, shard_name
+from seqrecorder.storage.shard import ShardWriter, histogram
+from seqrecorder.storage.shard_files import OpenShards
+from seqrecorder.wire.byte_rows import sizes
+from seqrecorder.writing.external_shuffle import ShuffledSpill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.storage.tfrecord.format import Compression
+
+DEFAULT_SHARD_BYTES = 128 << 20
+"""Shards end once they are this large, where neither their number nor their size is given."""
+
+_FRAME = 16  # bytes around each record
+_LINES_WAITING = 64 << 10  # characters of the CSV, for each split
+_SPILL_BATCH = 1024
+_SPILL_BYTES = 64 << 20  # for each split
+_SURROGATES = "surrogatepass"  # plain fields may hold any text
+_PLACE_COLUMNS = ("shard", "index", "steps")
+
+
+@attrs.frozen
+class ShardOptions:
+    """How records become shards.
+
+    Attributes:
+        shards: their number; record i goes to shard i mod n.
+        shard_bytes: their size; records fill one shard after the other.
+        compression: None or `GZIP`.
+        shuffle_seed: seed of the order on disk; None keeps the order of arrival.
+        generation: which stands in the names of shards.
+        csv_generation: which stands in the name of the CSV.
+        groups: alignment groups of the schema.
+    """
+
+    shards: int | None = None
+    shard_bytes: int | None = None
+    compression: Compression = None
+    shuffle_seed: int | None = None
+    generation: int = 0
+    csv_generation: int = 0
+    groups: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        if self.shards is not None and self.shard_bytes is not None:
+            raise OptionError(f"give shards or shard_bytes, not both (got {self.shards} and {self.shard_bytes})")
+        for name, least in (("shards", 1), ("shard_bytes", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
+
+
+@attrs.frozen
+class _Summary:
+    """What the manifest says of a shard that is closed."""
+
+    records: int
+    steps: int
+    histogram: tuple[tuple[int, int], ...]
+
+
+class SplitWriter:
+    """Writes the files of one split into its directory.
+
+    Args:
+        name: name of the split.
+        directory: of the split; made if it is not there.
+        options: how records become shards.
+        scratch: a directory for temporary files.
+        start: how many records the split has already, in earlier generations.
+        open_shards: of all splits that are written at a time; None where this is the only one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        options: ShardOptions,
+        scratch: Path,
+        start: int = 0,
+        *,
+        open_shards: OpenShards | None = None,
+    ) -> None:
+        self.name, self.directory, self.options, self.start = name, directory, options, start
+        self._open_shards = open_shards or OpenShards()
+        self.records = 0
+        self._shards: list[ShardWriter] = []
+        self._summaries: list[_Summary] = []  # of the first shards: those that are closed
+        self._filled = 0
+        self._csv: Path | None = None
+        self._lines: list[str] = []
+        self._line_characters = 0
+        with writing("create the directory of split", directory), faults_around("mkdir", directory):
+            directory.mkdir(exist_ok=True)
+        self._spill = None
+        if options.shuffle_seed is not None:
+            # No split has such a name, since none begins with a dot.
+            place = scratch / f".shuffle-{name}"
+            self._spill = ShuffledSpill(place, seed=options.shuffle_seed, memory_bytes=_SPILL_BYTES)
+
+    def add(
+        self,
+        data: Sequence[bytes],
+        lengths: NDArray[np.int64],
+        columns: Sequence[str] | None,
+        rows: Sequence[str] | None,
+    ) -> None:
+        """Add encoded records, their lengths (records, groups), and their lines of the CSV.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+            OptionError: the CSV would have two columns of one name.
+        """
+        if columns is not None and self._csv is None:
+            self._open_csv(columns)
+        if self._spill is None:
+            self._place(data, lengths, rows)
+            return
+        for position, item in enumerate(data):
+            line = b"" if rows is None else rows[position].encode("utf-8", _SURROGATES)
+            self._spill.add((item, lengths[position].astype("<i8").tobytes(), line))
+
+    def _open_csv(self, columns: Sequence[str]) -> None:
+        clash = [name for name in _PLACE_COLUMNS if name in columns]
+        if clash:
+            raise OptionError(
+                f"csv=True: the column {clash[0]!r} says where a record went, and a field has that name too;"
+                " define to_csv_row, and give the field another name there"
+            )
+        path = self.directory / examples_name(self.options.csv_generation)
+        try:
+            header = csv_line([*_PLACE_COLUMNS, *columns])
+        except ValueError as error:
+            raise OptionError(f"csv=True: the columns {', '.join(map(repr, columns))}: {error}") from error
+        with writing("write", path), faults_around("open", path):
+            path.open("w").close()
+        self._csv = path
+        self._add_lines([header + "\n"])
+
+    def _add_lines(self, lines: Iterable[str]) -> None:
+        """Add lines to the CSV, which is open only while some are written: there may be many splits."""
+        before = len(self._lines)
+        self._lines += lines
+        self._line_characters += sum(map(len, self._lines[before:]))
+        if self._line_characters > _LINES_WAITING:
+            self._write_lines()
+
+    def _write_lines(self) -> None:
+        lines, self._lines, self._line_characters = self._lines, [], 0
+        if self._csv is not None and lines:
+            with writing("write", self._csv), faults_around("write", self._csv):  # noqa: SIM117
+                with self._csv.open("a", encoding="utf-8", errors=_SURROGATES, newline="") as file:
+                    file.writelines(lines)
+
+    def _place(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
+        if self.options.shards is None:
+            self._fill(data, lengths, rows)
+        else:
+            self._deal(data, lengths, rows, self.options.shards)
+        self.records += len(data)
+
+    def _deal(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None, shards: int) -> None:
+        while len(self._shards) < min(shards, self.records + len(data)):
+            self._shards.append(self._new_shard())
+        items = list(data)
+        for shard in range(len(self._shards)):
+            first = (shard - self.records) % shards
+            part = slice(first, None, shards)
+            if first < len(data):
+                self._write(shard, items[part], lengths[part], None if rows is None else rows[part])
+
+    def _fill(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
+        limit = self.options.shard_bytes or DEFAULT_SHARD_BYTES
+        ends = np.cumsum(sizes(data) + _FRAME)
+        start = 0
+        while start < len(data):
+            if not self._shards:
+                self._shards.append(self._new_shard())
+            done = int(ends[start - 1]) if start else 0
+            stop = int(np.searchsorted(ends, limit - self._filled + done, side="right"))
+            if stop <= start:
+                if self._filled:  # full: only an empty shard takes a record over the limit
+                    self._summarize()
+                    self._shards.append(self._new_shard())
+                    self._filled = 0
+                    continue
+                stop = start + 1
+            part = slice(start, stop)
+            self._write(len(self._shards) - 1, data[part], lengths[part], None if rows is None else rows[part])
+            self._filled += int(ends[stop - 1]) - done
+            start = stop
+
+    def _new_shard(self) -> ShardWriter:
+        # The number of shards is in their names and not known yet, so they are renamed at the end.
+        path = self.directory / f"{len(self._shards):05d}.part"
+        return ShardWriter(path, path.with_suffix(".lengths"), self.options.compression, self._open_shards)
+
+    def _write(self, shard: int, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
+        writer = self._shards[shard]
+        if self._csv is not None and rows is not None:
+            self._add_lines(
+                f"{shard},{writer.records + i},{steps},{row}\n"
+                for i, (steps, row) in enumerate(zip(lengths[:, 0].tolist(), rows, strict=True))
+            )
+        writer.write(data, lengths)
+
+    def _summarize(self) -> None:
+        """Close the first shard that is open, so that no more files are open than are written to."""
+        table = self._shards[len(self._summaries)].close(self.options.groups)
+        steps = table[:, 0]
+        self._summaries.append(_Summary(len(table), int(steps.sum()), tuple(histogram(steps))))
+
+    def finish(self) -> SplitInfo:
+        """Close all files and return what the split contains.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        if self._spill is not None:
+            items = self._spill.drain()
+            while batch := list(itertools.islice(items, _SPILL_BATCH)):
+                self._place_spilled(batch)
+        while len(self._summaries) < len(self._shards):
+            self._summarize()
+        self._write_lines()
+        digests = in_threads(lambda shard: shard.follower.finish(), self._shards)
+        lengths_digests = in_threads(sha256, [shard.lengths_path for shard in self._shards])
+        paths = [self._name_finally(index) for index in range(len(self._shards))]
+        infos, filled = [], self.start
+        for index, (path, summary) in enumerate(zip(paths, self._summaries, strict=True)):
+            dealt = self.options.shards is not None
+            infos.append(
+                ShardInfo(
+                    name=path.name,
+                    records=summary.records,
+                    steps=summary.steps,
+                    bytes=path.stat().st_size,
+                    sha256=digests[index],
+                    lengths_sha256=lengths_digests[index],
+                    histogram=summary.histogram,
+                    start=self.start + index if dealt else filled,
+                    step=len(paths) if dealt else 1,
+                )
+            )
+            filled += summary.records
+        return SplitInfo(self.name, tuple(infos))
+
+    def _name_finally(self, index: int) -> Path:
+        shard = self._shards[index]
+        name = shard_name(self.name, index, len(self._shards), self.options.generation)
+        for source, final in ((shard.path, name), (shard.lengths_path, lengths_name(name))):
+            target = self.directory / final
+            with writing("name shard", target), faults_around("rename", target):
+                source.rename(target)
+        return self.directory / name
+
+    def _place_spilled(self, batch: list[tuple[bytes, ...]]) -> None:
+        data = [item[0] for item in batch]
+        lengths = np.frombuffer(b"".join(item[1] for item in batch), "<i8").reshape(-1, self.options.groups)
+        rows = None if self._csv is None else [item[2].decode("utf-8", _SURROGATES) for item in batch]
+        self._place(data, lengths, rows)
+
+    def abandon(self) -> None:
+        """Close all files without caring for their contents."""
+        for shard in self._shards:
+            shard.abandon()
+        if self._spill is not None:
+            self._spill.close()

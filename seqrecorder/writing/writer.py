@@ -1,0 +1,426 @@
+"""Writing a dataset: records in, complete and published files out, or nothing.
+
+Records are gathered into chunks, given their splits, taken through their life cycle (here or in worker processes), and
+placed into shards inside a staging directory beside the destination, which one rename publishes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.records import RecordCodec
+from seqrecorder.codec.slicing import cut
+from seqrecorder.dataset.assets import write_assets
+from seqrecorder.dataset.generations import clean_destination, publish, standing
+from seqrecorder.dataset.manifest import Manifest, combined
+from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.schema.schema import Schema
+from seqrecorder.sources.csv_rows import RecordStream
+from seqrecorder.storage.forks import kept_from_children
+from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.staging import Staging, cleanup_when_terminated
+from seqrecorder.storage.tfrecord.format import check_compression
+from seqrecorder.writing.column_input import given_columns
+from seqrecorder.writing.encoder import Block, LifeCycle, Sources, check_params
+from seqrecorder.writing.options import WriteOptions
+from seqrecorder.writing.progress import Progress
+from seqrecorder.writing.record_buffer import Waiting
+from seqrecorder.writing.record_views import views
+from seqrecorder.writing.routing import DEFAULT_SPLIT, Router, UniqueKeys
+from seqrecorder.writing.split_placement import Placement
+from seqrecorder.writing.split_writer import ShardOptions
+from seqrecorder.writing.worker_pool import InlineEncoder, PoolEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from seqrecorder.codec.columns import Column
+    from seqrecorder.writing.worker_pool import Encoder
+
+_LOG = logging.getLogger("seqrecorder")
+
+
+class Writer:
+    """Writes a dataset record by record.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> destination = tempfile.mkdtemp()
+    >>> with sr.Writer(destination, Sentence) as writer:
+    ...     writer.write(Sentence([1, 2, 3]))
+    ...     writer.write(Sentence([4]))
+    >>> writer.manifest.splits["train"].records
+    2
+
+    Nothing stands at the destination until the `with` block ends without an error; then the whole dataset does.
+
+    Args:
+        destination: local directory of the dataset. It must not exist yet, or be empty, unless `overwrite` or `append`;
+            one that is there keeps its mode and owner.
+        schema: the record class, or its schema.
+        splits: a share for each split, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an attribute, or
+            a function of the record, that gives the split's name; or None for one split, `train`.
+        split_by: the name of a field, or a function of the record, that gives the key to hash. Records with equal keys
+            never straddle splits. Without it the key field decides, else the position. It is asked before `load`. Few
+            or large groups can miss the shares widely, which is logged as a warning and told by
+            `manifest.missed_shares`; `Balanced(...)` around it deals groups by what is missing.
+        seed: of the hash that decides splits, and of the order on disk.
+        shards: number of shards of each split; record i of a split goes to shard i mod n.
+        shard_bytes: size in bytes at which shards end; 128 MiB where neither is given.
+        compression: None or `"GZIP"` (level 1), which takes several times as long.
+        shuffle: whether records stand on disk in a random, seeded order; memory stays bounded.
+        workers: number of processes that run `load`, `split` and the encoding; the bytes do not depend on it.
+        params: for the hooks of the class.
+        csv: whether each split gets an `examples.csv` of what went where.
+        metadata: anything that JSON holds; `info` gives it back.
+        assets: files to keep with the data: name to text, bytes, or the `Path` of a file.
+        on_duplicate: what a second record with the same key is: an `"error"`, or left out (`"first"` stays).
+        overwrite: whether a dataset at the destination is replaced, once the new one is complete. Its own files go:
+            those that its manifest names, its listings, and what killed writers left. Others in the directory stay.
+            Where the manifest is damaged, it counts as a dataset's if it says `"format": "seqrecorder"`, or is no JSON
+            while shards with their files of lengths lie beside it; files that are named as shards of their directory,
+            and have lengths, go then.
+        append: whether records are added to the dataset at the destination, under its own seed and splits. Where these
+            were named record by record, new records must name theirs too.
+        progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
+
+    Attributes:
+        manifest: what was written; there once the `with` block has ended.
+
+    Raises:
+        DatasetExistsError: something stands at the destination, which is no dataset to overwrite; or came meanwhile.
+        DatasetError: at the end of the block: the dataset to be overwritten, or appended to, has been changed by
+            somebody else meanwhile, and is left as it is.
+        OptionError: options make no sense, or the destination is no local path.
+    """
+
+    manifest: Manifest
+
+    def __init__(self, destination: str | os.PathLike[str], schema: object, **options: Any) -> None:
+        unknown = set(options) - {attribute.name for attribute in attrs.fields(WriteOptions)}
+        if unknown:
+            raise OptionError(f"unknown options: {', '.join(sorted(unknown))}")
+        self.destination = local_path(destination)
+        self.schema = Schema.of(schema)
+        self.options = WriteOptions(**options)
+        check_params(self.schema.record_class, self.options.params)
+        clean_destination(self.destination)
+        self._standing = standing(
+            self.destination,
+            self.schema,
+            append=self.options.append,
+            overwrite=self.options.overwrite,
+            compression=check_compression(self.options.compression),
+        )
+        self._generation = self._standing.generation
+        # The dataset that is appended to; None for a new one, also where it replaces one.
+        self._old = appended = self._standing.manifest if self.options.append else None
+        self._router = Router(self.schema, self.options.splits, self.options.split_by, self.options.seed, appended)
+        self._keys = UniqueKeys(self.schema, self.options.on_duplicate)
+        self._shard_options = ShardOptions(
+            shards=self.options.shards,
+            shard_bytes=self.options.shard_bytes,
+            compression=check_compression(self.options.compression),
+            shuffle_seed=self._router.seed if self.options.shuffle else None,
+            generation=self._generation,
+            csv_generation=self._generation if self.options.append else 0,
+            groups=max(1, len(self.schema.groups)),
+        )
+        self._position = 0
+        self._placement: Placement | None = None
+        self._entered = False
+        self._process = os.getpid()
+        self._lock = threading.RLock()  # against the end of the interpreter
+        self._finalizer: weakref.finalize[..., Self] | None = None
+        self._staging: Staging | None = None
+        self._failure: BaseException | None = None
+        self._cleanup = contextlib.ExitStack()
+
+    # The with block -------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Make the staging directory."""
+        if self._entered:
+            raise OptionError("a Writer is used once: make another one")
+        self._entered, self._process = True, os.getpid()
+        options = self.options
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(cleanup_when_terminated())
+            self._encoder = self._new_encoder()
+            # Left in the opposite order: the files go before we wait for the workers.
+            stack.callback(self._encoder.close)
+            self._staging = stack.enter_context(
+                Staging(self.destination, overwrite=options.overwrite or options.append)
+            )
+            stack.enter_context(kept_from_children(self._staging.path))
+            placement = Placement(
+                self.schema,
+                self._router,
+                self._keys,
+                options=self._shard_options,
+                directory=self._staging.path,
+                old=self._old.splits if self._old is not None else {},
+            )
+            stack.callback(placement.abandon)
+            self._progress = Progress(options.progress, f"writing {self.destination.name}")
+            stack.callback(self._progress.close)
+            if self._old is not None:
+                self._keys.register(self._old)
+            for name in self._router.names:
+                placement.open(name)
+            self._placement = placement
+            self._cleanup = stack.pop_all()
+        # Of one that is never left: files that are still open when the interpreter ends can crash it.
+        self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
+        return self
+
+    def _new_encoder(self) -> Encoder:
+        options = self.options
+        life_cycle = self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
+        self._waiting = Waiting(
+            self.schema, hooks=life_cycle.has_hooks, workers=options.workers, whole=self._looks_at_records
+        )
+        if options.workers == 1:
+            return InlineEncoder(life_cycle)
+        return PoolEncoder(self.schema.record_class, options.params, rows=options.csv, workers=options.workers)
+
+    @property
+    def _opened(self) -> Placement:
+        if self._placement is None:
+            raise OptionError("a Writer writes inside its `with` block")
+        self._check_process()
+        if self._finalizer is None or not self._finalizer.alive:
+            raise OptionError("this Writer was closed, since the interpreter ends: nothing is published")
+        return self._placement
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise OptionError(
+                f"this Writer is of process {self._process}, and this one, {os.getpid()}, was forked from it: only "
+                "that one writes and publishes; leave the child by os._exit, or fork outside of the `with` block"
+            )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Publish the dataset, or remove every trace of it after an error; a forked child does neither."""
+        if self._process != os.getpid():
+            self._placement = None
+            if kind is None:
+                self._check_process()
+            return
+        try:
+            with self._lock, self._cleanup:
+                if kind is None:
+                    self._finish()
+        except Exception as failure:
+            # Of a dataset that is there, no error may say that it was not written: it would be written twice.
+            if not hasattr(self, "manifest"):
+                raise
+            _LOG.warning("%s is written, but not all was tidied up after that: %r", self.destination, failure)
+        finally:
+            if self._finalizer is not None:
+                self._finalizer.detach()
+            self._placement = None  # what is written from now on would go nowhere
+
+    # Records --------------------------------------------------------------------------------------------------------
+
+    def write(self, record: Any, *, split: str | None = None) -> None:
+        """Add a record.
+
+        Args:
+            record: of the writer's class. Its values are taken now, so that it, its arrays and its lists may be filled
+                again for the next one; arrays of records that wait for others are copied for that.
+            split: name of its split, where `splits` does not decide.
+
+        Raises:
+            RecordError: this or an earlier record cannot be encoded; it says which. After that nothing is published.
+            ShardWriteError: the disk is full, or failed.
+        """
+        placement = self._opened
+        if self._failure is not None:
+            raise self._failure
+        placement.check_given(split)
+        self._waiting.add(record, split)
+        if self._waiting.is_full:
+            self._flush()
+
+    def write_batch(self, columns: Any, *, split: str | None = None) -> None:
+        """Add many records, given as columns: the same checks and the same bytes, without an object for each.
+
+        >>> import tempfile, numpy as np, seqrecorder as sr
+        >>> @sr.record
+        ... class Sentence:
+        ...     label: int = sr.context("int32")
+        ...     ids: np.ndarray = sr.feature_list("int64")
+        >>> with sr.Writer(tempfile.mkdtemp(), Sentence) as writer:
+        ...     writer.write_batch({"label": np.array([0, 1]), "ids": (np.array([7, 8, 9]), np.array([2, 1]))})
+        >>> [shard.steps for shard in writer.manifest.splits["train"].shards]
+        [3]
+
+        Args:
+            columns: a mapping of field to column. Of a context field: values of shape `(N, *shape)`. Of a feature list:
+                `(values, steps)`, the values of all steps of all records flat, `(S, *shape)`, and the steps of each
+                record, `(N,)`. Where the first dimension of the shape is None: `(values, lengths)`, and for feature
+                lists `(values, lengths, steps)`, with the values of each step. Fields that have a default or are
+                optional may be left out. What is sparse, or None in some records, is a
+                `seqrecorder.codec.columns.Column`. With pyarrow installed, arrays of any library with the Arrow C
+                interface are taken, and tables for the mapping: a list array is the values and lengths in one; a null
+                is None, or NaN where None cannot be.
+            split: name of their split, where `splits` does not decide.
+
+        Raises:
+            OptionError: columns are not of that form, or the class has `load` or `split`, which take records.
+            RecordError: values do not fit their fields; the position of the record is named. After that nothing is
+                published.
+            ShardWriteError: the disk is full, or failed.
+        """
+        placement = self._opened
+        if self._life_cycle.has_hooks:
+            raise OptionError(f"write_batch: {self.schema.name} has load or split, which take records: write those")
+        placement.check_given(split)
+        self._flush()
+        try:
+            with self._lock:
+                for block in self._encoder.drain():  # records that came before
+                    self._place(block)
+                self._write_columns(columns, split)
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _write_columns(self, given: Any, split: str | None) -> None:
+        try:
+            columns, size = given_columns(self.schema, given)
+        except RecordError as error:
+            error.position = None if error.position is None else error.position + self._position
+            raise
+        for count, part in cut(columns, size):
+            sources = Sources(np.arange(self._position, self._position + count), self._views(part, count))
+            self._position += count
+            kept = self._opened.route(sources, [split] * count)
+            if kept is None or kept:
+                block = self._life_cycle.encode_columns(sources, part)
+                self._place(block if kept is None else block.only(kept))
+
+    @property
+    def _looks_at_records(self) -> bool:
+        """Whether splits or lines of the CSV come from more than the stored fields."""
+        needs, stored = self._router.needs, {field.name for field in self.schema.fields}
+        return self.options.csv or needs is None or bool(set(needs) - stored)
+
+    def _views(self, columns: dict[str, Column], size: int) -> list[Any]:
+        """Return what of the records decides splits, identifies them, and makes lines of the CSV."""
+        needs = self._router.needs
+        if needs is None or self._looks_at_records:
+            return RecordCodec(self.schema).to_records(columns)
+        return views(self.schema, columns, size, list(dict.fromkeys([*needs, *self._keys.needs])))
+
+    def write_all(self, records: Iterable[Any] | Mapping[str, Iterable[Any]] | RecordStream) -> None:
+        """Add all records of a source, one by one.
+
+        Args:
+            records: an iterable of records, or a mapping of a split's name to such an iterable.
+
+        Raises:
+            RecordError: see `write`.
+            SourceError: the iterable failed; the number of the record is named.
+        """
+        placement = self._opened
+        stream = records if isinstance(records, RecordStream) else RecordStream(records)
+        for name in stream.splits:
+            placement.check_given(name)
+            placement.open(name)
+        if stream.size is not None:
+            self._progress.expect(stream.size)
+        try:
+            for _ in self._waiting.fill(stream):
+                self._flush()
+        finally:
+            placement.skipped += stream.skipped
+
+    def _flush(self) -> None:
+        first, (records, given) = self._position, self._waiting.take()
+        self._position += len(records)
+        try:
+            with self._lock:
+                self._encode(Sources(np.arange(first, self._position), records), given)
+        except BaseException as error:
+            # Records that were buffered with the bad one are lost too, so a caller who goes on must not get a dataset.
+            self._failure = error
+            raise
+
+    def _encode(self, sources: Sources, given: list[str | None]) -> None:
+        kept = self._opened.route(sources, given)
+        if kept is not None:
+            sources = sources.only(kept)
+        if sources.records:
+            for block in self._encoder.submit(sources):
+                self._place(block)
+
+    def _place(self, block: Block) -> None:
+        self._progress.reach(max([*block.sources[-1:].tolist(), *block.skipped[-1:]]) + 1)
+        self._waiting.adapt(block)
+        self._opened.place(block)
+
+    # The end --------------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        if self._staging is None:  # pragma: no cover - asked inside the block only
+            raise RuntimeError("no staging directory")
+        if self._failure is not None:
+            raise self._failure
+        self._flush()
+        for block in self._encoder.drain():
+            self._place(block)
+        self._progress.reach(self._position)
+        placement = self._opened
+        if placement.is_empty and not self.options.append:
+            placement.open(DEFAULT_SPLIT)
+        manifest = Manifest(
+            path=self.destination,
+            schema=self.schema,
+            splits=placement.finish(),
+            compression=self._shard_options.compression,
+            generation=self._generation,
+            skipped=placement.skipped,
+            splitting=self._router.splitting(self._position),
+            metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
+            asset_infos=write_assets(
+                self.options.assets, self._staging.path, self._generation if self.options.append else 0
+            ),
+        )
+        if self._old is not None:
+            manifest = combined(self._old, manifest)
+        self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
+        manifest = self.manifest
+        for name, (share, got) in manifest.missed_shares.items():
+            _LOG.warning(
+                "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and "
+                "few or large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them by what is missing",
+                self.destination,
+                name,
+                100 * got,
+                100 * share,
+            )
+
+
+def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:
+    """Remove every trace of what a Writer that nobody left has written."""
+    if process == os.getpid():
+        with lock:  # a thread may be writing into files that are to be closed
+            cleanup.close()

@@ -1,0 +1,171 @@
+"""The benchmark: what it measures is the same work, and what it says is what was measured."""
+
+import json
+import sys
+
+import attrs
+import numpy as np
+import pytest
+
+from seqrecorder import OptionError
+from seqrecorder.cli import main
+from seqrecorder.cli.bench import apart, peers, run, table
+from seqrecorder.cli.bench.candidates import Operation
+from seqrecorder.cli.bench.content import LENGTH, content, whole
+from seqrecorder.cli.bench.workloads import WORKLOADS, make
+from seqrecorder.schema.schema import Schema
+
+
+@pytest.fixture(scope="module")
+def clicks():
+    return make("W4", quick=True)
+
+
+@pytest.fixture(scope="module")
+def report():
+    """W5 has text, a key and two lists; nothing but reading and writing it once."""
+    return run.measure("W5", quick=True, rounds=1)
+
+
+@pytest.mark.parametrize("name", ["W1", "W5"])
+def test_workloads_are_the_same_each_time(name):
+    """Two calls give equal records, whose flat values are those of the workload."""
+    first, second = make(name, quick=True), make(name, quick=True)
+    assert first.records == second.records
+    assert len(first.records) == first.lengths.size
+    for field, flat in first.flat.items():
+        assert np.concatenate([getattr(record, field) for record in first.records]).tolist() == flat.tolist()
+
+
+def test_raw_bytes_are_those_of_the_arrays(clicks):
+    """The size that files are compared with is eight bytes for each int64."""
+    assert clicks.raw_bytes == 8 * clicks.lengths.sum()
+
+
+def test_content_does_not_depend_on_the_order_or_the_padding(clicks):
+    """The number of the same records in other batches is the same, whatever the padding holds."""
+    columns = {"ids": clicks.flat["ids"]}
+    batches = list(peers.from_columns(clicks, columns, seed=3))
+    for batch in batches:
+        batch["ids"][np.arange(batch["ids"].shape[1]) >= batch[LENGTH][:, None]] = 99
+    assert content(batches, clicks) == content([whole(clicks)], clicks)
+
+
+@pytest.mark.parametrize("change", ["value", "order", "length", "lost"])
+def test_content_tells_other_records_apart(clicks, change):
+    """One changed value, two swapped steps, one step or one record less give another number."""
+    batch = whole(clicks)
+    expected = content([batch], clicks)
+    row = int(np.argmax((clicks.lengths > 1) & (batch["ids"][:, 0] != batch["ids"][:, 1])))
+    if change == "value":
+        batch["ids"][row, 0] += 1
+    elif change == "order":
+        batch["ids"][row, :2] = batch["ids"][row, 1::-1].copy()
+    elif change == "length":
+        batch[LENGTH] = batch[LENGTH].copy()
+        batch[LENGTH][row] -= 1
+    else:
+        batch = {name: values[1:] for name, values in batch.items()}
+    assert content([batch], clicks) != expected
+
+
+def test_planned_batches_hold_every_record_once(clicks):
+    """The batches of peers are bucketed, of at most 64 records, and hold each record once."""
+    batches = list(peers.planned(clicks, clicks.lengths, seed=0))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(clicks.records)))
+    assert max(batch.size for batch in batches) == 64
+    bounds = np.array(clicks.boundaries)
+    assert all(np.ptp(np.searchsorted(bounds, clicks.lengths[batch], side="right")) == 0 for batch in batches)
+
+
+def test_every_measure_has_ours_and_the_hand_written_way(report):
+    """Each measure names both, with medians within their spread, and ratios to the hand-written way."""
+    for measure in run.MEASURES:
+        timings = {timing.candidate: timing for timing in report.timings if timing.measure == measure}
+        assert {"seqrecorder", "hand-written"} <= set(timings)
+        assert timings["hand-written"].ratio == 1
+        assert all(t.least <= t.median <= t.most for t in timings.values())
+    assert {"seqrecorder", "hand-written", "npz"} <= set(report.bytes)
+
+
+def test_peers_are_measured_or_named(report):
+    """Each other library is there with its timing, or named with the reason why not."""
+    measured = {timing.candidate for timing in report.timings}
+    for name in [*[peer.name for peer in peers.PEERS], "tfrecord"]:
+        assert (name in measured) != (name in report.skipped)
+
+
+def test_a_peer_that_is_missing_says_so(monkeypatch, tmp_path):
+    """Where a library cannot be imported, the reason is text."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "tfrecord", None)
+    assert "pyarrow" in (attrs.evolve(peers.PEERS[1], needs=("pyarrow",)).missing() or "")
+    assert "tfrecord" in apart.measure_tfrecord("W4", tmp_path / "none", 64, quick=True)
+
+
+def test_a_peer_that_fails_says_so(monkeypatch):
+    """A library that cannot write its files is named with its error, and the others are measured."""
+
+    class Broken:
+        name = "broken"
+
+        def missing(self):
+            return None
+
+        def operations(self, _, directory):
+            return [Operation("write", "broken", self.fail, files=directory / "broken")]
+
+        def fail(self):
+            raise ValueError("no such table")
+
+    monkeypatch.setattr(run, "PEERS", [Broken()])
+    report = run.measure("W5", quick=True, rounds=1, only=["encode"])
+    assert report.skipped["broken"] == "failed (ValueError: no such table)"
+    assert {timing.candidate for timing in report.timings} == {"seqrecorder", "hand-written"}
+
+
+def test_the_report_is_told_as_tables_and_as_json(report, monkeypatch, capsys):
+    """The command prints a table for each measure, or the same as JSON; progress goes to stderr."""
+    whole_report = run.BenchReport("2026-01-01", "a machine", "3.x", {"numpy": "2"}, 1, True, (report,))
+    asked = []
+
+    def fake(names, *, say, **options):
+        say("W5 ...")
+        asked.append((list(names), options))
+        return whole_report
+
+    monkeypatch.setattr(run, "run", fake)
+    assert main.main(["bench", "--workload", "W5", "--quick"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("| candidate") == len(run.MEASURES) + 1
+    assert "a tenth of the data" in out
+    assert main.main(["bench", "--json", "--rounds", "2", "--no-peers"]) == 0
+    captured = capsys.readouterr()
+    data = json.loads(captured.out)
+    assert data["workloads"][0]["timings"][0]["candidate"] == "seqrecorder"
+    assert captured.err == "W5 ...\n"
+    assert asked == [
+        (["W5"], {"quick": True, "rounds": None, "peers": True}),
+        (list(WORKLOADS), {"quick": False, "rounds": 2, "peers": False}),
+    ]
+    assert table.text(whole_report) in out
+
+
+def test_a_candidate_that_delivers_something_else_stops_the_benchmark(clicks):
+    """Other content than was written is an error that names the workload and the candidate."""
+    with pytest.raises(AssertionError, match="W4: somebody delivered 1 records of 20000"):
+        run._check_content("somebody", (1, 2), clicks)
+
+
+def test_unknown_workloads_are_refused():
+    """A name that is no workload is an error that lists those that are."""
+    with pytest.raises(OptionError, match="W9: expected some of W1, W2"):
+        run.run(["W9"])
+
+
+def test_packed_classes_have_the_same_fields():
+    """A packed class differs from its workload's in storage alone."""
+    for name in ("W1", "W2", "W4"):
+        workload = make(name, quick=True)
+        plain, packed = Schema.of(workload.record_class), Schema.of(workload.packed_class)
+        assert [attrs.evolve(field, storage="auto") for field in packed.fields] == list(plain.fields)

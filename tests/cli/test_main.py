@@ -1,0 +1,591 @@
+"""The command line: exit codes, output for people and for programs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder.cli import demo, main
+from seqrecorder.cli.report import to_json
+from seqrecorder.cli.terminal import printable
+
+ESCAPES = "\x1b[2J\x07\x9b\u202e\x7f"
+
+
+@sr.record
+class Clip:
+    key: str = sr.context(str, key=True)
+    mfcc: np.ndarray = sr.feature_list("float32", shape=(2,))
+    phones: np.ndarray = sr.feature_list("int64")
+    alternatives: list = sr.feature_list("int64", shape=(None,))
+    gain: float = sr.context("float64", default=float("nan"))
+    speaker: str | None = sr.context(str, optional=True, default=None)
+    bag: sr.SparseVector = sr.context("float32", sparse=8, factory=lambda: sr.SparseVector([1], [2.0], 8))
+    taken: np.datetime64 = sr.context("datetime64[D]", default=np.datetime64("2020-02-29"))
+    raw: bytes = sr.context(bytes, default=b"\x00\x1b", name="raw bytes")
+
+
+def clip(index, length):
+    steps = np.arange(length)
+    return Clip(
+        f"clip-{index}",
+        np.stack([steps, steps / 2], 1).astype("f4"),
+        steps,
+        [steps[:i] for i in range(length)],
+    )
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "corpus"
+    clips = {"train": [clip(i, i % 4) for i in range(7)], "eval": [clip(7, 5)]}
+    sr.write(clips, path, shards=2, metadata={"note": ESCAPES}, assets={"words.txt": "a\nb\n"})
+    return path
+
+
+@pytest.fixture(scope="module")
+def shard(corpus):
+    return next(corpus.glob("train/*00000*.tfrecord"))
+
+
+def write_messages(path, messages):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for message in messages:
+            writer.write(message.SerializeToString())
+    return path
+
+
+def feature(*values):
+    if values and isinstance(values[0], bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if values and isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def sequence_example(context, lists):
+    return tf.train.SequenceExample(
+        context=tf.train.Features(feature=context),
+        feature_lists=tf.train.FeatureLists(
+            feature_list={name: tf.train.FeatureList(feature=steps) for name, steps in lists.items()}
+        ),
+    )
+
+
+def run(capsys, *arguments):
+    code = main.main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def run_json(capsys, *arguments):
+    code, out, err = run(capsys, *arguments, "--json")
+    return code, json.loads(out, parse_constant=pytest.fail), err
+
+
+def test_info_describes_a_dataset(capsys, corpus):
+    """The text has every field with its dtype, shape and options, and the splits with their lengths."""
+    code, out, err = run(capsys, "info", corpus)
+    lines = out.splitlines()
+    assert (code, err) == (0, "")
+    assert lines[:2] == [str(corpus), "seqrecorder dataset, format 1, no compression, generation 0"]
+    assert "\n".join(line.rstrip() for line in lines[4:15]) == (
+        "  field         kind          dtype          shape   storage  options\n"
+        "  ------------  ------------  -------------  ------  -------  "
+        "-------------------------------------\n"
+        "  key           context       str            scalar  auto     key\n"
+        "  mfcc          feature_list  float32        (T, 2)  auto\n"
+        "  phones        feature_list  int64          (T,)    auto\n"
+        "  alternatives  feature_list  int64          (T, n)  auto\n"
+        "  gain          context       float64        scalar  auto     default=nan\n"
+        "  speaker       context       str            scalar  auto     optional, default=None\n"
+        "  bag           context       float32        (8,)    sparse   default=SparseVector(indices=...\n"
+        "  taken         context       datetime64[D]  scalar  auto     default=2020-02-29\n"
+        "  raw           context       bytes          scalar  auto     "
+        "default=b'\\x00\\x1b', name='raw bytes'"
+    )
+    assert [
+        line.split()[:3] + line.split()[-4:] for line in lines if line.startswith(("  train", "  eval", "  all"))
+    ] == [
+        ["train", "7", "9", "2", "0", "1", "3"],
+        ["eval", "1", "5", "1", "5", "5", "5"],
+        ["all", "8", "14", "3", "0", "1", "5"],
+    ]
+    assert "words.txt   4 B" in out
+
+
+def test_info_gives_json(capsys, corpus):
+    """The JSON of a dataset has its schema, from which the class can be rebuilt, and the length distribution."""
+    code, data, err = run_json(capsys, "info", corpus)
+    assert (code, err) == (0, "")
+    assert sr.Schema.from_dict(data["schema"]) == sr.Schema.of(Clip)
+    assert data["splits"]["train"]["lengths"] == {"min": 0, "median": 1, "max": 3}
+    assert (data["records"], data["steps"], data["splits"]["train"]["shards"]) == (8, 14, 2)
+    assert data["metadata"] == {"note": ESCAPES}
+
+
+def test_the_manifest_may_be_named_itself(capsys, corpus):
+    """The path of manifest.json means its dataset."""
+    assert run(capsys, "info", corpus / "manifest.json") == run(capsys, "info", corpus)
+    assert run(capsys, "head", corpus / "manifest.json") == run(capsys, "head", corpus)
+
+
+def test_an_empty_split_has_no_lengths(capsys, tmp_path):
+    """Where there is no record, there is no shortest and no longest one."""
+    sr.write({"train": []}, tmp_path / "empty", schema=Clip)
+    assert run_json(capsys, "info", tmp_path / "empty")[1]["splits"]["train"]["lengths"] is None
+    assert run(capsys, "info", tmp_path / "empty")[1].count(" -") >= 3
+    assert run(capsys, "head", tmp_path / "empty") == (0, "train: no records\n", "")
+
+
+def test_info_describes_an_unknown_shard(capsys, tmp_path):
+    """Of a file without a manifest are told the message type, the compression, the counts and the features."""
+    messages = [
+        sequence_example(
+            {"label": feature(n), **({"speaker name": feature(b"ann")} if n else {})},
+            {"mfcc": [feature(0.5, 1.5)] * (n + 1), "class": [feature(b"\xff")] * 2},
+        )
+        for n in range(3)
+    ]
+    path = write_messages(tmp_path / "a.tfrecord", messages)
+    code, out, err = run(capsys, "info", path)
+    assert (code, err) == (0, "")
+    size = path.stat().st_size
+    assert out == (
+        f"{path}\n"
+        f"TFRecord file without a manifest, no compression, 3 records, {size} B\n"
+        "message type: tf.train.SequenceExample\n"
+        "\n"
+        "features of all records\n"
+        "  feature       kind          dtype    steps   values      present\n"
+        "  ------------  ------------  -------  ------  ----------  -------\n"
+        "  label         context       int64    -       1           all\n"
+        "  speaker name  context       str      -       1           2 of 3\n"
+        "  class         feature_list  bytes    2       1 per step  all\n"
+        "  mfcc          feature_list  float32  1 to 3  2 per step  all\n"
+        "\n"
+        "a class to begin with, for `sr.read(path, schema=Record)`:\n"
+        "  @sr.record(kw_only=True)\n"
+        "  class Record:\n"
+        '      label: int = sr.context("int64")\n'
+        "      speaker_name: str | None = sr.context(\"str\", optional=True, default=None, name='speaker name')\n"
+        "      field_class: np.ndarray = sr.feature_list(\"bytes\", name='class')  # not text; numbers, for "
+        "decode_raw? then --raw 'class'=DTYPE\n"
+        '      mfcc: np.ndarray = sr.feature_list("float32", shape=(2,), align=None)\n'
+    )
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_the_drafted_class_reads_the_shard(capsys, tmp_path, compression):
+    """The class that info drafts for an unknown shard reads its records, as the messages have them."""
+    messages = [
+        sequence_example(
+            {"label": feature(n), "2nd": feature(*range(n)), **({"who": feature(b"ann")} if n else {})},
+            {"mfcc": [feature(0.5, 1.5)] * (n + 1), "ragged": [feature(*range(i)) for i in range(n + 1)]},
+        )
+        for n in range(3)
+    ]
+    path = tmp_path / "a.tfrecord"
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for message in messages:
+            writer.write(message.SerializeToString())
+    code, data, _ = run_json(capsys, "info", path)
+    assert (code, data["compression"], data["records"]) == (0, compression or None, 3)
+    names = {"sr": sr, "np": np}
+    exec(data["draft"], names)  # noqa: S102 - the claim is that it is Python
+    back = list(sr.read_records(path, schema=names["Record"], layout="steps"))
+    assert [record.label for record in back] == [0, 1, 2]
+    assert [record.field_2nd.tolist() for record in back] == [[], [0], [0, 1]]
+    assert [record.who for record in back] == [None, "ann", "ann"]
+    assert back[2].mfcc.tolist() == [[0.5, 1.5]] * 3
+    assert [step.tolist() for step in back[2].ragged] == [[], [0], [0, 1]]
+
+
+def test_a_flat_example_is_told_apart(capsys, tmp_path):
+    """A file of tf.train.Example is called that, and its features are shown."""
+    message = tf.train.Example(features=tf.train.Features(feature={"ids": feature(1, 2, 3)}))
+    path = write_messages(tmp_path / "flat.tfrecord", [message])
+    data = run_json(capsys, "info", path)[1]
+    assert data["message"] == "tf.train.Example"
+    assert [item["name"] for item in data["features"]] == ["ids"]
+    assert "int64 (3,)  [1, 2, 3]" in run(capsys, "head", path)[1]
+
+
+def test_a_draft_says_what_it_cannot_declare(capsys, tmp_path):
+    """A lone step of several values gets a word on what it may be, and features of several types a comment."""
+    messages = [sequence_example({"odd": value}, {"ids": [feature(1, 2, 3)]}) for value in (feature(1), feature(b"a"))]
+    data = run_json(capsys, "info", write_messages(tmp_path / "a.tfrecord", messages))[1]
+    assert data["features"][0]["dtype"] == "mixed"
+    packed, mixed = data["draft"].splitlines()[2:]
+    assert mixed == "    # 'odd' cannot be declared: it has values of several types"
+    assert packed.startswith('    ids: np.ndarray = sr.feature_list("int64", storage="packed")  # ')
+    assert packed.endswith("if its one step is a vector, and no sequence: shape=(3,), and no storage")
+
+
+@pytest.mark.parametrize("record", [b"\xff\xff", b"", b"\x7a\x01a"])
+def test_other_messages_are_not_guessed_at(capsys, tmp_path, record):
+    """A TFRecord file of something else is described without features, and head says that it cannot show it."""
+    path = tmp_path / "other.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(record)
+    code, data, _ = run_json(capsys, "info", path)
+    assert (code, data["records"], data["features"], data["draft"]) == (0, 1, [], "")
+    assert data["message"].startswith("unknown: ")
+    code, out, err = run(capsys, "head", path)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"seqrecorder: {path}: unknown: ")
+
+
+def test_info_says_where_a_shard_is_damaged(capsys, shard, tmp_path):
+    """A cut shard gives exit code 1, the number of whole records and the byte where they end."""
+    path = tmp_path / "cut.tfrecord"
+    path.write_bytes(shard.read_bytes()[:-5])
+    code, out, _ = run(capsys, "info", path)
+    assert code == 1
+    assert "damaged: after 3 records, at byte " in out
+    assert run(capsys, "head", path, "-n", "9")[0] == 0
+
+
+def test_a_file_that_is_no_shard_is_said_to_be_none(capsys, tmp_path):
+    """Any other file is described as holding no TFRecord header."""
+    path = tmp_path / "notes.txt"
+    path.write_text("these are not the records that you are looking for")
+    code, out, _ = run(capsys, "info", path)
+    assert code == 1
+    assert "no TFRecord header" in out
+
+
+def test_head_shows_records(capsys, corpus):
+    """Values come with dtype and shape; the first split is the default."""
+    code, out, err = run(capsys, "head", corpus, "-n", "2")
+    assert (code, err) == (0, "")
+    assert out == (
+        "train, the first 2 of 7 records\n"
+        "\n"
+        "record 0\n"
+        "  key           'clip-0'\n"
+        "  mfcc          float32 (0, 2)  []\n"
+        "  phones        int64 (0,)  []\n"
+        "  alternatives  []\n"
+        "  gain          nan\n"
+        "  speaker       None\n"
+        "  bag           sparse float32 (8,)  {1: 2}\n"
+        "  taken         2020-02-29\n"
+        "  raw           b'\\x00\\x1b'\n"
+        "\n"
+        "record 1\n"
+        "  key           'clip-1'\n"
+        "  mfcc          float32 (1, 2)  [0, 0]\n"
+        "  phones        int64 (1,)  [0]\n"
+        "  alternatives  1 step of int64  [[]]\n"
+        "  gain          nan\n"
+        "  speaker       None\n"
+        "  bag           sparse float32 (8,)  {1: 2}\n"
+        "  taken         2020-02-29\n"
+        "  raw           b'\\x00\\x1b'\n"
+    )
+
+
+def test_head_takes_a_split(capsys, corpus):
+    """A split that is named is shown, and no more records than it has."""
+    data = run_json(capsys, "head", corpus, "--split", "eval")[1]
+    assert (data["where"], data["total"], len(data["records"])) == ("eval", 1, 1)
+    record = data["records"][0]
+    assert record["phones"] == [0, 1, 2, 3, 4]
+    assert record["mfcc"][3] == [3.0, 1.5]
+    assert record["gain"] == "nan"
+    assert record["bag"] == {"indices": [1], "values": [2.0], "size": 8}
+    assert record["raw"] == {"base64": "ABs="}
+    assert record["alternatives"][:3] == [[], [0], [0, 1]]
+
+
+def test_head_abbreviates_to_the_terminal(capsys, tmp_path):
+    """Long arrays and long texts end in dots, and no line is longer than 80 columns."""
+    words = np.array(["wörter", "字" * 50, "x" * 200] * 9, object)
+
+    @sr.record
+    class Long:
+        text: str = sr.context(str)
+        words: np.ndarray = sr.feature_list(str)
+        grid: np.ndarray = sr.feature_list("float32", shape=(30,))
+
+    sr.write(
+        [
+            Long("y" * 500, words, np.full((27, 30), 1 / 3, "f4")),
+            Long("", words[1:2], np.ones((1, 30), "f4")),
+        ],
+        tmp_path / "a",
+    )
+    out = run(capsys, "head", tmp_path / "a")[1]
+    assert all(sum(2 if c == "字" else 1 for c in line) <= 80 for line in out.splitlines())
+    assert "float32 (27, 30)  [0.333333, 0.333333, " in out
+    assert out.count("...") == 5
+
+
+@pytest.mark.parametrize("schema", ["clips:Clip", "clips:Outer.Clip"])
+def test_head_and_verify_take_a_class_for_a_shard(capsys, tmp_path, monkeypatch, schema):
+    """The class that the user names, from a module of the current directory, reads a bare shard."""
+    (tmp_path / "clips.py").write_text(
+        "import seqrecorder as sr\n\n\n@sr.record\nclass Clip:\n    label: int = sr.context('int32')\n"
+        "\n\nclass Outer:\n    Clip = Clip\n"
+    )
+    write_messages(tmp_path / "a.tfrecord", [sequence_example({"label": feature(7)}, {})])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert run_json(capsys, "head", "a.tfrecord", "--schema", schema)[1]["records"] == [{"label": 7}]
+    assert run_json(capsys, "verify", "a.tfrecord", "--schema", schema)[:2] == (
+        0,
+        {
+            "ok": True,
+            "path": "a.tfrecord",
+            "level": "full",
+            "shards": 1,
+            "records": 1,
+            "bytes": Path("a.tfrecord").stat().st_size,
+            "problems": [],
+        },
+    )
+    monkeypatch.delitem(sys.modules, "clips")
+
+
+def test_a_class_that_is_not_there_is_a_problem(capsys, shard):
+    """A module or class that cannot be imported gives exit code 1 and a line that names it."""
+    assert run(capsys, "head", shard, "--schema", "no_such_module:Clip")[0] == 1
+    code, out, err = run(capsys, "head", shard, "--schema", "json:Clip")
+    assert (code, out) == (1, "")
+    assert err == "seqrecorder: --schema json:Clip: module 'json' has no attribute 'Clip'\n"
+
+
+def test_verify_says_that_all_is_well(capsys, corpus):
+    """A sound dataset gives exit code 0 and says what was looked at."""
+    size = sr.info(corpus).bytes
+    assert size < 10_000
+    kilobytes = f"{size / 1000:.1f} kB"
+    about = f"{corpus}: ok (3 shards, 8 records, {kilobytes}; checked"
+    assert run(capsys, "verify", corpus) == (0, f"{about} every byte and every record)\n", "")
+    assert run(capsys, "verify", corpus, "--quick") == (0, f"{about} sizes and manifest)\n", "")
+
+
+def test_verify_lists_what_is_wrong(capsys, tmp_path):
+    """A damaged dataset gives exit code 1 and a line for each problem; quick sees sizes alone."""
+    path = tmp_path / "corpus"
+    sr.write([clip(i, 3) for i in range(4)], path, shards=1)
+    (shard,) = path.glob("train/*.tfrecord")
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    assert run(capsys, "verify", path, "--quick")[0] == 0
+    code, out, err = run(capsys, "verify", path)
+    assert (code, err) == (1, "")
+    assert out.startswith(f"{path}: ")
+    assert f"  train/{shard.name}: " in out
+    code, report, _ = run_json(capsys, "verify", path)
+    assert (code, report["ok"], report["level"]) == (1, False, "full")
+    assert report["problems"][0]["path"] == f"train/{shard.name}"
+
+
+@pytest.mark.parametrize("command", ["info", "head", "verify"])
+def test_a_missing_dataset_is_one_clear_line(capsys, tmp_path, command):
+    """Where there is nothing, one line on stderr says so, without a traceback; JSON goes to stdout."""
+    path = tmp_path / "nothing"
+    line = f"seqrecorder: there is no dataset at {path}\n"
+    assert run(capsys, command, path) == (1, "", line)
+    code, data, err = run_json(capsys, command, path)
+    assert (code, err) == (1, line)
+    assert data == {"error": {"type": "DatasetNotFoundError", "message": f"there is no dataset at {path}"}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--split", "trian"], "has no split 'trian' (did you mean 'train'?)"),
+        (["--schema", "json:dumps"], "expected a record class, or a record, got function"),
+    ],
+)
+def test_errors_of_the_library_are_one_line(capsys, corpus, arguments, message):
+    """An error of the library becomes its message in one line, with exit code 1."""
+    code, out, err = run(capsys, "head", corpus, *arguments)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("seqrecorder: ")
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["show", "x"],
+        ["info"],
+        ["head", "x", "-n", "0"],
+        ["head", "x", "-n", "many"],
+        ["head", "x", "--schema", "no_colon"],
+        ["demo", "--functions", "-3"],
+        ["verify", "x", "--fast"],
+        ["bench", "--workload", "W1,W9"],
+        ["bench", "--rounds", "0"],
+    ],
+)
+def test_wrong_usage_is_2(capsys, arguments):
+    """Arguments that make no sense give exit code 2 and the usage on stderr."""
+    with pytest.raises(SystemExit) as error:
+        main.main(arguments)
+    captured = capsys.readouterr()
+    assert (error.value.code, captured.out) == (2, "")
+    assert captured.err.startswith("usage: seqrecorder")
+
+
+def test_the_version_is_told(capsys):
+    """--version prints the version of the package."""
+    with pytest.raises(SystemExit) as error:
+        main.main(["--version"])
+    assert (error.value.code, capsys.readouterr().out) == (0, f"seqrecorder {sr.__version__}\n")
+
+
+def test_control_characters_of_data_never_reach_the_terminal(capsys, tmp_path):
+    """Whatever a file holds in names, values and metadata, stdout and stderr are printable."""
+    path = tmp_path / f"a{ESCAPES[:4]}.tfrecord"
+    message = sequence_example(
+        {f"name{ESCAPES}": feature(ESCAPES.encode())}, {ESCAPES: [feature(ESCAPES.encode() * 30)]}
+    )
+    write_messages(path, [message])
+    corpus = tmp_path / "corpus"
+
+    @sr.record(kw_only=True)
+    class Hostile:
+        text: str = sr.context(str, default=ESCAPES, name=f"feature{ESCAPES}")
+        words: np.ndarray = sr.feature_list(str)
+
+    sr.write([Hostile(text=ESCAPES, words=[ESCAPES])], corpus, metadata={ESCAPES: [ESCAPES]})
+    for arguments in (
+        ["info", path],
+        ["head", path],
+        ["info", corpus],
+        ["head", corpus],
+        ["verify", tmp_path / ESCAPES],
+    ):
+        for extra in ([], ["--json"]):
+            _, out, err = run(capsys, *arguments, *extra)
+            assert out or err
+            for text in (out, err):
+                assert not [c for c in text if c != "\n" and not c.isprintable()], (arguments, extra)
+
+
+def test_printable_keeps_what_can_be_printed():
+    """Letters of any script stay; control, format and surrogate characters become escapes."""
+    assert printable("süß 字 🙂") == "süß 字 🙂"
+    assert printable("\x1b\n\x9b\u202e\ud800\U000e0001") == r"\x1b\n\x9b\u202e\ud800\U000e0001"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (float("inf"), "inf"),
+        (np.float16(0.1), float(np.float16(0.1))),
+        (np.uint64(2**64 - 1), 2**64 - 1),
+        (np.complex64(1 - 2j), [1.0, -2.0]),
+        (np.datetime64("NaT"), "NaT"),
+        (np.array([[True], [False]]), [[True], [False]]),
+        (tf.bfloat16.as_numpy_dtype(1.5), 1.5),
+        (b"\xff", {"base64": "/w=="}),
+        ("\x7f\ud800", "\x7f\ud800"),
+    ],
+)
+def test_json_holds_every_value(value, expected):
+    """Values of every dtype become valid JSON in ASCII."""
+    text = to_json({"value": value})
+    assert text.isascii()
+    assert json.loads(text, parse_constant=pytest.fail) == {"value": expected}
+
+
+def test_long_metadata_is_cut(capsys, tmp_path):
+    """Metadata of many lines is shown in part; JSON has all of it."""
+    sr.write([clip(0, 1)], tmp_path / "a", metadata=list(range(100)))
+    out = run(capsys, "info", tmp_path / "a")[1]
+    assert "... 78 more lines; --json gives all" in out
+    assert run_json(capsys, "info", tmp_path / "a")[1]["metadata"] == list(range(100))
+
+
+def test_demo_passes_its_arguments_on(capsys, monkeypatch, tmp_path):
+    """The demo's numbers go to stdout; with --json they are alone there, and the rest goes to stderr."""
+    names = [attribute.name for attribute in demo.DemoReport.__attrs_attrs__]
+    report = demo.DemoReport(**{**dict.fromkeys(names, 0.5), "path": str(tmp_path), "splits": {"train": 3}})
+    calls = []
+
+    def fake(directory, *, say, **options):
+        say("working")
+        calls.append((directory, options))
+        return report
+
+    monkeypatch.setattr(demo, "run", fake)
+    code, data, err = run_json(capsys, "demo", tmp_path, "--functions", "300", "--overwrite")
+    assert (code, err, data["accuracy"]) == (0, "working\n", 0.5)
+    code, out, err = run(capsys, "demo")
+    assert (code, err) == (0, "")
+    assert out.startswith("working\n")
+    assert f"look at it: seqrecorder info {tmp_path}" in out
+    assert calls == [
+        (tmp_path, {"functions": 300, "overwrite": True}),
+        (None, {"functions": None, "overwrite": False}),
+    ]
+
+
+def test_help_is_light():
+    """Neither --help nor info on a dataset imports TensorFlow, and the help takes less than half a second."""
+    code = "import sys; sys.argv[1:] = ['--help']\nfrom seqrecorder.cli.main import main\ntry:\n    main()\n"
+    code += "finally:\n    print(sorted({'tensorflow', 'keras'} & set(sys.modules)), file=sys.stderr)"
+    took = []
+    for _ in range(3):  # the best of three: the machine may be busy
+        started = sum(os.times()[2:4])  # of the processor: others may be busy too
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        took.append(sum(os.times()[2:4]) - started)
+        assert done.stderr == "[]\n"
+        assert "verify" in done.stdout
+    assert min(took) < 0.5
+
+
+def test_the_module_runs_without_chatter(corpus):
+    """The module runs as a command, and TensorFlow's start-up writes nothing to its stderr."""
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    command = [sys.executable, "-m", "seqrecorder", "verify", str(corpus), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["ok"]
+
+
+def test_a_reader_that_leaves_is_no_error(corpus):
+    """Output into a pipe that nobody reads ends without a traceback."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "seqrecorder", "info", str(corpus)]
+    with os.fdopen(writing, "w") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@sr.record
+class Translation:
+    source: np.ndarray = sr.feature_list("int64", align="source")
+    target: np.ndarray = sr.feature_list("int64", align="target")
+
+
+def test_info_shows_the_lengths_of_all_groups(tmp_path, capsys):
+    """Where feature lists are aligned in several groups, the lengths of each are shown, as far as files tell them."""
+    path = tmp_path / "pairs"
+    sr.write({"train": [Translation([0] * 347, [0] * 859), Translation([0], [])], "eval": []}, path)
+    assert main.main(["info", str(path)]) == 0
+    shown = capsys.readouterr().out
+    lines = [line.split() for line in shown.splitlines()]
+    for line in ("train source 1 1 347", "train target 0 0 859", "eval target - - -"):
+        assert line.split() in lines
+    assert main.main(["info", str(path), "--json"]) == 0
+    train = json.loads(capsys.readouterr().out)["splits"]["train"]
+    assert train["lengths_by_group"]["target"] == {"min": 0, "median": 0, "max": 859}
+    next((path / "train").glob("*.lengths")).unlink()
+    assert main.main(["info", str(path)]) == 0
+    assert ["train", "target", "-", "-", "-"] in [line.split() for line in capsys.readouterr().out.splitlines()]

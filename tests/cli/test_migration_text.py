@@ -1,0 +1,121 @@
+"""What is printed about migrated scripts."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from seqrecorder.cli.migration_text import has_colours, migration_summary, migration_text
+from seqrecorder.legacy.migrate.findings import Finding
+from seqrecorder.legacy.migrate.project import FileReport
+from seqrecorder.legacy.migrate.verify.verify import Trial
+
+REPORTS = [
+    FileReport(
+        Path("a.py"),
+        "converted",
+        (Finding(3, "contrib", "tf.contrib.x is gone"), Finding(9, "contrib", "tf.contrib.x is gone")),
+        ("files are read in another order than before, which is said in many words so that the line is folded",),
+        (Trial("f", "equal", "4 batches equal"), Trial("g", "unverified", "it cannot be called")),
+        "--- a.py (old)\n+++ a.py (new)\n@@ -1 +1 @@\n-x\n+y\x1b\n",
+    ),
+    FileReport(Path("b.py"), "flagged", (Finding(1, "escapes", "x: used twice"),), diff="--- b\n+++ b\n+# TODO\n"),
+    FileReport(Path("c\x1b.py"), "refused", (Finding(0, "syntax", "cannot be read"),)),
+    FileReport(Path("d.py"), "nothing"),
+]
+TEXT = """\
+a.py: converted, 1 of 2 functions verified, 2 places left to do
+  f: verified: 4 batches equal
+  g: not verified: it cannot be called
+  lines 3, 9: [contrib] tf.contrib.x is gone
+  note: files are read in another order than before, which is
+      said in many words so that the line is folded
+
+--- a.py (old)
++++ a.py (new)
+@@ -1 +1 @@
+-x
++y\\x1b
+
+b.py: flagged, 1 reason
+  line 1: [escapes] x: used twice
+
+c\\x1b.py: refused
+  [syntax] cannot be read
+
+4 scripts: 1 converted, 1 flagged, 1 refused, 1 without queues
+what to do, by the reason and the number of its scripts:
+  contrib (1): take what is there from
+      seqrecorder.legacy.contrib, or run it: seqrecorder
+      legacy run SCRIPT
+  escapes (1): batch it too, or compute it from the batch
+  syntax (1): make it Python 3 that can be read
+nothing was written: --write changes 2 scripts, 1 of them by
+comments only"""
+
+
+def test_text_for_people():
+    """A file has a line of what became of it, and below what is left; what to do about that comes once, in the end."""
+    assert migration_text(REPORTS, write=False, width=62) == TEXT
+
+
+def test_colours_change_nothing_else():
+    """Colours are around lines, and can be taken away."""
+    text = migration_text(REPORTS, write=False, width=62, colours=True)
+    assert "\x1b[36ma.py: converted" in text
+    assert "\x1b[31m-x\x1b[0m\n\x1b[32m+y\\x1b\x1b[0m\n" in text
+    for code in ("0", "31", "32", "33", "36"):
+        text = text.replace(f"\x1b[{code}m", "")
+    assert text == TEXT
+
+
+def test_colours_are_for_terminals(monkeypatch):
+    """There are none in a pipe, nor where NO_COLOR or a dumb terminal says so."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert has_colours(Terminal())
+    assert not has_colours(io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not has_colours(Terminal())
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not has_colours(Terminal())
+
+
+def test_written_files_show_no_diff():
+    """What was written is counted, and not shown again."""
+    written = FileReport(Path("a.py"), "verified", (), (), (Trial("f", "equal", "2 batches equal"),), "-x\n", True)
+    assert (
+        migration_text([written], write=True)
+        == """\
+a.py: converted and verified, written
+  f: verified: 2 batches equal
+
+1 script: 1 converted and verified
+written: 1"""
+    )
+    assert migration_text([], write=False) == "no script"
+
+
+@pytest.mark.parametrize("width", [0, 40, 200])
+def test_lines_fit_the_terminal(width):
+    """Text is as wide as the terminal, and no narrower than 40 columns."""
+    lines = migration_text(REPORTS, write=False, width=width).splitlines()
+    assert max(map(len, lines[3:])) <= max(width, 40)
+
+
+def test_document_for_programs():
+    """The keys of the document are these, and stay."""
+    document = migration_summary(REPORTS)
+    assert list(document) == ["format", "files", "counts"]
+    assert document["format"] == 1
+    file = document["files"][0]
+    assert sorted(file) == ["diff", "findings", "notes", "outcome", "path", "trials", "written"]
+    assert sorted(file["findings"][0]) == ["advice", "code", "line", "reason"]
+    assert file["trials"][0] == {"function": "f", "outcome": "equal", "reason": "4 batches equal"}
+    assert document["counts"] == {"verified": 0, "converted": 1, "flagged": 1, "refused": 1, "nothing": 1}

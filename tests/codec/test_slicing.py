@@ -1,0 +1,119 @@
+"""Pieces of records and of columns: bounded in number and bytes, complete and in order."""
+
+import attrs
+import numpy as np
+import pytest
+
+import seqrecorder as sr
+from seqrecorder.codec import slicing
+from seqrecorder.codec.columns import Column, gather
+from seqrecorder.codec.slicing import bytes_of, cut, parts
+from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.schema import Schema
+
+
+@sr.record
+class Steps:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+def steps(count: int, length: int = 2) -> list[Steps]:
+    return [Steps(f"k{number}", np.arange(length) + number) for number in range(count)]
+
+
+def parts_of(sizes: list[int]) -> list[list[int]]:
+    """Return the parts of records that are their own sizes; what is taken of them is the records themselves."""
+    given = []
+    for count, blocks in parts(sizes, lambda block: (sum(block), block)):
+        given.append([size for block in blocks for size in block])
+        assert len(given[-1]) == count
+    assert [size for part in given for size in part] == sizes
+    return given
+
+
+def test_parts_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small records come in parts of as many as may be."""
+    monkeypatch.setattr(slicing, "PIECE_RECORDS", 100)
+    assert [len(part) for part in parts_of([1] * 250)] == [100, 100, 50]
+    assert parts_of([]) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001, 10**9])
+def test_parts_are_bounded_in_bytes(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of equal size come in parts of about as many bytes as a piece has, and one at least."""
+    monkeypatch.setattr(slicing, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(slicing, "PIECE_RECORDS", 3000)
+    found = [len(part) for part in parts_of([size] * 5000)]
+    assert max(found) * size <= max(1000, size)
+    assert min(3000, 2 * max(found)) * max(size, 1) >= 1000
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(10, 16_384), (100, 10_486), (1000, 2048), (2000, 2048), (5000, 1258)])
+def test_pieces_of_many_records_end_early(size: int, wanted: int) -> None:
+    """A piece ends where it has many records and a mebibyte, or a block later; one of fewer goes on to its limit."""
+    found = [len(part) for part in parts_of([size] * 40_000)]
+    assert max(found) < wanted + 1024
+    assert min(found[:-1]) > wanted - 1024
+    columns = {"x": Column(np.zeros((40_000, size), np.uint8))}
+    assert abs(next(cut(columns, 40_000))[0] - wanted) <= 1
+
+
+@pytest.mark.parametrize("every", [1, 3, 64, 256, 1000, 5000])
+def test_large_records_among_small_ones(every: int) -> None:
+    """However rare records of 1 MiB are, no part has more bytes than a piece."""
+    sizes = [1 << 20 if number % every == every - 1 else 1 for number in range(20_000)]
+    assert max(map(sum, parts_of(sizes))) <= slicing.PIECE_BYTES
+
+
+def test_records_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records sorted by their size come in parts of which none has more bytes than a piece, and few have fewer."""
+    monkeypatch.setattr(slicing, "PIECE_BYTES", 10_000)
+    for sizes in (list(range(5000)), list(range(5000, 0, -1))):
+        found = parts_of(sizes)
+        assert all(sum(part) <= 10_000 for part in found)
+        assert len(found) < 3 * sum(sizes) / 10_000
+
+
+def test_errors_name_the_position_in_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that does not fit is named by its place in what was given, whatever piece it is in."""
+    monkeypatch.setattr(slicing, "PIECE_RECORDS", 3)
+    bad = steps(1)[0]
+    bad.ids = "x"  # type: ignore[assignment]  # what no converter has seen
+    with pytest.raises(sr.RecordError) as caught:
+        Schema.of(Steps).encode_batch([*steps(10), bad, *steps(10)])
+    assert (caught.value.position, caught.value.key) == (10, "k0")
+
+
+def test_cut_columns_are_views_of_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns are cut at records, into pieces of so many bytes, without a copy."""
+    schema, records = Schema.of(Steps), steps(100)
+    columns = gather(schema, records)
+    assert [size for size, _ in cut(columns, 100)] == [100]
+    assert list(cut(gather(schema, []), 0)) == []
+    monkeypatch.setattr(slicing, "PIECE_BYTES", bytes_of(columns) // 9)
+    start = 0
+    for size, piece in cut(columns, 100):
+        assert size <= 12
+        assert piece["ids"].values.base is not None
+        assert_equal_columns(piece, gather(schema, records[start : start + size]))
+        start += size
+    assert start == 100
+
+
+def assert_equal_columns(got: dict[str, Column], want: dict[str, Column]) -> None:
+    """All parts of all columns are equal, but for features, which are not cut."""
+    names = [attribute.name for attribute in attrs.fields(Column) if attribute.name != "features"]
+    for field, column in want.items():
+        for name in names:
+            mine, other = getattr(got[field], name), getattr(column, name)
+            assert (mine is None) == (other is None)
+            assert mine is None or same_bits(mine, other)
+
+
+def test_bytes_of_columns() -> None:
+    """Texts count their characters and a pointer each, numbers their width."""
+    schema = Schema.of(Steps)
+    records = [Steps("k" * 200, np.array([1])), Steps("é", np.arange(3))]
+    assert bytes_of(gather(schema, records)) == 201 + 2 * 8 + 4 * 8 + 2 * 8 - 2 * 8
+    assert bytes_of(gather(schema, [])) == 0

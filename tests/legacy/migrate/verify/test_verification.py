@@ -1,0 +1,176 @@
+"""Old and new input functions, run on made-up records in a process of their own."""
+
+import classic
+import numpy as np
+import pytest
+
+from seqrecorder.legacy.migrate.rewrite.script import rewrite
+from seqrecorder.legacy.migrate.verify.equality import compare
+from seqrecorder.legacy.migrate.verify.verify import tried
+
+SCRIPT = (
+    classic.BATCHED
+    + classic.TOGETHER
+    + classic.ONE_AT_A_TIME
+    + """
+
+def needs_what_nobody_has(files, strategy):
+    with open(strategy.place) as lines:
+        files = [line.strip() for line in lines]
+    queue = tf.train.string_input_producer(files)
+    reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+    return tf.train.batch([record], 2)
+
+
+def draws(files):
+    queue = tf.train.string_input_producer(files, shuffle=False)
+    reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+    noise = tf.random_uniform([3])
+    return tf.train.batch([noise], 2)
+
+
+def of_one_kind(files, options):
+    queue = tf.train.string_input_producer(files, shuffle=False)
+    reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+    if options.kind == "upper":
+        record = tf.strings.upper(record)
+    return tf.train.batch([record], 2)
+
+
+def fails(files):
+    queue = tf.train.string_input_producer(files, shuffle=False)
+    reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+    number = tf.string_to_number(record)
+    return tf.train.batch([number], 2)
+"""
+)
+
+
+# Of which the order is left to chance: always, and where a switch is on.
+SHUFFLED = {"image_batches", "shuffled_and_joined", "kept_and_shuffled", "through_two_queues"}
+SWITCHED = {"branches", "in_branches", "queue_in_branches", "in_parts", "shuffled_and_padded"}
+# Of which two threads fill the queue, as a rule in the order of the files.
+RACING = {"of_contrib", "of_contrib_in_order"}
+
+
+def check_switched(trials):
+    """Check that functions with switches were tried with each."""
+    for name in SWITCHED & set(trials):
+        first, _, second = trials[name].reason.partition("=True: ")
+        assert first.count("batches equal") == 2
+        assert "with the same records" in second
+
+
+def test_graph_functions_give_the_same_batches(tmp_path):
+    """Every kind of pipeline gives the same batches as its queues did, in the same order where that was theirs."""
+    found = rewrite(SCRIPT, "graph")
+    trials = {trial.function: trial for trial in tried(SCRIPT, found.text, found.functions, "graph", tmp_path)}
+    assert found.status == "converted"
+    equal = {name for name, trial in trials.items() if trial.outcome == "equal"}
+    assert equal == {*classic.FUNCTIONS, *classic.OF_TOGETHER, "windows", "single_records", "draws"}
+    assert trials["draws"].reason.endswith("with random numbers held still")
+    for name in equal & RACING:
+        assert "batches equal" in trials[name].reason or "batches with the same records" in trials[name].reason
+    for name in equal - SHUFFLED - SWITCHED - RACING:
+        assert "batches equal" in trials[name].reason
+        assert "chance" not in trials[name].reason
+    check_switched(trials)
+    said = "4 batches with the same records, in an order that was left to chance"
+    assert trials["image_batches"].reason == f"{said}; with num_epochs=None: 104 batches of the same records"
+    line = SCRIPT[: SCRIPT.index("        record = tf.strings.upper(record)\n")].count("\n") + 1
+    assert trials["of_one_kind"].outcome == "partly"
+    assert trials["of_one_kind"].reason.endswith(f"batches equal; not tried: line {line}")
+    why = {name: trial.reason for name, trial in trials.items() if trial.outcome == "unverified"}
+    assert why.pop("fails").startswith("the old function fails: ")
+    assert why.pop("needs_what_nobody_has").startswith("the old function cannot be called: OSError")
+    assert not why
+    assert "with shuffle=True: 8 batches with the same records" in trials["branches"].reason
+
+
+def test_eager_functions_give_the_same_batches(tmp_path):
+    """The datasets that functions return instead hold what the queues gave."""
+    without_branches = classic.BATCHED[: classic.BATCHED.index("def branches")]
+    old = without_branches + classic.WITHOUT_FILES + classic.TOGETHER
+    found = rewrite(old, "eager")
+    trials = {trial.function: trial for trial in tried(old, found.text, found.functions, "eager", tmp_path)}
+    assert [trial for trial in trials.values() if trial.outcome != "equal"] == []
+    assert {*trials} == {*classic.FUNCTIONS, *classic.OF_TOGETHER} - {"branches"}
+    check_switched(trials)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_record_classes_give_the_same_batches(tmp_path, shuffled):
+    """What is read or parsed with the class is what the queues gave, in the same order where that was theirs."""
+    old = (classic.HEAD + classic.SEQUENCES).replace("shuffle=False", f"shuffle={shuffled}")
+    found = rewrite(old, "eager", records=True)
+    assert ("sr.read(filenames, schema=Record, epochs=num_epochs)" in found.text) != shuffled
+    assert ("dataset.map(sr.Schema.of(Record).parse)" in found.text) == shuffled
+    [trial] = tried(old, found.text, found.functions, "eager", tmp_path)
+    assert trial.outcome == "equal"
+    assert shuffled or trial.reason == "4 batches equal; 8 batches equal"
+
+
+def test_a_wrong_text_is_found_out(tmp_path):
+    """Whatever is lost, added, moved or padded otherwise is said to differ."""
+    old = classic.BATCHED
+    new = rewrite(old).text
+    sabotage = {
+        "with_keys": ("end = at + 16", "end = at + 15"),
+        "small_last_batch": ("batch(batch_size, drop_remainder=False)", "batch(batch_size, drop_remainder=True)"),
+        "whole_files": (".repeat(3)", ".repeat(2)"),
+        "seeded": ("seed2=7", "seed2=8"),
+        "image_batches": ("- 0.5", "- 0.25"),
+        "slices": ("return number, name", "return number + 1, name"),
+        "fixed_records": ("return record, label", "return record, undefined"),
+    }
+    for was, becomes in sabotage.values():
+        assert was in new
+        new = new.replace(was, becomes)
+    trials = tried(old, new, [*sabotage, "padded_batches"], "graph", tmp_path)
+    assert {trial.function: trial.outcome for trial in trials} == {
+        **dict.fromkeys(sabotage, "differs"),
+        "padded_batches": "equal",
+    }
+    assert next(t.reason for t in trials if t.function == "fixed_records").startswith(
+        "the new function fails: NameError"
+    )
+
+
+def test_what_ends_or_lasts_is_unverified(tmp_path):
+    """A trial that does not come back is no proof of anything."""
+    old = "import tensorflow as tf\nimport os\n\n\ndef f():\n    os._exit(3)\n"
+    [ended] = tried(old, old, ["f"], "graph", tmp_path)
+    assert ended.outcome == "unverified"
+    assert ended.reason.startswith("the trial ended with code 3")
+    [late] = tried(old, old, ["f"], "graph", tmp_path, seconds=0.01)
+    assert (late.outcome, late.reason) == ("unverified", "not done within 0.01 s")
+
+
+def test_comparing_batches():
+    """Order counts where it was fixed; the records, without their padding, where it was left to chance."""
+
+    def compared(old, new, ordered, records=1):
+        return compare(old, new, ordered=ordered, records=records, most=24)
+
+    one = [[np.array([1, 2])], [np.array([3, 4])]]
+    other = [[np.array([3, 1])], [np.array([2, 4])]]
+    assert compared(one, one, ordered=True) == "2 batches equal"
+    with pytest.raises(AssertionError, match="another order"):
+        compared(one, other, ordered=True)
+    assert "left to chance" in compared(one, other, ordered=False)
+    with pytest.raises(AssertionError, match="other records"):
+        compared(one, [[np.array([5, 6])], [np.array([7, 4])]], ordered=False)
+    with pytest.raises(AssertionError, match="2 batches became 1"):
+        compared(one, one[:1], ordered=False)
+    with pytest.raises(AssertionError, match=r"batches of \[2\] became batches of \[1\]"):
+        compared(one, [one[0], [np.array([3])]], ordered=False)
+    assert compared([[np.array([[1, 0], [2, 2]])]], [[np.array([[2, 2, 0], [1, 0, 0]])]], ordered=False)
+    with pytest.raises(AssertionError, match="other records"):
+        compared([[np.array([1, 1, 2, 2])]], [[np.array([1, 3, 3, 3])]], ordered=False, records=2)
+    floats = [[np.array([1.0], "f4")]]
+    with pytest.raises(AssertionError, match="other values"):
+        compared(floats, [[np.array([1.0], "f8")]], ordered=True)

@@ -1,0 +1,245 @@
+"""`compat`: what old scripts find, and that nothing else changes."""
+
+import builtins
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from seqrecorder import legacy
+from seqrecorder.cli.main import main
+
+SCRIPT = """
+from __future__ import absolute_import, division, print_function
+import tensorflow as tf
+import tensorflow.contrib.slim as slim
+from tensorflow.contrib import training
+from tensorflow.contrib.slim.python.slim.data import dataset_data_provider, parallel_reader
+from tensorflow.python.ops import data_flow_ops
+import tensorflow.contrib.learn as learn
+import tensorflow.compat.v1 as tf1
+
+tf1.disable_v2_behavior()
+tf.reset_default_graph()
+seen = []
+
+
+def inputs():
+    queue = tf.train.range_input_producer(9, num_epochs=1, shuffle=False)
+    number = queue.dequeue()
+    x = tf.placeholder_with_default(number, [])
+    width = tf.constant([[1, 2]]).get_shape()[1].value
+    seen.append(width)
+    return tf.contrib.training.bucket_by_sequence_length(tf.to_int32(x), [x], 2, [4])
+
+
+def run():
+    with tf.Graph().as_default():
+        lengths, _ = inputs()
+        with tf.Session() as session:
+            session.run(tf.local_variables_initializer())
+            found = []
+            try:
+                while True:
+                    found.append(session.run(lengths).tolist())
+            except tf.errors.OutOfRangeError:
+                return found
+"""
+EXPECTED = [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """An old script that can be imported."""
+    (tmp_path / "an_old_script.py").write_text(SCRIPT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "an_old_script"
+    sys.modules.pop("an_old_script", None)
+
+
+def test_an_old_script_runs(script):
+    """It finds its names, of contrib and of TensorFlow 1, and works lifted and in a session, also after the end."""
+    with legacy.compat():
+        old = __import__(script)
+        lifted = [lengths.numpy().tolist() for lengths, _ in legacy.lift(old.inputs)]
+        assert lifted == old.run() == EXPECTED
+    assert [lengths.numpy().tolist() for lengths, _ in legacy.lift(old.inputs)] == EXPECTED
+    assert old.seen == [2, 2, 2]
+    assert old.parallel_reader.parallel_read is old.slim.parallel_reader.parallel_read
+    assert old.tf.contrib.training is old.training
+
+
+MAIN = """
+import sys
+import tensorflow as tf
+
+x = tf.placeholder_with_default(tf.train.range_input_producer(limit=5, shuffle=False).dequeue(), [])
+y = tf.slice(tf.range(1, 10), [0], [x])
+batched = tf.train.batch(tensors=[y], batch_size=3, dynamic_pad=True)
+[result] = tf.contrib.learn.run_n({"y": batched}, n=1, feed_dict=None)
+print(__name__, sys.argv[1:], result["y"].tolist())
+"""
+
+
+def test_a_script_is_run_from_the_command_line(tmp_path, capsys):
+    """`seqrecorder legacy run` runs a script of TensorFlow 1 with its arguments, and leaves nothing behind."""
+    script = tmp_path / "script.py"
+    script.write_text(MAIN)
+    path = list(sys.path)
+    assert main(["legacy", "run", str(script), "--steps", "3"]) == 0
+    assert capsys.readouterr().out == "__main__ ['--steps', '3'] [[0, 0], [1, 0], [1, 2]]\n"
+    assert sys.path == path
+    assert tf.executing_eagerly()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(None, "give the path of a Python file"), ("print 'a'", "python -m fissix -w ")],
+)
+def test_scripts_that_cannot_run(tmp_path, capsys, text, message):
+    """A file that is missing, or of Python 2, is a problem that is named."""
+    if text is not None:
+        (tmp_path / "script.py").write_text(text)
+    assert main(["legacy", "run", str(tmp_path / "script.py")]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_records_are_iterated_over(tmp_path):
+    """`tf.python_io.tf_record_iterator` gives the records of a file, compressed or not, as bytes."""
+    with legacy.compat() as old:
+        kinds = old.python_io.TFRecordCompressionType
+        for kind in (kinds.NONE, kinds.GZIP, kinds.ZLIB):
+            path, options = str(tmp_path / str(kind)), old.python_io.TFRecordOptions(kind)
+            with old.python_io.TFRecordWriter(path, options) as writer:
+                for size in range(4):
+                    writer.write(b"x" * size)
+            assert list(old.python_io.tf_record_iterator(path, options)) == [b"x" * size for size in range(4)]
+
+
+def test_errors_of_scripts_are_shown_as_python_does(tmp_path, capsys):
+    """Whatever a script raises comes with the place in the script, and with nothing of what runs it."""
+    script = tmp_path / "script.py"
+    for line in ("open('/no/such/file')", "tf.contrib.layers", "tf.contrib.training.bucket([], 0, 1, 1)"):
+        script.write_text(f"import tensorflow as tf\n\n{line}\n")
+        assert main(["legacy", "run", str(script)]) == 1
+        shown = capsys.readouterr().err
+        assert f'File "{script}", line 3, in <module>\n    {line}\n' in shown
+        assert "runpy" not in shown
+
+
+def test_scripts_may_start_anew(tmp_path, capsys):
+    """A script resets the default graph, by either name; then its variables and queues are gone."""
+    (tmp_path / "script.py").write_text(
+        """
+import tensorflow as tf
+from tensorflow.python.framework import ops
+
+for reset in (tf.reset_default_graph, ops.reset_default_graph, tf.reset_default_graph):
+    reset()
+    scale = tf.get_variable("scale", initializer=2)
+    number = tf.train.range_input_producer(3, num_epochs=1, shuffle=False).dequeue() * scale
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        coordinator = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coordinator)
+        print(session.run(number), session.run(number), len(tf.get_collection("queue_runners")))
+        coordinator.request_stop()
+        coordinator.join(threads)
+"""
+    )
+    before = len(tf.compat.v1.get_default_graph().get_operations())
+    assert main(["legacy", "run", str(tmp_path / "script.py")]) == 0
+    assert capsys.readouterr().out == "0 2 1\n" * 3
+    assert tf.executing_eagerly()
+    assert len(tf.compat.v1.get_default_graph().get_operations()) <= before
+
+
+def test_run_n_ends_with_the_queues():
+    """`run_n` gives as many steps as there are."""
+    with tf.Graph().as_default():
+        number = tf.compat.v1.train.range_input_producer(2, num_epochs=1, shuffle=False).dequeue()
+        found = legacy.contrib.learn.run_n({"number": number}, n=5)
+    assert [step["number"] for step in found] == [0, 1]
+
+
+def test_nothing_is_left_behind():
+    """After the end, and inside for other modules, everything is as it was."""
+    importing, modules = builtins.__import__, set(sys.modules)
+    with legacy.compat() as old:
+        assert tf.contrib.training.bucket is old.contrib.training.bucket
+        assert tf.compat.v1.contrib is old.contrib
+        assert tf.data.Dataset is not old.data.Dataset
+        with legacy.compat():  # inside itself
+            assert tf.contrib.learn.ModeKeys.EVAL == "eval"
+        assert tf.contrib.learn.ModeKeys.EVAL == "eval"
+    assert builtins.__import__ is importing
+    assert not hasattr(tf, "contrib")
+    assert not hasattr(tf.compat.v1, "contrib")
+    assert not [name for name in set(sys.modules) - modules if name.startswith("tensorflow.contrib")]
+    assert tf.executing_eagerly()
+    assert tf.compat.v1.resource_variables_enabled()
+    assert isinstance(tf.TensorShape([1])[0], int)
+    assert tf.is_tensor(tf.constant(1) == tf.constant(1))
+
+
+def test_the_first_import_of_the_old_names_changes_nothing():
+    """TensorFlow puts another module in the place of `tf.compat.v1` when that is first imported: not in the middle."""
+    code = """
+import tensorflow as tf
+from seqrecorder import legacy
+
+with legacy.compat() as old:
+    tf.compat.v1.marked = True
+    exec("import tensorflow.compat.v1 as tf; assert tf.marked", {"__name__": "script"})
+    assert old.marked and tf.compat.v1.marked and tf.compat.v1.contrib is old.contrib
+assert not hasattr(tf.compat.v1, "contrib")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_not_there_says_what_is():
+    """Another name of contrib is an AttributeError or an ImportError, with what comes closest."""
+    with legacy.compat() as old:
+        with pytest.raises(AttributeError, match=r"'bucket_by_length' \(did you mean 'bucket_by_sequence_length'"):
+            old.contrib.training.bucket_by_length  # noqa: B018
+        with pytest.raises(
+            AttributeError, match="tensorflow has no 'scalar_summary'.*it is in no tensorflow.compat.v1"
+        ):
+            old.scalar_summary  # noqa: B018 - a name of TensorFlow 0.x
+        with pytest.raises(AttributeError, match="tensorflow.contrib has no 'layers'"):
+            tf.contrib.layers  # noqa: B018
+        for line in (
+            "from tensorflow.contrib.layers import fully_connected",
+            "import tensorflow.contrib.rnn as rnn",
+            "from tensorflow.contrib import training, rnn",
+        ):
+            with pytest.raises(ImportError, match=r"'?(layers|rnn)'?; of tf.contrib there is what .* which reads data"):
+                exec(line, {"__name__": "script"})  # noqa: S102 - as a script would run it
+        with pytest.raises(ModuleNotFoundError, match="^No module named 'tensorflow.examples'$"):
+            exec("from tensorflow.examples import tutorials", {"__name__": "script"})  # noqa: S102
+
+
+def test_tools_that_look_around(script):
+    """The module that stands for TensorFlow 1 lists its names, and its switches do nothing."""
+    with legacy.compat() as old:
+        assert {"TFRecordReader", "contrib", "python_io", "placeholder"} <= set(dir(old))
+        assert old.compat.v1 is old
+        assert old.disable_eager_execution() is None
+        assert __import__(script, globals={}, locals={}, fromlist=["run"], level=0).seen == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tensorflow.contrib.training.python.training.bucket_ops import bucket_by_sequence_length",
+        "from tensorflow.contrib.slim.python.slim.data.tfexample_decoder import TFExampleDecoder",
+        "from tensorflow.contrib.slim.python.slim import queues; queues.QueueRunners",
+        "from tensorflow.contrib.learn.python.learn.learn_io.graph_io import read_batch_features",
+        "import tensorflow as tf; tf.contrib.learn.io.read_batch_features",
+    ],
+)
+def test_deep_paths(line):
+    """The paths inside contrib's packages that scripts imported from lead to the same functions."""
+    with legacy.compat():
+        exec(line, {"__name__": "old"})  # noqa: S102 - as a script would run it

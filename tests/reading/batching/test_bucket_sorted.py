@@ -1,0 +1,87 @@
+"""Sorted windows against their specification in plain Python."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from vector_windows import (
+    arrivals,
+    assert_resumes_before_every_batch,
+    epochs_of,
+    rows,
+    streams_of,
+)
+
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.bucket_sorted import sorted_batches
+
+
+def specified(stream, batch_size, drop_remainder, first=0):
+    """The batches of each window, shortest first; the remainder of all is a window of its own."""
+    left_over = []
+    for window in arrivals(stream, first):
+        queued = left_over + window
+        planned = len(queued) // batch_size * batch_size
+        by_length = sorted(queued[:planned], key=lambda row: row[1])
+        yield [by_length[at : at + batch_size] for at in range(0, planned, batch_size)]
+        left_over = queued[planned:]
+    if left_over and not drop_remainder:
+        yield [sorted(left_over, key=lambda row: row[1])]
+
+
+def specified_for_all(streams, batch_size, drop_remainder):
+    first = 0
+    for stream in streams:
+        yield from specified(stream, batch_size, drop_remainder, first)
+        first += sum(map(len, stream))
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 5), streams_of(st.integers(0, 9)), st.booleans())
+def test_each_window_is_sorted_and_cut(batch_size, streams, drop_remainder):
+    """The newest rows are left over, so that the sizes of batches do not depend on lengths."""
+    options = {"drop_remainder": drop_remainder}
+    batches = sorted_batches(epochs_of(streams), batch_size, **options)
+    windows = list(specified_for_all(streams, batch_size, drop_remainder))
+    assert rows(batches) == [batch for window in windows for batch in window]
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 4), streams_of(st.integers(0, 9)), st.integers(0, 2**62))
+def test_chance_changes_the_order_of_the_batches_of_a_window_and_nothing_else(batch_size, streams, number):
+    """Every record is there once, in the batch that it has in order; twice the same order."""
+    batches = sorted_batches(epochs_of(streams, number), batch_size, at_random=True)
+    shuffled = rows(batches)
+    assert rows(batches) == shuffled
+    at = 0
+    for window in specified_for_all(streams, batch_size, drop_remainder=False):
+        assert sorted(shuffled[at : at + len(window)]) == sorted(window)
+        at += len(window)
+    assert at == len(shuffled)
+
+
+def test_windows_and_epochs_have_orders_of_their_own():
+    """They are drawn from the number of the epoch and the place of the window in it."""
+    stream = [list(range(40))] * 2
+    epochs = rows(sorted_batches(epochs_of([stream] * 2, 7), 2, at_random=True))
+    orders = [tuple(batch[0][1] for batch in epochs[at : at + 20]) for at in range(0, 80, 20)]
+    assert len(set(orders)) == 4
+    assert {tuple(sorted(order)) for order in orders} == {tuple(range(0, 40, 2))}
+    assert orders[0][:6] == (32, 4, 8, 30, 38, 28), "the order drawn from a number never changes"
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path, stride):
+    """The whole remainder follows, in a fresh iterator of a pipeline built anew."""
+
+    def build():
+        turns = epochs_of([[[3, 1, 4, 1, 5, 9], [], [2, 6, 5, 3, 5, 8, 9], [7, 9]]])
+        return sorted_batches(turns, 2, at_random=True, drop_remainder=drop_remainder)
+
+    assert build().element_spec.rows.shape.as_list() == [2 if drop_remainder else None]
+    assert_resumes_before_every_batch(build, tmp_path, stride)
+
+
+def test_a_batch_without_rows_is_refused():
+    """The message says what was expected and what came."""
+    with pytest.raises(OptionError, match="batch_size: expected 1 or more rows, got 0"):
+        sorted_batches(epochs_of([[[1]]]), 0)

@@ -1,0 +1,302 @@
+"""`Window` against `tf.data.Dataset.window`, record by record."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slow_records import as_numpy, assert_resumes_exactly, assert_same, trace_of, written
+
+import seqrecorder as sr
+from seqrecorder.reading.batching.window import Window
+
+LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 30, 6]
+LISTS = ("x", "word", "flag")
+
+
+def starts_of(length, options):
+    """Return where windows start: walk along the record, and look at each start."""
+    starts = []
+    for start in range(0, length, options.distance):
+        last = start + (options.size + options.horizon - 1) * options.stride
+        if options.tail == "drop" and last >= length:
+            break
+        if options.horizon and start + options.size * options.stride >= length:
+            break  # nothing to forecast
+        starts.append(start)
+        if options.tail == "pad" and last >= length - 1:
+            break
+    return starts
+
+
+def padded(values, size, like):
+    out = np.full((size, *like.shape[1:]), b"" if like.dtype == object else 0, like.dtype)
+    out[: len(values)] = values
+    return out
+
+
+def row_of(number, length, start, index, options):
+    record = trace_of(number, length)
+    end = start + options.size * options.stride
+    row = {"key": np.array(record.key.encode(), object), "weight": np.float32(record.weight)}
+    for name in LISTS:
+        values = np.asarray(getattr(record, name), object if name == "word" else None)
+        row[name] = padded(values[start : end : options.stride], options.size, values)
+        if options.horizon:
+            after = values[end :: options.stride][: options.horizon]
+            row[f"{name}_horizon"] = padded(after, options.horizon, values)
+            row["horizon_length"] = np.int64(len(after))
+    row["window_index"] = np.int64(index)
+    row["sequence_length"] = np.int64(len(range(start, min(end, length), options.stride)))
+    return row
+
+
+def slow(lengths, order, options):
+    """Return the batches, made window by window."""
+    rows = [
+        row_of(number, lengths[number], start, index, options)
+        for number in order
+        for index, start in enumerate(starts_of(lengths[number], options))
+    ]
+    batches = [rows[at : at + options.batch_size] for at in range(0, len(rows), options.batch_size)]
+    if options.drop_remainder:
+        batches = [batch for batch in batches if len(batch) == options.batch_size]
+    return [{name: np.stack([row[name] for row in batch]) for name in batch[0]} for batch in batches]
+
+
+def windows_in(batches):
+    return [pair for batch in batches for pair in zip(batch["key"], batch["window_index"].tolist(), strict=True)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(LENGTHS, tmp_path_factory.mktemp("window") / "traces")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Window(4, batch_size=5),
+        Window(4, 2, batch_size=5),
+        Window(3, 2, shift=1, batch_size=4, horizon=2),
+        Window(3, batch_size=4, tail="drop", drop_remainder=True),
+        Window(3, shift=1, batch_size=4, tail="drop", horizon=2),
+        Window(3, shift=2, batch_size=4, tail="pad"),
+        Window(2, 2, shift=5, batch_size=100, tail="pad", horizon=1),
+        Window(50, batch_size=3),
+        Window(50, batch_size=3, tail="drop"),
+        Window(1, shift=1, batch_size=1, tail="drop", horizon=1),
+    ],
+    ids=repr,
+)
+def test_batches_are_those_made_window_by_window(corpus: Path, options: Window) -> None:
+    """Every tensor of every batch is the same, and their number is known."""
+    dataset = sr.read(corpus, batch=options)
+    expected = slow(LENGTHS, range(len(LENGTHS)), options)
+    assert_same(dataset, expected)
+    assert int(dataset.cardinality()) == len(expected)
+    rows = options.batch_size if options.drop_remainder else None
+    assert dataset.element_spec["x"].shape.as_list() == [rows, options.size, 2]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 25), st.integers(1, 6), st.integers(1, 3), st.integers(1, 7), st.integers(0, 3))
+def test_windows_are_those_of_tf_data(length, size, stride, shift, horizon) -> None:
+    """`keep` and `drop` give as many windows as `Dataset.window`, and `pad` those until the end is reached.
+
+    With a horizon those are left out that end before it.
+    """
+    counts = {}
+    for tail in ("keep", "drop", "pad"):
+        options = Window(size, stride, shift=shift, horizon=horizon, tail=tail)
+        starts = starts_of(length, options)
+        assert options.counts(np.array([length]), np).tolist() == [len(starts)]
+        assert options.counts(tf.constant([length], tf.int64), tf).numpy().tolist() == [len(starts)]
+        counts[tail] = len(starts)
+    for tail, drop in (("keep", False), ("drop", True)):
+        windows = tf_data_windows(length, size + horizon, shift, stride, drop=drop)
+        assert counts[tail] == sum(horizon == 0 or len(window) > size for window in windows)
+    assert counts["drop"] <= counts["pad"] <= counts["keep"]
+
+
+def tf_data_windows(length, size, shift, stride, *, drop):
+    windows = tf.data.Dataset.range(length).window(size, shift, stride, drop_remainder=drop)
+    return [list(window.as_numpy_iterator()) for window in windows]
+
+
+def test_contents_are_those_of_tf_data(corpus: Path) -> None:
+    """The simulation of these tests means by size, shift and stride what `Dataset.window` does."""
+    (batch,) = sr.read(corpus, batch=Window(4, 3, shift=2, batch_size=1000), fields=["x"]).as_numpy_iterator()
+    got = [x[:steps, 0].tolist() for x, steps in zip(batch["x"], batch["sequence_length"], strict=True)]
+    expected = [
+        trace_of(number, length).x[window, 0].tolist()
+        for number, length in enumerate(LENGTHS)
+        for window in tf_data_windows(length, 4, 2, 3, drop=False)
+    ]
+    assert got == expected
+
+
+def test_batches_go_on_over_many_windows_of_records(tmp_path: Path, monkeypatch) -> None:
+    """Batches go on from records held together to the next as if all were held together."""
+    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 3)
+    lengths = [0] * 10 + np.random.default_rng(3).integers(0, 20, 30).tolist()
+    options = Window(4, shift=3, batch_size=17)
+    path = written(lengths, tmp_path / "traces")
+    assert_same(sr.read(path, batch=options), slow(lengths, range(len(lengths)), options))
+
+
+@pytest.mark.parametrize("records", [3, 256])
+def test_shuffled_epochs_hold_every_window_once(corpus: Path, monkeypatch, records: int) -> None:
+    """Windows of different records mix; each epoch has an order of its own, the same for the same seed."""
+    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", records)
+    options = Window(4, shift=2, batch_size=7, drop_remainder=False)
+
+    def build():
+        return sr.read(corpus, batch=options, shuffle=20, seed=5, epochs=3)
+
+    batches = [as_numpy(batch) for batch in build()]
+    plain = windows_in(slow(LENGTHS, range(len(LENGTHS)), options))
+    got = windows_in(batches)
+    epochs = [got[at : at + len(plain)] for at in range(0, len(got), len(plain))]
+    assert [sorted(epoch) for epoch in epochs] == [sorted(plain)] * 3
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    first = [index for _, index in epochs[0]]
+    assert first != sorted(first), "windows of a record do not come in turn"
+    assert_same(build(), batches)
+    for batch in batches:
+        for row, (key, index) in enumerate(zip(batch["key"], batch["window_index"], strict=True)):
+            number = int(key[1:])
+            expected = row_of(number, LENGTHS[number], index * 2, index, options)
+            assert_same(
+                [{name: value[row : row + 1] for name, value in batch.items()}],
+                [{name: value[np.newaxis] for name, value in expected.items()}],
+            )
+
+
+@pytest.mark.parametrize("shuffle", [0, 20])
+def test_resumes_exactly_at_every_batch(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
+    """A fresh iterator, restored, gives the whole remainder: inside windows, at their ends, and between epochs."""
+    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 2)
+    path = written([5, 0, 9, 1, 4], tmp_path / "traces")
+    options = Window(3, shift=2, batch_size=3)
+    assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path, stride)
+
+
+def test_fields_that_may_be_missing(tmp_path: Path) -> None:
+    """A feature list that is None gives padding beside the others, and presence is repeated for each window."""
+
+    @sr.record
+    class Pair:
+        x: np.ndarray = sr.feature_list("int64")
+        y: np.ndarray | None = sr.feature_list("float64", optional=True, default=None)
+        note: str | None = sr.context(str, optional=True, default=None)
+
+    records = [Pair([1, 2, 3], [0.1, 0.2, 0.3], "a"), Pair([4, 5, 6]), Pair([7], [0.7])]
+    sr.write(records, tmp_path / "pairs")
+    (batch,) = sr.read(tmp_path / "pairs", batch=Window(2)).as_numpy_iterator()
+    assert batch["x"].tolist() == [[1, 2], [3, 0], [4, 5], [6, 0], [7, 0]]
+    assert batch["y"].tolist() == [[0.1, 0.2], [0.3, 0], [0, 0], [0, 0], [0.7, 0]]
+    assert batch["y_present"].tolist() == [True, True, False, False, True]
+    assert batch["note"].tolist() == [b"a", b"a", b"", b"", b""]
+    assert batch["note_present"].tolist() == [True, True, False, False, False]
+    assert list(batch)[:5] == ["x", "y", "y_present", "note", "note_present"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "storage"),
+    [
+        ("bool", "packed"),
+        ("uint8", "tensor"),
+        ("uint64", "raw"),
+        ("float16", "auto"),
+        ("bfloat16", "raw"),
+        ("float64", "auto"),
+        ("complex64", "raw"),
+    ],
+)
+def test_any_dtype_is_cut(tmp_path: Path, dtype: str, storage: str) -> None:
+    """Steps of every dtype and storage come as `Pad` gives them."""
+
+    @sr.record
+    class Sample:
+        x: np.ndarray = sr.feature_list(dtype, shape=(2,), storage=storage)
+
+    values = np.arange(14).reshape(7, 2)
+    sr.write([Sample(values.astype(tf.as_dtype(dtype).as_numpy_dtype))], tmp_path / "samples")
+    (whole,) = sr.read(tmp_path / "samples", batch=sr.Pad(1))
+    (batch,) = sr.read(tmp_path / "samples", batch=Window(3))
+    assert batch["x"].dtype == whole["x"].dtype
+    got = tf.reshape(batch["x"], [9, 2])[:7]
+    np.testing.assert_array_equal(got, whole["x"][0])
+
+
+def record_classes():
+    @sr.record
+    class Ragged:
+        x: np.ndarray = sr.feature_list("int64")
+        bad: list = sr.feature_list("int64", shape=(None,))
+
+    @sr.record
+    class Sparse:
+        x: np.ndarray = sr.feature_list("int64")
+        bad: object = sr.context("float32", sparse=10)
+
+    @sr.record
+    class Freed:
+        x: np.ndarray = sr.feature_list("int64")
+        bad: np.ndarray = sr.feature_list("int64", align=None)
+
+    return (
+        (Ragged([1, 2, 3], [[1], [], [2]]), "is ragged"),
+        (Sparse([1, 2, 3], sr.SparseVector([1], [2.0], 10)), "is sparse"),
+        (Freed([1, 2, 3], [1]), "has lengths of its own"),
+    )
+
+
+@pytest.mark.parametrize(("record", "message"), record_classes(), ids=["ragged", "sparse", "freed"])
+def test_fields_that_cannot_be_cut(tmp_path: Path, record: object, message: str) -> None:
+    """They are refused by name, with the way out, which works."""
+    sr.write([record], tmp_path / "bad")
+    with pytest.raises(sr.OptionError, match=rf"Window: field 'bad' {message}.*leave it out: fields=\['x'\]"):
+        sr.read(tmp_path / "bad", batch=Window(2))
+    (batch,) = sr.read(tmp_path / "bad", batch=Window(2), fields=["x"])
+    assert batch["x"].numpy().tolist() == [[1, 2], [3, 0]]
+
+
+def test_fields_without_steps(corpus: Path) -> None:
+    """Context fields alone cannot be cut."""
+    with pytest.raises(sr.OptionError, match="none of the fields of Trace that are read is a feature list"):
+        sr.read(corpus, batch=Window(2), fields=["key"])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Window(0), "size: expected an int of 1 or more, got 0"),
+        (lambda: Window(2, 0), "stride: expected an int of 1 or more, got 0"),
+        (lambda: Window(2, shift=0), "shift: expected an int of 1 or more, got 0"),
+        (lambda: Window(2, horizon=-1), "horizon: expected an int of 0 or more, got -1"),
+        (lambda: Window(2, batch_size=0), "batch_size"),
+        (lambda: Window(2, tail="cut"), "tail: expected one of keep, pad, drop, got 'cut'"),
+    ],
+)
+def test_options_that_make_no_sense(make: object, message: str) -> None:
+    """An option that makes no sense is refused where it stands, by name."""
+    with pytest.raises(sr.OptionError, match=message):
+        make()
+
+
+def test_names_that_clash(tmp_path: Path) -> None:
+    """A field that has the name of another's horizon is refused, where there is a horizon."""
+
+    @sr.record
+    class Both:
+        x: np.ndarray = sr.feature_list("int64")
+        x_horizon: np.ndarray = sr.feature_list("int64")
+
+    sr.write([Both([1, 2], [3, 4])], tmp_path / "both")
+    with pytest.raises(sr.OptionError, match="field 'x_horizon', as Window names"):
+        sr.read(tmp_path / "both", batch=Window(1, horizon=1))
+    assert len(list(sr.read(tmp_path / "both", batch=Window(1)))) == 1

@@ -1,0 +1,159 @@
+"""The order of shuffled streams: windows that are permuted, and large records that are shuffled singly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder.reading import record_stream
+
+LENGTHS = [3, 1, 7, 2, 9, 4, 1, 8, 5, 6] * 6
+
+
+@sr.record
+class Clip:
+    """A class whose records are small, and stand for large ones below."""
+
+    key: int = sr.context("int64")
+    steps: Any = sr.feature_list("int64")
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one shard", "three shards"])
+def clips(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("streams") / "clips"
+    sr.write((Clip(number, np.arange(n)) for number, n in enumerate(LENGTHS)), path, shards=request.param)
+    return path
+
+
+@pytest.fixture(params=["permuted windows", "shuffled singly"], autouse=True)
+def way(request, monkeypatch):
+    monkeypatch.setattr(record_stream, "_MOVED_BYTES", 0 if request.param == "shuffled singly" else 1 << 30)
+
+
+STRATEGIES = {
+    "single": None,
+    "pad": sr.Pad(4),
+    "bucket": sr.Bucket(4, boundaries=[4, 7]),
+    "sorted": sr.Bucket(4, boundaries="sorted"),
+}
+
+
+def keys(dataset):
+    return [np.ravel(batch["key"]).tolist() for batch in dataset.as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+def test_each_epoch_has_every_record_once_in_an_order_of_the_seed(clips, strategy):
+    """Two epochs of different order, the same for the same seed whatever TensorFlow's own, and another for another."""
+
+    def read(seed):
+        return [k for batch in keys(sr.read(clips, batch=strategy, shuffle=20, seed=seed, epochs=2)) for k in batch]
+
+    once = read(5)
+    first, second = once[: len(LENGTHS)], once[len(LENGTHS) :]
+    assert Counter(first) == Counter(second) == Counter(range(len(LENGTHS)))
+    assert first != second
+    assert first != sorted(first)
+    tf.random.set_seed(1)
+    assert read(5) == once
+    tf.random.set_seed(None)
+    assert read(6) != once
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"epochs": 2, "batch": sr.Bucket(4, boundaries=[4, 7], drop_remainder=True)},
+        {"min_length": 2, "max_length": 8, "index_name": "index"},
+        {"batch": sr.Bucket(4, boundaries=[4, 7], empty="drop"), "steps": slice(1, None)},
+        {"shard": (1, 2)},
+    ],
+    ids=str,
+)
+def test_buckets_in_the_order_of_the_files_are_the_same_either_way(clips, options, monkeypatch):
+    """Batches that are planned for windows, and those that are collected record by record."""
+    strategy, ways = options.get("batch", STRATEGIES["bucket"]), []
+    for moved in (0, 1 << 30):
+        monkeypatch.setattr(record_stream, "_MOVED_BYTES", moved)
+        dataset = sr.read(clips, **{"batch": strategy, **options})
+        ways.append([tf.nest.map_structure(np.ndarray.tolist, batch) for batch in dataset.as_numpy_iterator()])
+        assert dataset.cardinality() == len(ways[-1])
+    assert ways[0] == ways[1]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"shuffle": 20, "seed": 5}, {"shuffle": 20, "seed": 5, "shard": (1, 2)}], ids=str
+)
+@pytest.mark.parametrize("name", ["pad", "bucket"])
+def test_plans_are_exact(clips, name, options):
+    """What `plan` tells is what `read` gives, in the order that is drawn."""
+    strategy = STRATEGIES[name]
+    dataset = sr.read(clips, batch=strategy, **options)
+    shapes = Counter(batch["steps"].shape for batch in dataset.as_numpy_iterator())
+    assert sr.plan(clips, None, strategy, **options).shapes == shapes
+
+
+@pytest.mark.parametrize("name", ["pad", "bucket"])
+def test_a_checkpoint_goes_on_with_the_order(clips, name, tmp_path):
+    """In the midst of both epochs, where windows are held and rows left over."""
+    dataset, same = (sr.read(clips, batch=STRATEGIES[name], shuffle=20, seed=5, epochs=2) for _ in range(2))
+    iterator = iter(dataset)
+    saved = {}
+    whole: list[list[int]] = []
+    for batch in iterator:
+        if len(whole) in (1, 9, 25):
+            saved[len(whole)] = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / f"at-{len(whole)}"))
+        whole.append(batch["key"].numpy().tolist())
+    for position, path in saved.items():
+        anew = iter(same)
+        tf.train.Checkpoint(iterator=anew).restore(path)
+        assert [batch["key"].numpy().tolist() for batch in anew] == whole[position + 1 :]
+
+
+def test_readers_share_the_records(clips):
+    """Two readers of one seed have every record between them."""
+    parts = [keys(sr.read(clips, batch=sr.Pad(4), shuffle=20, seed=5, shard=(index, 2))) for index in range(2)]
+    assert Counter(k for part in parts for batch in part for k in batch) == Counter(range(len(LENGTHS)))
+
+
+@pytest.mark.parametrize("name", ["pad", "bucket"])
+def test_a_shard_that_ends_early_is_an_error(clips, name):
+    """The records are counted whichever way they are shuffled."""
+    dataset = sr.read(clips, batch=STRATEGIES[name], shuffle=20, seed=5)
+    shard = next(path for path in sorted(clips.rglob("*.tfrecord")))
+    data = shard.read_bytes()
+    try:
+        shard.write_bytes(data[: len(data) - 5])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is damaged, missing or one too many"):
+            keys(dataset)
+    finally:
+        shard.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["single", "pad", "bucket", "ragged"])
+def test_an_error_takes_little_with_it(name, tmp_path, monkeypatch):
+    """Of large records that are healthy all but a batch are still there for who goes on after an error."""
+    monkeypatch.setattr(record_stream, "_MOVED_BYTES", 0)
+    sr.write((Clip(number, np.arange(9)) for number in range(300)), tmp_path / "d", shards=3)
+    strategy = {**STRATEGIES, "ragged": sr.Ragged(4)}[name]
+    dataset = sr.read(tmp_path / "d", batch=strategy, shuffle=20, seed=5)
+    shard = sorted(tmp_path.rglob("*.tfrecord"))[1]
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    shard.write_bytes(data)
+    iterator, found, errors = iter(dataset), 0, 0
+    while True:
+        try:
+            found += np.size(next(iterator)["key"])
+        except StopIteration:
+            break
+        except tf.errors.InvalidArgumentError:
+            errors += 1
+    assert errors == 1
+    assert 250 - 20 < found <= 250

@@ -1,0 +1,101 @@
+"""What a strategy is told of its records."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder.codec.parser import Parser
+from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.reading.record_stream import StreamOptions
+from seqrecorder.reading.strategy import Feed, _bytes_of
+
+
+@sr.record
+class Clip:
+    """A class whose records are 10 kB large."""
+
+    samples: np.ndarray = sr.feature_list("float32", shape=(500,))
+
+
+@sr.record
+class Icon:
+    """A class whose records take long to decode."""
+
+    image: np.ndarray = sr.context("uint8", shape=(8, 8, 1), storage="png")
+
+
+def feed_of(path: Path, schema: type | None = None) -> Feed:
+    origin, shape = resolve(path, None, schema=schema), lambda values: values
+    return Feed(origin, Parser(origin.schema, origin.layout), shape, StreamOptions(1))
+
+
+@pytest.fixture
+def clips(tmp_path: Path) -> Path:
+    sr.write((Clip(np.ones((5, 500), np.float32)) for _ in range(10)), tmp_path / "clips")
+    return tmp_path / "clips"
+
+
+def made_ahead(feed: Feed, size: int, shape: list[int] | None = None, width: int | None = None) -> int:
+    """Return how many of 200 batches are made before the second is asked for; check that all come in order."""
+    made: list[int] = []
+
+    def make(number: Any) -> Any:
+        def note(value: Any) -> Any:
+            made.append(int(value))
+            return value
+
+        noted = tf.ensure_shape(tf.numpy_function(note, [number], tf.int64), [])
+        if width is not None:
+            return noted, tf.zeros([noted % 2])  # as long as cannot be told
+        return noted if shape is None else (noted, tf.zeros(shape))
+
+    batches = iter(feed.made(tf.data.Dataset.range(200), make, size, width=width or 0))
+    first = next(batches)
+    time.sleep(0.2)  # let those that are made ahead be made
+    count = len(made)
+    assert [int(tf.nest.flatten(batch)[0]) for batch in (first, *batches)] == sorted(made) == list(range(200))
+    return count
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 4 * 16), (2, 5), (1600, 5), (1800, 3)])
+def test_batches_are_made_ahead_as_their_size_allows(clips: Path, size: int, most: int) -> None:
+    """Batches come in order; four wait for the consumer, two of over 16 MiB, and some groups of 16 of up to 16 KiB."""
+    feed = feed_of(clips)
+    record = feed.origin.mean_bytes
+    assert record < 1 << 14 < 2 * record
+    assert 1600 * record < 16 << 20 < 1800 * record
+    assert most // 4 < made_ahead(feed, size) <= most
+
+
+def test_what_grows_when_it_is_parsed_is_not_made_in_groups(clips: Path, tmp_path: Path) -> None:
+    """Small records whose tensors are large, may be, or take long are made four at a time."""
+    assert made_ahead(feed_of(clips), 1, [100, 100]) > 5
+    assert made_ahead(feed_of(clips), 1, [300, 300]) <= 5
+    assert made_ahead(feed_of(clips), 1, width=10) > 5
+    assert made_ahead(feed_of(clips), 1, width=1 << 17) <= 5
+    sr.write([Clip(np.ones((5, 500), np.float32))], tmp_path / "gzip", compression="GZIP")
+    assert made_ahead(feed_of(tmp_path / "gzip"), 1) <= 5
+    assert made_ahead(feed_of(clips / "train" / "*.tfrecord", Clip), 1) <= 5
+    sr.write([Icon(np.zeros((8, 8, 1), np.uint8))], tmp_path / "icons")
+    assert made_ahead(feed_of(tmp_path / "icons"), 1) <= 5
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "longest", "size"),
+    [
+        ([], 8, 5, 4),
+        ([None], 8, 5, 8 * 4),
+        ([3, None], 8, 5, 3 * 5 * 4),
+        ([None, None, 2], 8, 5, 8 * 5 * 2 * 4),
+        ([None, 0], 8, 5, 0),
+    ],
+)
+def test_bytes_of_tensors(shape: list[int | None], rows: int, longest: int, size: int) -> None:
+    """What is not static is the rows, where it comes first, and else the longest record; parts add up."""
+    spec = tf.TensorSpec(shape, tf.float32)
+    assert _bytes_of({"a": spec, "b": (spec,)}, rows, longest) == 2 * size

@@ -1,0 +1,300 @@
+"""Schemas inferred from TFRecord files that others wrote."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_draft import pasted
+
+import seqrecorder as sr
+from seqrecorder.sources.foreign.infer import infer
+
+
+def feature(*values):
+    if values and isinstance(values[0], bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if values and isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def example(**features):
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def sequence_example(context, **lists):
+    return tf.train.SequenceExample(
+        context=tf.train.Features(feature=context),
+        feature_lists=tf.train.FeatureLists(
+            feature_list={name: tf.train.FeatureList(feature=steps) for name, steps in lists.items()}
+        ),
+    ).SerializeToString()
+
+
+def written(path, messages, compression=""):
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for message in messages:
+            writer.write(message)
+    return path
+
+
+def fields(inference):
+    return [line.strip() for line in inference.draft.splitlines()[2:]]
+
+
+def test_one_feature_a_step(tmp_path):
+    """SequenceExamples in the usual layout give context fields, and lists grouped by their lengths."""
+    messages = [
+        sequence_example(
+            {"length": feature(n), "weights": feature(0.5, 1.5), "tags": feature(*[b"a"] * n)},
+            tokens=[feature(i) for i in range(n)],
+            mfcc=[feature(0.5, 1.5)] * n,
+            chars=[feature(b"x")] * (2 * n + 1),
+            ragged=[feature(*range(i)) for i in range(n)],
+        )
+        for n in (3, 1, 4)
+    ]
+    found = infer(written(tmp_path / "a.tfrecord", messages))
+    assert (found.layout, found.message, found.records) == ("steps", "tf.train.SequenceExample", 3)
+    assert fields(found) == [
+        'length: int = sr.context("int64")',
+        'tags: np.ndarray = sr.context("str", shape=(None,))',
+        'weights: np.ndarray = sr.context("float32", shape=(2,))',
+        'chars: np.ndarray = sr.feature_list("str", align=None)',
+        'mfcc: np.ndarray = sr.feature_list("float32", shape=(2,))',
+        'ragged: list = sr.feature_list("int64", shape=(None,))',
+        'tokens: np.ndarray = sr.feature_list("int64")',
+    ]
+
+
+def test_the_whole_sequence_in_one_feature(tmp_path):
+    """Lists whose only step holds the sequence are declared packed, beside lists of steps."""
+    messages = [sequence_example({}, ids=[feature(*range(n))], steps=[feature(i) for i in range(n)]) for n in (3, 1, 4)]
+    path = written(tmp_path / "a.tfrecord", messages)
+    found = infer(path)
+    assert fields(found) == [
+        'ids: np.ndarray = sr.feature_list("int64", storage="packed")',
+        'steps: np.ndarray = sr.feature_list("int64")',
+    ]
+    assert [r.ids.tolist() for r in sr.read_records(path, schema=found.schema)] == [[0, 1, 2], [0], [0, 1, 2, 3]]
+
+
+def test_flat_examples(tmp_path):
+    """Features of varying length are sequences, and a fixed multiple of a length is a vector a step."""
+    messages = [
+        example(
+            label=feature(n),
+            box=feature(0.5, 0.5, 1.0, 1.0),
+            ids=feature(*range(n)),
+            mfcc=feature(*[0.5] * (13 * n)),
+            chars=feature(*[b"c"] * (n + 1)),
+        )
+        for n in (3, 1, 4)
+    ]
+    path = written(tmp_path / "a.tfrecord", messages, "GZIP")
+    found = infer(path)
+    assert found.layout == "example"
+    assert fields(found) == [
+        'box: np.ndarray = sr.context("float32", shape=(4,))',
+        'chars: np.ndarray = sr.feature_list("str", align=None)',
+        'ids: np.ndarray = sr.feature_list("int64")',
+        'label: int = sr.context("int64")',
+        'mfcc: np.ndarray = sr.feature_list("float32", shape=(13,))',
+    ]
+    assert [r.mfcc.shape for r in sr.read_records(path, schema=found.schema)] == [(3, 13), (1, 13), (4, 13)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "shown"),
+    [
+        (None, "shape=(None,)"),
+        ((None, 2, 3), "shape=(None, 2, 3)"),
+        ("shape", "shape=(None, 2, 3)"),
+        ("packed_shape", "shape=(None, 2, 3)"),
+        (("height", "width", "depth"), "shape=(None, 2, 3)"),
+    ],
+)
+def test_bytes_for_decode_raw(tmp_path, shape, shown):
+    """The dtype is said; the shape is said too, or found in a feature beside the bytes."""
+    images = [np.arange(6 * height, dtype="<f8").reshape(height, 2, 3) for height in (2, 5)]
+    messages = [
+        example(
+            image=feature(image.tobytes()),
+            shape=feature(*image.shape),
+            packed_shape=feature(np.array(image.shape, "<i4").tobytes()),
+            height=feature(len(image)),
+            width=feature(2),
+            depth=feature(3),
+        )
+        for image in images
+    ]
+    path = written(tmp_path / "a.tfrecord", messages)
+    raw = {"image": "float64", "packed_shape": "int32"}
+    found = infer(path, raw=raw, shapes=None if shape is None else {"image": shape})
+    assert f'image: np.ndarray = sr.context("float64", {shown}, storage="raw")' in fields(found)
+    assert 'packed_shape: np.ndarray = sr.context("int32", shape=(3,), storage="raw")' in fields(found)
+    for record, image in zip(sr.read_records(path, schema=found.schema), images, strict=True):
+        np.testing.assert_array_equal(record.image, image.reshape(record.image.shape))
+        assert shape is None or record.image.shape == image.shape
+
+
+def test_raw_steps_and_shapes_that_vary(tmp_path):
+    """Raw steps have the shape of a step; an array that varies in more than its first dimension stays flat."""
+    messages = [
+        sequence_example(
+            {"image": feature(bytes(rows * 2 * rows)), "shape": feature(rows, 2 * rows)},
+            frames=[feature(bytes(12))] * rows,
+        )
+        for rows in (1, 2, 3)
+    ]
+    found = infer(
+        written(tmp_path / "a.tfrecord", messages),
+        raw={"image": "uint8", "frames": "float32"},
+        shapes={"image": "shape"},
+    )
+    assert fields(found) == [
+        (
+            'image: np.ndarray = sr.context("uint8", shape=(None,), storage="raw")'
+            "  # flat: its shape is not the same in all records; shape says which"
+        ),
+        'shape: np.ndarray = sr.context("int64", shape=(2,))',
+        'frames: np.ndarray = sr.feature_list("float32", shape=(3,), storage="raw")',
+    ]
+
+
+def test_what_some_records_lack_is_optional(tmp_path):
+    """A feature that is not in every record may be None; what our own writer notes of that is no field."""
+
+    @sr.record
+    class Old:
+        ids: np.ndarray = sr.feature_list("int64")
+        who: str | None = sr.context(str, optional=True, default=None)
+
+    sr.write([Old([1, 2], "ann"), Old([3])], tmp_path / "old")
+    found = infer(str(tmp_path / "old" / "train" / "*.tfrecord"))
+    assert fields(found) == [
+        'who: str | None = sr.context("str", optional=True, default=None)',
+        'ids: np.ndarray = sr.feature_list("int64")',
+    ]
+    assert "@sr.record(kw_only=True)" in found.draft
+
+
+@pytest.mark.parametrize("layout", ["steps", "packed", "example"])
+def test_absent_features_are_none_in_every_layout(tmp_path, layout):
+    """What was inferred as optional is read as None where it lacks, however the sequences lie."""
+    full, lacking = {
+        "steps": (
+            sequence_example({"a": feature(1)}, x=[feature(1), feature(2)], y=[feature(1), feature(2)]),
+            sequence_example({}, x=[feature(1)]),
+        ),
+        "packed": (
+            sequence_example({"a": feature(1)}, x=[feature(1, 2)], y=[feature(1, 2)]),
+            sequence_example({}, x=[feature(1)]),
+        ),
+        "example": (example(a=feature(1), x=feature(1, 2), y=feature(1, 2)), example(x=feature(1))),
+    }[layout]
+    path = written(tmp_path / "a.tfrecord", [full, lacking])
+    found = infer(path)
+    second = list(sr.read_records(path, schema=found.schema))[1]
+    assert (second.a, second.y, second.x.tolist()) == (None, None, [1])
+
+
+def test_mixed_types_and_doubled_names_are_told(tmp_path):
+    """What no field can hold is named with the reason, and the rest is declared."""
+    messages = [
+        sequence_example({"odd": value, "both": feature(1), "never": tf.train.Feature()}, both=[feature(1)])
+        for value in (feature(1), feature(b"a"))
+    ]
+    found = infer(written(tmp_path / "a.tfrecord", messages))
+    assert [field.feature for field in found.schema.fields] == ["never", "both"]
+    assert found.comments["never"] == "it never has a value: the dtype is a guess"
+    assert set(found.undeclared) == {"odd", "both"}
+    assert "take them apart from those of tf.train.SequenceExamples" in found.undeclared["both"]
+    assert "# 'odd' cannot be declared: it has values of several types" in fields(found)
+
+
+def test_the_draft_can_be_pasted(tmp_path):
+    """The text of a strange file is Python, whatever its features are called."""
+    names = ["a b", "class", "2nd", "é", "x\n    import os", '"""']
+    path = written(tmp_path / "a.tfrecord", [example(**{name: feature(b"\xff") for name in names})])
+    found = infer(path, name="Strange")
+    assert sr.Schema.of(pasted(found.draft)) == found.schema
+    assert {field.feature for field in found.schema.fields} == set(names)
+
+
+def test_records_are_taken_from_every_file(tmp_path):
+    """A part of each file is looked at, or all of every file."""
+    for number in range(3):
+        written(tmp_path / f"{number}.tfrecord", [example(**{f"f{number}_{i}": feature(1)}) for i in range(4)])
+    paths = str(tmp_path / "*.tfrecord")
+    assert len(infer(paths, records=6).schema.fields) == 6
+    assert len(infer(paths, records=None).schema.fields) == infer(paths).records == 12
+
+
+def test_bad_arguments_are_named(tmp_path):
+    """Every mistake names what was given and what there is."""
+    path = written(tmp_path / "a.tfrecord", [example(image=feature(bytes(7)), n=feature(7), two=feature(b"a", b"b"))])
+    with pytest.raises(sr.OptionError, match=r"no feature 'imgae' \(did you mean 'image'\?\); there is image, n, two"):
+        infer(path, raw={"imgae": "uint8"})
+    with pytest.raises(sr.OptionError, match="'image' has no dtype: name it under `raw` too"):
+        infer(path, shapes={"image": (7,)})
+    with pytest.raises(sr.OptionError, match="'image' as str needs no decoding"):
+        infer(path, raw={"image": str})
+    for shape in ((0,), (1, None), 7, (True, "a"), (2.0,)):
+        with pytest.raises(sr.OptionError, match="'image': expected sizes, of which the first may be None"):
+            infer(path, raw={"image": "uint8"}, shapes={"image": shape})
+    with pytest.raises(
+        sr.SchemaMismatchError, match="record 0: 'image' has 7 bytes, which is no whole number of int32"
+    ):
+        infer(path, raw={"image": "int32"})
+    with pytest.raises(sr.SchemaMismatchError, match=r"has 7 numbers of uint8, which are not of shape \(None, 2\)"):
+        infer(path, raw={"image": "uint8"}, shapes={"image": (None, 2)})
+    with pytest.raises(sr.SchemaMismatchError, match="'two' holds no ints to be a shape"):
+        infer(path, raw={"image": "uint8"}, shapes={"image": "two"})
+    with pytest.raises(sr.SchemaMismatchError, match="there is no feature 'm' to hold a shape"):
+        infer(path, raw={"image": "uint8"}, shapes={"image": "m"})
+    with pytest.raises(sr.SchemaMismatchError, match="'two' is not one bytes value to decode; it holds 2 bytes values"):
+        infer(path, raw={"two": "uint8"})
+    with pytest.raises(sr.SchemaMismatchError, match="'n' is not one bytes value to decode; it holds int64_list"):
+        infer(path, raw={"n": "uint8"})
+    with pytest.raises(sr.OptionError, match="name: expected a class's name, got '1'"):
+        infer(path, name="1")
+    with pytest.raises(sr.OptionError, match="records: expected a number of 1 or more"):
+        infer(path, records=0)
+
+
+def test_bad_files_are_named(tmp_path):
+    """Files that are missing, damaged, empty or of other messages are said to be so."""
+    with pytest.raises(sr.DatasetNotFoundError, match="there is no file"):
+        infer(tmp_path / "none")
+    with pytest.raises(sr.SchemaMismatchError, match="unknown: no record could be read"):
+        infer(written(tmp_path / "empty", []))
+    with pytest.raises(sr.SchemaMismatchError, match="neither a SequenceExample nor an Example"):
+        infer(written(tmp_path / "other", [b"\xff\xff"]))
+    path = written(tmp_path / "cut", [example(a=feature(1))] * 3)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(sr.ShardReadError, match="after 2 records"):
+        infer(path)
+    with pytest.raises(sr.SchemaError, match="no feature can be declared: 'a': it has values of several types"):
+        infer(written(tmp_path / "mixed", [example(a=feature(1)), example(a=feature(b"b"))]))
+
+
+def test_formats_of_files_are_known(tmp_path):
+    """Bytes that begin like a PNG, or like other known files, are said to be such, unless one of them is not."""
+    starts = {"png": [b"\x89PNG\r\n\x1a\n"] * 2, "sound": [b"fLaC"] * 2, "mixed": [b"\xff\xd8\xff", b"\xff"]}
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as file:
+        for number in range(2):
+            example = tf.train.SequenceExample()
+            for name, values in starts.items():
+                example.context.feature[name].bytes_list.value.append(values[number] + b"\x00\xff")
+            file.write(example.SerializeToString())
+    comments = infer(tmp_path / "a.tfrecord").comments
+    assert comments["png"].startswith('PNG images; if of one size: "uint8", shape=')
+    assert comments["sound"] == "FLAC files"
+    assert "decode_raw" in comments["mixed"]
+
+
+@pytest.mark.parametrize("name", ["np", "class", "a b"])
+def test_names_of_classes(tmp_path, name):
+    """A class cannot have a name that its own text needs, or that Python does not take."""
+    with pytest.raises(sr.OptionError, match="class's name"):
+        infer(tmp_path / "a.tfrecord", name=name)

@@ -1,0 +1,142 @@
+"""Where records come from: `from_csv`, a record for each row, and blocks of any iterable."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import seqrecorder as sr
+from seqrecorder.sources.csv_rows import RecordStream
+
+
+@sr.record
+class Word:
+    text: str = sr.context(str)
+    count: int = sr.context(int)
+
+    @classmethod
+    def from_csv_row(cls, row: dict[str, str], least: int = 0) -> "Word":
+        if int(row["count"]) < least:
+            raise sr.SkipRecord
+        assert row[0] == row["text"]
+        return cls(row["text"], int(row["count"]))
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_text(text, encoding=encoding, newline="")
+    return path
+
+
+def test_a_record_for_each_row(tmp_path: Path) -> None:
+    """Rows become records, with quotes, line ends inside them and a byte order mark; it can be iterated over again."""
+    file = write(tmp_path / "words.csv", 'text,count\r\n"a, ""b""\nc",3\r\nd,1\r\n', "utf-8-sig")
+    records = sr.from_csv(file, Word)
+    assert list(records) == list(records) == [Word('a, "b"\nc', 3), Word("d", 1)]
+
+
+def test_skipped_rows_are_counted(tmp_path: Path) -> None:
+    """A row that the hook leaves out is counted, and the manifest says so."""
+    file = write(tmp_path / "words.csv", "text,count\na,1\nb,5\nc,0\n")
+    records = sr.from_csv(file, Word, least=2)
+    assert [word.text for word in records] == ["b"]
+    assert records.skipped == 2
+    assert sr.write(records, tmp_path / "words").skipped == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("text,count\na,1\nb\n", "line 3"),
+        ("text,count\na,1,2\n", "line 2"),
+        ("text,count\na,x\n", "line 2.*from_csv_row failed: ValueError"),
+    ],
+)
+def test_bad_rows_name_their_line(tmp_path: Path, text: str, message: str) -> None:
+    """A row of another length, and one that the hook fails on, are errors that name the line."""
+    with pytest.raises(sr.SourceError, match=message):
+        list(sr.from_csv(write(tmp_path / "words.csv", text), Word))
+
+
+def test_bad_rows_publish_nothing(tmp_path: Path) -> None:
+    """A dataset whose source fails is not there afterwards."""
+    file = write(tmp_path / "words.csv", "text,count\na,1\nb,x\n")
+    with pytest.raises(sr.SourceError, match="line 3"):
+        sr.write(sr.from_csv(file, Word), tmp_path / "words")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["words.csv"]
+
+
+def test_hooks_and_parameters_are_checked(tmp_path: Path) -> None:
+    """A class without the hook, and a parameter that it does not take, are refused before anything is read."""
+
+    @sr.record
+    class Bare:
+        x: int = sr.context(int)
+
+    with pytest.raises(sr.SchemaError, match="from_csv_row"):
+        sr.from_csv(tmp_path / "none.csv", Bare)
+    with pytest.raises(sr.OptionError, match="did you mean 'least'"):
+        sr.from_csv(tmp_path / "none.csv", Word, lest=1)
+
+
+def test_records_are_taken_in_blocks() -> None:
+    """Blocks have at most the records asked for, of one split each; the first still comes after a look at it."""
+    stream = RecordStream({"train": iter("abcde"), "eval": [], "test": ("f",)})
+    assert stream.peek() == "a"
+    taken = [stream.take(most) for most in (3, 2, 2, 9, 9, 9)]
+    assert taken == [
+        ("train", ["a"]),
+        ("train", ["b", "c"]),
+        ("train", ["d", "e"]),
+        ("test", ["f"]),
+        (None, []),
+        (None, []),
+    ]
+    assert RecordStream([]).peek() is None
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7])
+def test_what_came_before_a_failure_is_given(most: int) -> None:
+    """Records before the one at which a source fails come first; then the error names it, each time it is asked."""
+
+    def source() -> Iterator[int]:
+        yield from range(5)
+        raise KeyError("x")
+
+    stream, taken = RecordStream(source()), list[int]()
+    while len(taken) < 5:
+        taken += stream.take(most)[1]
+    assert taken == list(range(5))
+    for _ in range(2):
+        with pytest.raises(sr.SourceError, match=r"failed at record 5: KeyError: 'x'"):
+            stream.take(most)
+
+
+@pytest.mark.parametrize(
+    "make", [pa.table, pd.DataFrame, pl.DataFrame, lambda columns: {"train": pd.DataFrame(columns)}]
+)
+def test_tables_are_not_records(make):
+    """A table is refused before it is iterated over, with the name of what takes it."""
+    with pytest.raises(sr.OptionError, match="Writer.write_batch"):
+        RecordStream(make({"key": ["a"]}))
+
+
+@pytest.mark.parametrize("schema", [Word, None])
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ([{"text": "a", "count": 1}], r"\(\*\*row\)"),
+        ([("a", 1)], r"\(\*row\)"),
+        ({"text": ["a"], "count": [1]}, "Writer.write_batch"),
+        (np.zeros(3), "Writer.write_batch"),
+        ([pa.table({"text": ["a"]})], "Writer.write_batch"),
+    ],
+)
+def test_what_is_no_record_is_told_what_it_becomes(tmp_path: Path, schema, given, advice):
+    """Rows and columns that are given for records are refused with what to do, with a class and without one."""
+    with pytest.raises(sr.SeqrecorderError, match=f"(?s)expected a record.*{advice}"):
+        sr.write(given, tmp_path / "d", schema=schema)
+    assert not (tmp_path / "d").exists()

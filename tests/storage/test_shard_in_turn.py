@@ -1,0 +1,133 @@
+"""Reading shards that are not kept open: the same records as TensorFlow gives, and the same damage found."""
+
+import contextlib
+import gzip
+import struct
+import tracemalloc
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder.reading import read_records
+from seqrecorder.storage.shard_in_turn import read_in_turn
+from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
+
+_GZIP_HEADER = 10
+RECORDS = [bytes([n]) * size for n, size in enumerate([0, 1, 100, 5, 70_000, 3, 0, 4096, 12])]
+
+
+def write(path, records, compression=None):
+    with tf.io.TFRecordWriter(str(path), compression or "") as writer:
+        for record in records:
+            writer.write(record)
+    return path
+
+
+def header_of(length):
+    octets = np.frombuffer(struct.pack("<Q", length), np.uint8)
+    return octets.tobytes() + struct.pack("<I", int(masked_crc32c(octets[None])[0]))
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+@pytest.mark.parametrize("records", [RECORDS, RECORDS[:1], [], RECORDS * 5], ids=["all", "empty", "none", "many"])
+def test_every_record_comes_in_order(tmp_path, compression, records):
+    """Whatever the window and the block, records come in windows of that size."""
+    path = write(tmp_path / "shard", records, compression)
+    for window in (1, 7, 1000):
+        for block in (1, 4096, 1 << 20):
+            parts = list(read_in_turn(path, compression, window, block))
+            assert [record for part in parts for record in part] == records
+            assert {len(part) for part in parts[:-1]} <= {window}
+
+
+def test_streams_that_follow_each_other_are_one(tmp_path):
+    """A GZIP file may hold several streams."""
+    plain = write(tmp_path / "plain", RECORDS).read_bytes()
+    path = tmp_path / "shard"
+    path.write_bytes(gzip.compress(plain[:100]) + gzip.compress(plain[100:]))
+    assert [record for part in read_in_turn(path, "GZIP", 4, 64) for record in part] == RECORDS
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+def test_no_wrong_record_comes_from_a_damaged_shard(tmp_path, compression):
+    """Whichever byte is changed, and wherever the file is cut inside a frame, what comes before is right."""
+    records = RECORDS[:4]
+    path = write(tmp_path / "shard", records, compression)
+    whole = path.read_bytes()
+    ends = {0, *np.cumsum([len(record) + 16 for record in records]).tolist()}
+    changes = [whole[:n] + bytes([whole[n] ^ 0x41]) + whole[n + 1 :] for n in range(len(whole))]
+    cuts = [whole[:n] for n in range(len(whole)) if compression or n not in ends]
+    for data in [*changes, *cuts]:
+        path.write_bytes(data)
+        seen = []
+        # Of a GZIP header there are bytes that say nothing.
+        says_nothing = compression is not None and data in changes[:_GZIP_HEADER]
+        with contextlib.suppress(sr.ShardReadError) if says_nothing else pytest.raises(sr.ShardReadError):
+            for part in read_in_turn(path, compression, 1, 64):
+                seen += part
+        assert seen == records[: len(seen)]
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+def test_forged_lengths_take_no_memory(tmp_path, compression):
+    """A length with a valid CRC, however large, is an error that takes no memory."""
+    path = tmp_path / "shard"
+    for bits in (20, 35, 40, 62, 63):
+        data = header_of(1 << bits) + bytes(1000)
+        path.write_bytes(gzip.compress(data) if compression else data)
+        tracemalloc.start()
+        with pytest.raises(sr.ShardReadError, match="damaged after 0"):
+            list(read_in_turn(path, compression, 1, 64))
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+        tracemalloc.stop()
+
+
+def test_a_bomb_stops(tmp_path):
+    """A GZIP stream that unpacks to very much more than it holds is an error."""
+    path = tmp_path / "shard"
+    path.write_bytes(gzip.compress(header_of(1 << 30) + bytes(1 << 26)))
+    with pytest.raises(sr.ShardReadError, match="damaged after 0"):
+        list(read_in_turn(path, "GZIP", 1, 64))
+
+
+@sr.record
+class Row:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+ROWS = [Row(f"k{n}", np.arange(n % 5)) for n in range(101)]
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+def test_many_dealt_shards_are_read_in_written_order(tmp_path, monkeypatch, compression):
+    """Records of more shards than are kept open come in the order of few; and so do those that damage leaves."""
+    path = tmp_path / "rows"
+    sr.write(ROWS, path, shards=7, compression=compression)
+    monkeypatch.setattr(read_records, "_MOST_OPEN", 3)
+    for options in ({}, {"shard": (1, 2)}, {"check": "full"}):
+        many = list(sr.read_records(path, schema=Row, **options))
+        with monkeypatch.context() as patch:
+            patch.setattr(read_records, "_MOST_OPEN", 100)
+            assert many == list(sr.read_records(path, schema=Row, **options))
+    assert list(sr.read_records(path, schema=Row)) == ROWS
+    shard = path / "train" / "train-00002-of-00007.tfrecord"
+    data = bytearray(shard.read_bytes())
+    data[-9] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(sr.ShardReadError, match=r"00002-of-00007.*damaged"):
+        list(sr.read_records(path))
+
+
+def test_counts_of_many_dealt_shards_are_asserted(tmp_path, monkeypatch):
+    """A shard that ends too early is named, where many are read in turn as well."""
+    path = tmp_path / "rows"
+    sr.write(ROWS, path, shards=7)
+    monkeypatch.setattr(read_records, "_MOST_OPEN", 3)
+    shard = path / "train" / "train-00002-of-00007.tfrecord"
+    first = int.from_bytes(shard.read_bytes()[:8], "little") + 16
+    shard.write_bytes(shard.read_bytes()[:first])
+    with pytest.raises(sr.ShardReadError, match=r"00002-of-00007.*expected 15 records, got 1"):
+        list(sr.read_records(path, check="none"))

@@ -1,0 +1,165 @@
+"""What is whole in a damaged shard is found, whatever lies between."""
+
+import gzip
+import io
+import struct
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder.storage.tfrecord import scan
+from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_spans
+from seqrecorder.storage.tfrecord.scan import find_records, opened, read_found
+
+RECORDS = [bytes([number]) * (number * 7 % 40) for number in range(12)]
+
+
+def frame(record):
+    length = len(record).to_bytes(8, "little")
+    data = np.frombuffer(record, np.uint8)
+    [of_length] = masked_crc32c(np.frombuffer(length, np.uint8)[None])
+    [of_data] = masked_crc32c_of_spans(data, np.array([0]), np.array([len(record)]))
+    return length + struct.pack("<I", of_length) + record + struct.pack("<I", of_data)
+
+
+FRAMES = [frame(record) for record in RECORDS]
+WHOLE = b"".join(FRAMES)
+ENDS = np.cumsum([0, *map(len, FRAMES)]).tolist()
+
+
+def found(data):
+    file = io.BytesIO(data)
+    findings = find_records(file, len(data))
+    return [
+        record for batch in read_found(file, findings.starts, findings.lengths) for record in batch
+    ], findings.losses
+
+
+def test_a_whole_shard_is_whole(tmp_path):
+    """The frames are those that TensorFlow writes, and all of their records are found."""
+    with tf.io.TFRecordWriter(str(tmp_path / "shard")) as writer:
+        for record in RECORDS:
+            writer.write(record)
+    assert (tmp_path / "shard").read_bytes() == WHOLE
+    assert found(WHOLE) == (RECORDS, ())
+    assert found(b"") == ([], ())
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
+def test_every_byte(mask):
+    """One changed byte costs at most its own record; none at all in a header, which is rebuilt."""
+    for place in range(len(WHOLE)):
+        data = bytearray(WHOLE)
+        data[place] ^= mask
+        hit = max(number for number, end in enumerate(ENDS) if end <= place)
+        records, losses = found(bytes(data))
+        if place - ENDS[hit] < 12:
+            assert records == RECORDS
+            assert losses == ()
+        else:
+            assert records == RECORDS[:hit] + RECORDS[hit + 1 :]
+            [loss] = losses
+            assert (loss.start, loss.stop, loss.record, loss.records) == (ENDS[hit], ENDS[hit + 1], hit, 1)
+
+
+def test_every_truncation():
+    """A shard that is cut at any byte loses the record that was cut, and says so unless the cut is between two."""
+    for size in range(len(WHOLE)):
+        whole = max(number for number, end in enumerate(ENDS) if end <= size)
+        records, losses = found(WHOLE[:size])
+        assert records == RECORDS[:whole]
+        assert bool(losses) == (size not in ENDS)
+
+
+def test_holes_removed_and_inserted():
+    """Bytes that were overwritten, taken out or put in cost only the records that they touch."""
+    random = np.random.default_rng(3)
+    for number in range(300):
+        start = int(random.integers(0, len(WHOLE)))
+        stop = int(random.integers(start, min(len(WHOLE), start + 150))) + 1
+        noise = random.bytes(stop - start)
+        data = WHOLE[:start] + (noise, b"", bytes(stop - start), noise + WHOLE[start:stop])[number % 4] + WHOLE[stop:]
+        records, losses = found(data)
+        untouched = [r for r, a, b in zip(RECORDS, ENDS, ENDS[1:], strict=False) if b <= start or a >= stop]
+        assert [record for record in records if record in untouched] == untouched, (number, start, stop)
+        assert all(record in RECORDS for record in records)
+        assert len(losses) <= 1
+
+
+def test_forged_lengths_cost_their_record():
+    """A length that its CRC vouches for, of any size, costs the record, takes no memory and hides no other."""
+    for power in range(64):  # one of which spans exactly the rest
+        forged = (2**power).to_bytes(8, "little")
+        [crc] = masked_crc32c(np.frombuffer(forged, np.uint8)[None])
+        data = FRAMES[1] + forged + struct.pack("<I", crc) + b"x" + FRAMES[2] + FRAMES[3]
+        records, losses = found(data)
+        assert records == RECORDS[1:4]
+        assert losses
+
+
+def test_a_header_inside_a_record_is_no_frame():
+    """Where a header is lost, the bytes of a header in the record behind it do not pass for the next frame."""
+    inner = b"q" * 9 + frame(bytes(30))[:12] + b"q" * 5
+    data = FRAMES[1] + b"\xff" * 12 + frame(inner)[12:] + FRAMES[11] + FRAMES[5]
+    assert found(data) == ([RECORDS[1], inner, RECORDS[11], RECORDS[5]], ())
+
+
+def test_search_crosses_blocks(monkeypatch):
+    """The next header is found wherever it stands in the blocks that are searched."""
+    monkeypatch.setattr(scan, "_BLOCK", 32)
+    for gap in range(20, 90):
+        records, [loss] = found(FRAMES[1] + b"\xaa" * gap + FRAMES[2] + FRAMES[3])
+        assert records == RECORDS[1:4]
+        assert (loss.start, loss.stop, loss.record) == (ENDS[2] - ENDS[1], ENDS[2] - ENDS[1] + gap, 1)
+
+
+def test_batches_of_checks(monkeypatch):
+    """Records are checked and read in batches of bounded size, with the same result."""
+    monkeypatch.setattr(scan, "_BATCH_BYTES", 50)
+    data = bytearray(WHOLE)
+    data[ENDS[5] + 13] ^= 1
+    records, losses = found(bytes(data))
+    assert records == RECORDS[:5] + RECORDS[6:]
+    assert str(losses[0]) == f"bytes {ENDS[5]} to {ENDS[6]} (record 5): the CRC of a record differs"
+
+
+def from_gzip(path, data):
+    path.write_bytes(data)
+    with opened(path, "GZIP") as shard:
+        findings = find_records(shard.file, shard.size, shard.problem)
+        read = read_found(shard.file, findings.starts, findings.lengths)
+        return [record for batch in read for record in batch], findings.losses
+
+
+def test_gzip(tmp_path):
+    """Of a GZIP shard all records are found, also where it has several members or lost its header."""
+    path = tmp_path / "shard"
+    packed = gzip.compress(WHOLE, 1)
+    assert from_gzip(path, packed) == (RECORDS, ())
+    assert from_gzip(path, packed + packed) == (RECORDS + RECORDS, ())
+    assert from_gzip(path, bytes(10) + packed[10:]) == (RECORDS, ())
+
+
+def test_truncated_gzip(tmp_path):
+    """Of a GZIP shard that is cut, the records before the cut are found, and the loss is said."""
+    packed = gzip.compress(WHOLE, 1)
+    for size in range(len(packed) - 8):  # only the checksum of the whole comes after
+        records, losses = from_gzip(tmp_path / "shard", packed[:size])
+        assert records == RECORDS[: len(records)]
+        assert losses, size
+
+
+def test_gzip_bomb(tmp_path, monkeypatch):
+    """A GZIP file that unpacks to far more than a shard could is left at a limit."""
+    monkeypatch.setattr("seqrecorder.storage.tfrecord.format._BOMB_BYTES", 1 << 20)
+    _, losses = from_gzip(tmp_path / "bomb", gzip.compress(bytes(64 << 20), 9))
+    assert "taken for a GZIP bomb" in losses[-1].reason
+    assert losses[-1].stop < 32 << 20
+
+
+def test_what_cannot_be_opened(tmp_path):
+    """A file that is not there is an error of ours that names it."""
+    with pytest.raises(sr.ShardReadError, match="nothing"), opened(tmp_path / "nothing", None):
+        pass
