@@ -1,6 +1,17 @@
 """Sequence data in TensorFlow's SequenceExample format: declare one attrs class; write, read and verify.
 
-Importing this does not import TensorFlow; the names that need more than the schema are loaded when first used.
+The rooms, and the two walks through them::
+
+    a record to its bytes                                  a path to its batch
+    writing/   its split, the hooks of its class           dataset/   the manifest: splits, shards, checks
+    codec/     records to columns to messages              reading/   shards to windows of serialized records
+    wire/      protobuf messages, many at once             reading/batching/   windows to batches, a strategy a file
+    storage/   frames, shards, syncing, staging            codec/     one parse a batch: tensors, padded
+    dataset/   manifest and lengths, published at once     keras.py   what a model needs beside batches
+
+`schema/` is what both walks go by: the record class as data. `sources/` is what records are made from, `legacy/` the
+queues of TensorFlow 1, `cli/` the command line, `testing.py` what tests of record classes call, `errors.py` what is
+raised. Importing this imports no TensorFlow; names that need more than the schema are loaded when first used.
 """
 
 from __future__ import annotations

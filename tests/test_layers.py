@@ -1,6 +1,8 @@
-"""The layers of the package: imports point only downward."""
+"""The rooms of the package: which may import which, and what each lets others see."""
 
 import ast
+import graphlib
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -11,250 +13,127 @@ import seqrecorder
 
 PACKAGE = Path(seqrecorder.__file__).parent
 
-# From the lowest to the highest; a module may import only what stands before it.
-LAYERS = (
-    ("errors", "startup", "terminal", "threads", "notebooks"),
-    ("dtypes", "mismatch", "times", "values", "naming", "places", "splits", "shares"),
-    ("fields", "declarations", "field_json", "evolution", "schema", "draft"),
-    (
-        "csv_line",
-        "files",
-        "forks",
-        "locks",
-        "ownership",
-        "reading",
-        "digests",
-        "file_state",
-        "following",
-        "memory",
-        "staging",
-        "crc",
-        "framing",
-        "damage",
-        "runs",
-        "placing",
-        "lost_ranges",
-        "rows",
-        "varints",
-        "features",
-        "frames",
-        "wire",
-        "spill",
-    ),
-    (
-        "tracing",
-        "pipelines",
-        "building",
-        "sizes",
-        "snapshots",
-        "columns",
-        "arrow",
-        "pieces",
-        "views",
-        "given",
-        "cropping",
-        "finishing",
-        "tensors",
-        "presence",
-        "specs",
-        "padding",
-        "parsing",
-        "layouts",
-        "profiles",
-        "rawbytes",
-        "records",
-        "preflight",
-        "shard_files",
-        "shards",
-        "reopening",
-        "metadata",
-        "manifest",
-    ),
-    (
-        "belongings",
-        "publish",
-        "assets",
-        "write_options",
-        "progress",
-        "lifecycle",
-        "workers",
-        "sources",
-        "waiting",
-        "splitwriter",
-    ),
-    (
-        "scratch",
-        "recovery",
-        "skipping",
-        "listing",
-        "origin",
-        "ahead",
-        "objects",
-        "numbering",
-        "streams",
-        "losses",
-        "outputs",
-        "feed",
-    ),
-    ("batching", "batching.options", "batching.single", "batching.padded", "batching.pad"),
-    ("batching.boundaries", "batching.plan", "batching.sorted_windows", "batching.budget", "batching.bucket_batches"),
-    ("batching.bucket_plan", "batching.warm_up", "batching.bucket"),
-    (
-        "batching.stretches",
-        "batching.best_fit",
-        "batching.ragged",
-        "batching.unroll",
-        "batching.window",
-        "batching.pack",
-    ),
-    ("routing", "placement", "writer", "writing", "reader", "planning", "mixing"),
-    ("inference", "convert"),
-    ("checks", "salvaging", "testing", "keras", "inspection", "demo", "report"),
-    ("bench", "bench.workloads", "bench.content", "bench.handwritten", "bench.candidates", "bench.peers"),
-    ("bench.apart", "bench.run", "bench.table"),
-    ("legacy.lines", "legacy.slices", "legacy.draws", "legacy.shuffles"),
-    ("legacy.modes", "legacy.readers", "legacy.reading", "legacy.pipeline", "legacy.priority", "legacy.graph"),
-    (
-        "legacy.queues",
-        "legacy.registry",
-        "legacy.refusals",
-        "legacy.state",
-        "legacy.sections",
-        "legacy.joins",
-        "legacy.feeds",
-    ),
-    ("legacy.structure", "legacy.translation", "legacy.lifting", "legacy.session"),
-    ("legacy.contrib.components", "legacy.contrib.segments", "legacy.contrib.training"),
-    (
-        "legacy.contrib.slim.parallel_reader",
-        "legacy.contrib.slim.dataset",
-        "legacy.contrib.slim.data_decoder",
-        "legacy.contrib.slim.tfexample_decoder",
-        "legacy.contrib.slim.data_provider",
-        "legacy.contrib.slim.dataset_data_provider",
-        "legacy.contrib.slim.prefetch_queue",
-        "legacy.contrib.slim.queues",
-        "legacy.contrib.slim",
-        "legacy.contrib.learn",
-        "legacy.contrib.lookup",
-    ),
-    ("legacy.contrib", "legacy.compatibility", "legacy.scripts", "legacy"),
-    (
-        "migrate",
-        "migrate.unclear",
-        "migrate.flow",
-        "migrate.bindings",
-        "migrate.names",
-        "migrate.source",
-        "migrate.findings",
-        "migrate.modern",
-        "migrate.python2",
-        "migrate.recordclass",
-    ),
-    (
-        "migrate.structure",
-        "migrate.joins",
-        "migrate.stages",
-        "migrate.filled_queues",
-        "migrate.search",
-        "migrate.parts",
-        "migrate.learn_reading",
-        "migrate.plain_reading",
-        "migrate.plainer",
-        "migrate.wording",
-        "migrate.text",
-        "migrate.reader_functions",
-        "migrate.moving",
-        "migrate.origins",
-        "migrate.delivery",
-        "migrate.mapping",
-        "migrate.pipeline",
-        "migrate.renaming",
-        "migrate.script",
-    ),
-    (
-        "migrate.stand_ins",
-        "migrate.definitions",
-        "migrate.synthesis",
-        "migrate.chance",
-        "migrate.equality",
-        "migrate.lines_run",
-    ),
-    ("migrate.conditions",),
-    (
-        "migrate.calling",
-        "migrate.trial",
-        "migrate.verification",
-        "migrate.advice",
-        "migrate.saving",
-        "migrate.project",
-        "migrate.summary",
-    ),
-    ("arguments", "cli"),
-    ("__main__",),
-)
-ORDER = [module for layer in LAYERS for module in layer]
-LIGHT = (
-    "errors",
-    "dtypes",
-    "mismatch",
-    "times",
-    "values",
-    "naming",
-    "splits",
-    "fields",
-    "declarations",
-    "field_json",
-    "schema",
-    "draft",
-    "terminal",
-    "arguments",
-    "cli",
-)
+# What each entry of the package may import; the order is that of the way from a class to its batches.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "errors": (),
+    "schema": ("errors",),
+    "wire": ("errors",),
+    "storage": ("errors", "wire"),
+    "codec": ("errors", "schema", "wire"),
+    "dataset": ("errors", "schema", "wire", "storage", "codec"),
+    "writing": ("errors", "schema", "wire", "storage", "codec", "dataset"),
+    "reading": ("errors", "schema", "wire", "storage", "codec", "dataset"),
+    "sources": ("errors", "schema", "wire", "storage", "codec", "dataset", "writing", "reading"),
+    "keras": ("errors", "schema", "codec", "reading"),
+    "testing": ("errors", "schema", "writing", "reading"),
+    "legacy": ("errors", "schema", "storage", "reading"),
+}
+ROOMS["cli"] = ("seqrecorder", *ROOMS)
+ROOMS["__main__"] = ("cli",)
+ROOMS["seqrecorder"] = tuple(room for room in ROOMS if room not in ("cli", "__main__"))  # the public names
+NUMPY_ONLY = ("errors", "schema", "wire")
 
 
 def modules() -> dict[str, ast.Module]:
+    """Return the trees of all modules by their dotted names inside the package; its own is `seqrecorder`."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-        if name != "__init__":
-            found[name] = ast.parse(path.read_text(encoding="utf-8"))
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(parts).removesuffix(".__init__")
+        found["seqrecorder" if name == "__init__" else name] = ast.parse(path.read_text(encoding="utf-8"))
     return found
-
-
-def imported(tree: ast.Module) -> set[str]:
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "seqrecorder":
-            inner = (node.module or "").removeprefix("seqrecorder").removeprefix(".")
-            parts = {f"{inner}.{alias.name}".removeprefix(".") for alias in node.names}
-            names |= {part if part in MODULES or not inner else inner for part in parts}
-        elif isinstance(node, ast.Import):
-            names |= {
-                alias.name.removeprefix("seqrecorder.") for alias in node.names if alias.name.startswith("seqrecorder.")
-            }
-    return names
 
 
 MODULES = modules()
 
 
-def test_every_module_has_a_place() -> None:
-    """The list of layers names exactly the modules that there are."""
-    assert sorted(MODULES) == sorted(ORDER)
+def room_of(module: str) -> str:
+    return module.partition(".")[0]
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_imports_point_downward(module: str) -> None:
-    """A module imports only modules that stand before it, wherever in its text the import stands."""
-    below = set(ORDER[: ORDER.index(module)])
-    wrong = {name for name in imported(MODULES[module]) if name in MODULES and name not in below}
-    assert not wrong, f"{module} imports {sorted(wrong)}, which do not stand below it"
+def imports(tree: ast.Module) -> set[tuple[str, str]]:
+    """Return the modules of ours that a module imports from, lazily or for typing too, and the names that it takes."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and room_of(node.module or "") == "seqrecorder":
+            inner = (node.module or "").removeprefix("seqrecorder").removeprefix(".")
+            for alias in node.names:
+                whole = f"{inner}.{alias.name}".removeprefix(".")
+                found.add((whole, "") if whole in MODULES else (inner or "seqrecorder", alias.name))
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if room_of(alias.name) == "seqrecorder"]
+            found |= {(name.removeprefix("seqrecorder.") or "seqrecorder", "") for name in names}
+    return found
 
 
-@pytest.mark.parametrize("module", LIGHT)
-def test_light_modules_do_not_name_tensorflow(module: str) -> None:
-    """The lowest layers and the command line do not import TensorFlow, not even inside functions."""
+IMPORTS = {name: imports(tree) for name, tree in MODULES.items()}
+
+
+def doors(room: str) -> set[str]:
+    """Return the modules of a room that other rooms import from."""
+    users = {name: found for name, found in IMPORTS.items() if room_of(name) not in (room, "seqrecorder")}
+    return {module for found in users.values() for module, _ in found if room_of(module) == room and module != room}
+
+
+def test_every_entry_is_a_room() -> None:
+    """The table names exactly what lies in the package, which a reader sees on half a screen."""
+    entries = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert entries - {"__init__"} == set(ROOMS) - {"seqrecorder"}
+    assert len(entries) <= 15
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_import_only_what_the_table_lets_them(room: str) -> None:
+    """An import goes to the same room or to one that the table names, wherever in the text it stands."""
+    wrong = {
+        f"{name} -> {module}"
+        for name, found in IMPORTS.items()
+        if room_of(name) == room
+        for module, _ in found
+        if room_of(module) not in (room, *ROOMS[room])
+    }
+    assert not wrong
+
+
+def test_rooms_have_no_cycles() -> None:
+    """Neither the rooms nor the modules import one another in a circle."""
+    list(graphlib.TopologicalSorter(ROOMS).static_order())
+    packages = {name for name in MODULES if any(other.startswith(f"{name}.") for other in MODULES)}
+    graph = {name: {module for module, _ in found} - {name} for name, found in IMPORTS.items() if name not in packages}
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+def named(room: str) -> set[str]:
+    """Return the modules that a room gives to others, those of the rooms inside it too."""
+    found = set()
+    for name in importlib.import_module(f"seqrecorder.{room}").__all__:
+        inner = f"{room}.{name}"
+        is_room = any(module.startswith(f"{inner}.") for module in MODULES)
+        found |= named(inner) if is_room else {inner}
+    return found
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if (PACKAGE / room).is_dir() and room != "legacy"])
+def test_rooms_are_entered_by_their_doors(room: str) -> None:
+    """A room names the modules that others import from, all of them and no others; users see `legacy` as it is."""
+    assert named(room) == doors(room)
+
+
+def test_private_names_stay_in_their_module() -> None:
+    """Nobody imports a name with a leading underscore from another module."""
+    private = {
+        f"{name} takes {taken} of {module}"
+        for name, found in IMPORTS.items()
+        for module, taken in found
+        if (taken.startswith("_") and not taken.startswith("__"))
+        or ("._" in module and room_of(module) != "seqrecorder")
+    }
+    assert not private
+
+
+@pytest.mark.parametrize("module", sorted(name for name in MODULES if room_of(name) in NUMPY_ONLY))
+def test_lowest_rooms_do_not_name_tensorflow(module: str) -> None:
+    """What needs numpy only does not import TensorFlow, not even inside functions."""
     for node in ast.walk(MODULES[module]):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.cli.terminal import bytes_text, columns_of, cut, indented, number_of, padded, printable, table
+from seqrecorder.cli.terminal import indented, padded, printable, table
 from seqrecorder.dataset.manifest import FORMAT_VERSION
 from seqrecorder.errors import SeqrecorderError
 from seqrecorder.schema.conversion import SparseVector
+from seqrecorder.schema.display import bytes_text, columns_of, cut, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,1 +1,18 @@
 """Records to columns to bytes and back, in numpy, and bytes to tensors, in graphs; knows no files."""
+
+__all__ = [
+    "arrow",
+    "columns",
+    "cropping",
+    "forked_tensorflow",
+    "graph_ops",
+    "malloc",
+    "memory_size",
+    "message_layout",
+    "padding",
+    "parser",
+    "parsing_spec",
+    "record_index",
+    "records",
+    "slicing",
+]

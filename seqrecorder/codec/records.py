@@ -14,6 +14,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, gather, group_lengths, scatter
 from seqrecorder.codec.construct import builder
+from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.codec.malloc import keep_freed_memory
 from seqrecorder.codec.memory_size import join_taken, taker
 from seqrecorder.codec.message_layout import describe_message, has_feature, message_of
@@ -22,7 +23,6 @@ from seqrecorder.codec.slicing import parts
 from seqrecorder.codec.tensors_and_images import encode_images, encode_tensors
 from seqrecorder.errors import FieldProblem, RecordError, first_line
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.forks import check_threads_of_tensorflow
 from seqrecorder.wire.features import text_features
 from seqrecorder.wire.sequence_example import Leaf, check_limit, serialize
 

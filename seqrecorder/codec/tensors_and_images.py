@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.codec.graph_ops import checked
-from seqrecorder.storage.forks import check_threads_of_tensorflow
 from seqrecorder.wire.varints import varint
 
 if TYPE_CHECKING:

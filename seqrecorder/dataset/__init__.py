@@ -1,1 +1,15 @@
 """What a dataset is: its manifest, splits, generations and shards; checked by verify, recovered by salvage."""
+
+__all__ = [
+    "assets",
+    "csv_line",
+    "generations",
+    "manifest",
+    "metadata",
+    "owned_files",
+    "salvage",
+    "shard_set",
+    "split_shares",
+    "splits",
+    "verify",
+]

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.cli.terminal import bytes_text, cut, number_of
 from seqrecorder.dataset.metadata import DEEPEST, is_too_deep
 from seqrecorder.dataset.split_shares import Splitting, missed_shares, splitting_of
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, did_you_mean
-from seqrecorder.schema.notebook_tables import html_table, some
+from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, inside, is_special, lengths_name
 from seqrecorder.storage.paths import local_path

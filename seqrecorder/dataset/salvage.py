@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.cli.terminal import cut, number_of
+from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.dataset.examples_csv import copy_listing
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, dataset_of, read_manifest
@@ -30,11 +30,10 @@ from seqrecorder.errors import (
     OptionError,
     ShardReadError,
 )
-from seqrecorder.schema.notebook_tables import html_table
+from seqrecorder.schema.display import cut, html_table, number_of
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.files import UNSUPPORTED, faults_around, sync_directory, sync_file, writing
-from seqrecorder.storage.forks import check_threads_of_tensorflow
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
 from seqrecorder.storage.paths import local_path, local_pattern

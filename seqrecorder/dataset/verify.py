@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.cli.terminal import cut, number_of
 from seqrecorder.codec.columns import group_lengths
+from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.codec.records import RecordCodec
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, is_as_written, read_manifest
 from seqrecorder.dataset.shard_set import Origin, resolve
@@ -25,10 +25,9 @@ from seqrecorder.errors import (
     SeqrecorderError,
     ShardReadError,
 )
-from seqrecorder.schema.notebook_tables import html_table, some
+from seqrecorder.schema.display import cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.forks import check_threads_of_tensorflow
 from seqrecorder.storage.names import ASSETS, EXAMPLES_CSV, MANIFEST, inside
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.read_ahead import ahead, threads_for

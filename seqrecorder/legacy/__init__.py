@@ -7,11 +7,11 @@ keys included.
 """
 
 from seqrecorder.legacy import contrib as contrib
-from seqrecorder.legacy.compat import compat as compat
+from seqrecorder.legacy.compatibility import compat as compat
 from seqrecorder.legacy.explanation import Lifted as Lifted
 from seqrecorder.legacy.explanation import Stage as Stage
-from seqrecorder.legacy.lift import lift as lift
-from seqrecorder.legacy.lift import trace as trace
+from seqrecorder.legacy.lifting import lift as lift
+from seqrecorder.legacy.lifting import trace as trace
 from seqrecorder.legacy.readers import fixed_length_records as fixed_length_records
 from seqrecorder.legacy.readers import producer as producer
 from seqrecorder.legacy.readers import text_lines as text_lines

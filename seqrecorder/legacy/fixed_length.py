@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from seqrecorder.legacy import text_lines
+from seqrecorder.legacy import line_reader
 
 _BASE = 32
 _DIGITS = 10
@@ -42,7 +42,7 @@ def slices_of(
     if encoding:
         values = cut.content(tf.io.decode_compressed(tf.io.read_file(path), encoding))
     else:
-        beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=text_lines.SMALL)
+        beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=line_reader.SMALL)
         values = beyond.concatenate(tf.data.Dataset.from_tensors("")).take(1).flat_map(either)
     return values.enumerate().map(lambda number, value: (key_of(path, number), value))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from seqrecorder.legacy.fixed_length import slices_of
+from seqrecorder.legacy.line_reader import lines_of
 from seqrecorder.legacy.readers import records_of
-from seqrecorder.legacy.text_lines import lines_of
 
 
 def reading(reader: Any, *, keyed: bool) -> tuple[Any, str]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
 from seqrecorder.legacy.fixed_length import key_of, slices_of
+from seqrecorder.legacy.line_reader import lines_of
 from seqrecorder.legacy.random_order import numbered, shuffled
-from seqrecorder.legacy.text_lines import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seqrecorder.errors import SourceError
-from seqrecorder.legacy.compat import compat
+from seqrecorder.legacy.compatibility import compat
 from seqrecorder.legacy.tf1_behaviour import in_default_graph
 
 if TYPE_CHECKING:

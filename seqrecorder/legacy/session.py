@@ -11,7 +11,7 @@ import attrs
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.explanation import Lifted, Stage
 from seqrecorder.legacy.graph import place_in
-from seqrecorder.legacy.lift import translate
+from seqrecorder.legacy.lifting import translate
 from seqrecorder.legacy.registry import register
 from seqrecorder.legacy.tf1_behaviour import eagerly, quiet
 

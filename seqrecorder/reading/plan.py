@@ -14,7 +14,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed
-from seqrecorder.schema.notebook_tables import html_table, some
+from seqrecorder.schema.display import html_table, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

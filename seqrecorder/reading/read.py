@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from seqrecorder.codec.cropping import check_steps
+from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.codec.malloc import keep_freed_memory
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import with_number
@@ -26,7 +27,6 @@ from seqrecorder.reading.read_records import records
 from seqrecorder.reading.record_stream import Limits, StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed, group_of_lengths
 from seqrecorder.reading.tfdata_ops import counted
-from seqrecorder.storage.forks import check_threads_of_tensorflow
 
 if TYPE_CHECKING:
     import os

@@ -17,19 +17,10 @@ from seqrecorder.codec.cropping import cropped_lengths
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
-from seqrecorder.reading.tfdata_ops import (
-    flat_mapped,
-    mapped,
-    opened,
-    random_numbers,
-    rebatched,
-    scanned,
-    shuffled,
-    tf_records,
-    unbatched,
-)
+from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, random_numbers, rebatched, scanned, shuffled, unbatched
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
+from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

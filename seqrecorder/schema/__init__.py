@@ -1,1 +1,3 @@
 """A record class as data: declarations, fields, element types, exact values, evolution; no bytes, no files."""
+
+__all__ = ["conversion", "declarations", "display", "dtypes", "field", "mismatch", "schema", "source_code", "times"]

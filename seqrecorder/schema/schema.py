@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
 
-from seqrecorder.cli.terminal import cut
 from seqrecorder.errors import ManifestError, SchemaError, SchemaMismatchError, did_you_mean
 from seqrecorder.schema.declarations import declare, stored_fields
+from seqrecorder.schema.display import cut, html_table, some
 from seqrecorder.schema.evolution import changes, source_of
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together, feature_names
 from seqrecorder.schema.field_json import brief, field_from_dict, field_to_dict, in_full
 from seqrecorder.schema.mismatch import Mismatch, advice, describe
-from seqrecorder.schema.notebook_tables import html_table, some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -1,1 +1,18 @@
 """Files: TFRecord shards, names, digests, syncing, staging; knows no schema."""
+
+__all__ = [
+    "digests",
+    "file_state",
+    "files",
+    "forks",
+    "locks",
+    "names",
+    "paths",
+    "read_ahead",
+    "scratch",
+    "shard",
+    "shard_files",
+    "shard_in_turn",
+    "staging",
+    "tfrecord",
+]

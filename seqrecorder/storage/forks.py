@@ -1,41 +1,17 @@
-"""What a process that was forked may not do: go on with its parent's files, or with a TensorFlow that lost its threads.
-
-A fork copies memory and shares open files, but takes along only the thread that forked.
-"""
+"""A forked child shares its parent's open files: it is kept from writing into those of a dataset that is being made."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from seqrecorder.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _directories = set[Path]()  # whose files are this process's alone
-_without_threads = False
 _DESCRIPTORS = ("/proc/self/fd", "/dev/fd")
-
-
-def check_threads_of_tensorflow(what: str) -> None:
-    """Raise where TensorFlow was used before this process was forked: it would wait for threads that are not there.
-
-    Args:
-        what: cannot be done.
-
-    Raises:
-        OptionError: it was.
-    """
-    if _without_threads:
-        raise OptionError(
-            f"{what}: this process (pid {os.getpid()}) was forked after its parent had used TensorFlow, whose threads "
-            "a fork does not take along, so that it would hang; start processes by 'spawn' or 'forkserver' "
-            "(multiprocessing.get_context), or fork before TensorFlow is used"
-        )
 
 
 @contextlib.contextmanager
@@ -52,10 +28,6 @@ def kept_from_children(directory: Path) -> Iterator[None]:
 
 
 def _begin_child() -> None:
-    global _without_threads  # noqa: PLW0603 - the one state of a process
-    # There is no public way to ask for it without making TensorFlow start.
-    context = getattr(sys.modules.get("tensorflow.python.eager.context"), "_context", None)
-    _without_threads |= bool(getattr(context, "_initialized", False))
     directories = list(_directories)
     _directories.clear()
     with contextlib.suppress(OSError):

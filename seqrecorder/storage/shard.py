@@ -16,7 +16,6 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
-from seqrecorder.reading.tfdata_ops import tf_records
 from seqrecorder.storage.background_sync import Follower
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.file_state import FileState, remember
@@ -27,6 +26,7 @@ from seqrecorder.storage.shard_files import AppendedFile, FramedFile, OpenShards
 from seqrecorder.storage.tfrecord.encode import are_short
 from seqrecorder.storage.tfrecord.format import walk_frames
 from seqrecorder.storage.tfrecord.scan import find_records, opened
+from seqrecorder.storage.tfrecord.tfdata import tf_records
 from seqrecorder.wire.byte_rows import sizes
 
 if TYPE_CHECKING:

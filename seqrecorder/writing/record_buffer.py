@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.sources.csv_rows import RecordStream
     from seqrecorder.writing.encoder import Block
+    from seqrecorder.writing.record_source import RecordStream
 
 # With hooks records are made larger later: there, chunks for workers begin with one source and grow as far as the bytes
 # of what came back allow.

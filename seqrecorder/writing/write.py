@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.csv_rows import RecordStream
+from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.writer import Writer
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from seqrecorder.dataset.generations import clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, combined
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.csv_rows import RecordStream
 from seqrecorder.storage.forks import kept_from_children
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.staging import Staging, cleanup_when_terminated
@@ -34,6 +33,7 @@ from seqrecorder.writing.encoder import Block, LifeCycle, Sources, check_params
 from seqrecorder.writing.options import WriteOptions
 from seqrecorder.writing.progress import Progress
 from seqrecorder.writing.record_buffer import Waiting
+from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.record_views import views
 from seqrecorder.writing.routing import DEFAULT_SPLIT, Router, UniqueKeys
 from seqrecorder.writing.split_placement import Placement

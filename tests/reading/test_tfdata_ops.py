@@ -13,14 +13,13 @@ from seqrecorder.reading.tfdata_ops import (
     flat_mapped,
     mapped,
     mapped_in_groups,
-    opened,
     random_numbers,
     rebatched,
     scanned,
     shuffled,
-    tf_records,
     unbatched,
 )
+from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
 
 
 def elements(dataset):

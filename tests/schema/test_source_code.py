@@ -3,19 +3,13 @@
 import attrs
 import numpy as np
 import pytest
+from pasting import pasted
 from strategies import CASES, class_of
 
 import seqrecorder as sr
 from seqrecorder.schema import dtypes
 from seqrecorder.schema.field import Field
 from seqrecorder.schema.source_code import draft, identifier
-
-
-def pasted(text: str) -> type:
-    """Return the class that a text defines, where a user would paste it."""
-    namespace = {"__name__": "pasted", "np": np, "sr": sr}
-    exec(text, namespace)  # noqa: S102 - the claim is that it is Python
-    return next(value for value in namespace.values() if isinstance(value, type) and attrs.has(value))
 
 
 @pytest.mark.parametrize("dtype", CASES)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.sources.csv_rows import RecordStream
+from seqrecorder.writing.record_source import RecordStream
 
 
 @sr.record

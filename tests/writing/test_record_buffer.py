@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.sources.csv_rows import RecordStream
 from seqrecorder.writing import record_buffer
 from seqrecorder.writing.encoder import Block
 from seqrecorder.writing.record_buffer import Waiting
+from seqrecorder.writing.record_source import RecordStream
 
 
 @sr.record

@@ -8,7 +8,7 @@ import sys
 import classic
 import pytest
 import tensorflow as tf
-from test_script import BATCH, HEAD, READ, UNCLEAR, script
+from old_scripts import BATCH, HEAD, READ, UNCLEAR, script
 
 import seqrecorder as sr
 from seqrecorder.cli import main

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from test_script import BATCH, READ, script
+from old_scripts import BATCH, READ, script
 
 from seqrecorder.legacy.migrate.project import migrate
 from seqrecorder.legacy.migrate.saving import ChangedError, save

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_inference import example, feature, sequence_example, written
+from foreign_messages import example, feature, sequence_example, written
 
 import seqrecorder as sr
 from seqrecorder.cli import main

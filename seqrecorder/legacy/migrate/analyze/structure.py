@@ -105,7 +105,7 @@ class Structures:
             after.append(self._known)
             fewest.append(self._least)
         names = {name for one in after for name in one}
-        found = {name: {one.get(name) for one in after} for name in names}
+        found: dict[str, set[Structure | None]] = {name: {one.get(name) for one in after} for name in names}
         self._known = {name: kinds.pop() if len(kinds) == 1 else None for name, kinds in found.items()}
         self._least = {name: min(one.get(name, 0) for one in fewest) for name in names}
 
@@ -136,7 +136,7 @@ class Structures:
         if isinstance(node, ast.BinOp):
             return self._of_operation(node, depth)
         if isinstance(node, ast.IfExp):
-            sides = {self.of(node.body, depth + 1), self.of(node.orelse, depth + 1)}
+            sides: set[Structure | None] = {self.of(node.body, depth + 1), self.of(node.orelse, depth + 1)}
             return sides.pop() if len(sides) == 1 else None
         if isinstance(node, ast.Name):
             return self._known.get(node.id)

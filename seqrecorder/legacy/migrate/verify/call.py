@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.legacy.compat import compat
+from seqrecorder.legacy.compatibility import compat
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
 from seqrecorder.legacy.migrate.verify.conditions import Conditions
 from seqrecorder.legacy.migrate.verify.coverage import lines_run

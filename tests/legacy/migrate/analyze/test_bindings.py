@@ -1,7 +1,7 @@
 """Names are told apart by what binds them, and nothing of TensorFlow's is asked for its value."""
 
 import pytest
-from test_script import HEAD, READ, script
+from old_scripts import HEAD, READ, script
 
 from seqrecorder.legacy.migrate.project import migrate
 from seqrecorder.legacy.migrate.rewrite.script import rewrite

@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from test_script import READ, script
+from old_scripts import READ, script
 
 from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.analyze.structure import Structures

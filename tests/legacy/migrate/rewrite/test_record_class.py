@@ -2,7 +2,7 @@
 
 import classic
 import pytest
-from test_script import READ, changed, script
+from old_scripts import READ, changed, script
 
 from seqrecorder.legacy.migrate.rewrite.script import rewrite
 

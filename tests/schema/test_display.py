@@ -5,7 +5,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.codec.columns import gather
-from seqrecorder.schema.notebook_tables import html_table
+from seqrecorder.schema.display import html_table
 from seqrecorder.sources.foreign.infer import infer
 
 

@@ -1,0 +1,55 @@
+"""TFRecord files as `tf.data.Dataset`s of serialized records, a file each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_BUFFER_BYTES = 1 << 18
+
+
+def tf_records(path: Any, compression: str | None) -> Any:
+    """Return a `tf.data.Dataset` of the records of one TFRecord file.
+
+    >>> import tempfile, tensorflow as tf
+    >>> path = f"{tempfile.mkdtemp()}/two.tfrecord"
+    >>> with tf.io.TFRecordWriter(path) as writer:
+    ...     writer.write(b"one")
+    ...     writer.write(b"two")
+    >>> list(tf_records(path, None).as_numpy_iterator())
+    [b'one', b'two']
+
+    Args:
+        path: of the file: a string, or a string scalar.
+        compression: None, `GZIP` or `ZLIB`.
+    """
+    import tensorflow as tf
+
+    records = tf.raw_ops.TFRecordDataset(
+        filenames=[path] if isinstance(path, str) else path[tf.newaxis],
+        compression_type=compression or "",
+        buffer_size=_BUFFER_BYTES,
+    )
+    return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string))
+
+
+def opened(path: Any) -> Any:
+    """Return a `tf.data.Dataset` of no text, which opens a file and fails, naming it, where that cannot be done.
+
+    >>> import os
+    >>> list(opened(os.devnull))
+    []
+
+    Args:
+        path: of the file: a string, or a string scalar.
+    """
+    import tensorflow as tf
+
+    byte = tf.raw_ops.FixedLengthRecordDatasetV2(
+        filenames=[path] if isinstance(path, str) else path[tf.newaxis],
+        header_bytes=tf.constant(0, tf.int64),
+        record_bytes=tf.constant(1, tf.int64),
+        footer_bytes=tf.constant(0, tf.int64),
+        buffer_size=tf.constant(1, tf.int64),
+        compression_type="",
+    )
+    return tf.data.experimental.from_variant(byte, tf.TensorSpec([], tf.string)).take(1).skip(1)
