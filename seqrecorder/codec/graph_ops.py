@@ -5,14 +5,31 @@ Every check goes through `checked`, so that it runs in each kind of graph, and e
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from seqrecorder.schema.field import Field
+
+
+_record = contextvars.ContextVar("record", default="")
+
+
+@contextlib.contextmanager
+def records_called(name: str) -> Iterator[None]:
+    """Begin the messages of `checked`, wherever it is called inside the block, with what a record is called."""
+    token = _record.set(name)
+    try:
+        yield
+    finally:
+        _record.reset(token)
 
 
 def checked(value: Any, ok: Any, *message: Any) -> Any:
@@ -22,6 +39,8 @@ def checked(value: Any, ok: Any, *message: Any) -> Any:
     """
     import tensorflow as tf
 
+    if _record.get():
+        message = (f"{_record.get()}:", *message)
     # The op itself: `tf.debugging.Assert` puts a conditional around it, which takes longer to trace than all the rest.
     check = tf.raw_ops.Assert(condition=tf.reduce_all(ok), data=list(message))
     with tf.control_dependencies([] if check is None else [check]):

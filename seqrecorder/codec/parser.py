@@ -23,6 +23,7 @@ from seqrecorder.codec.graph_ops import (
     decode_buffers,
     first_of_sparse,
     pad_steps,
+    records_called,
     sums_of_rows,
     to_declared,
     whole_rows,
@@ -117,7 +118,8 @@ class Parser:
         """
         import tensorflow as tf
 
-        parsed = self._parsed(serialized, self.specs.flat(), flat=True)
+        with records_called(self.where):
+            parsed = self._parsed(serialized, self.specs.flat(), flat=True)
         columns = dict(parsed.columns)
         for field in self.schema.fields:
             if field.is_list:
@@ -183,7 +185,9 @@ class Parser:
         import tensorflow as tf
 
         fields = self.schema.fields
-        parsed = self._parsed(serialized, self.specs.batch())
+        serialized = tf.convert_to_tensor(serialized)
+        with records_called(self.where):
+            parsed = self._parsed(serialized, self.specs.batch())
         columns, lengths, of_group = parsed.columns, parsed.lengths, parsed.of_group
         widths = {group: padding.width(group, length) for group, length in of_group.items()}
         rows = tf.shape(serialized, tf.int64)[0]
@@ -192,7 +196,8 @@ class Parser:
             if field.name in columns:
                 value = padded(field, columns[field.name], rows, widths.get(field.group), padding)
             else:
-                value = to_declared(parsed.features[field.feature], field)
+                with records_called(self.where):
+                    value = to_declared(parsed.features[field.feature], field)
                 if field.is_list:
                     value = padding.fill(field, pad_steps(value, widths[field.group]), lengths[field.name])
             if field.is_list and isinstance(value, tf.Tensor):

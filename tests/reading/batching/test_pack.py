@@ -330,7 +330,8 @@ def test_lengths_under_another_name_and_fields_for_fit(corpus):
     assert list(batch) == ["x", "segment_ids", "positions", "segment_count", "used"]
     x, flag, weights = next(iter(sr.read(corpus, batch=options, inputs="x", targets="flag")))
     np.testing.assert_array_equal(x, batch["x"])
-    assert flag.shape == weights.shape == (3, 12)
+    assert flag.shape == (3, 12, 1)
+    assert weights.shape == (3, 12)
     assert weights.numpy().sum() == batch["used"].numpy().sum()
 
 
