@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read import read as read
     from seqrecorder.reading.read import read_records as read_records
     from seqrecorder.sources.csv_rows import from_csv as from_csv
+    from seqrecorder.writing.options import WriteOptions as WriteOptions
     from seqrecorder.writing.write import write as write
     from seqrecorder.writing.writer import Writer as Writer
 
@@ -77,6 +78,7 @@ _LAZY = {
     "Ragged": "seqrecorder.reading.batching.ragged",
     "Unroll": "seqrecorder.reading.batching.unroll",
     "Window": "seqrecorder.reading.batching.window",
+    "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",
     "from_csv": "seqrecorder.sources.csv_rows",
     "info": "seqrecorder.reading.read",

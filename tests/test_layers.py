@@ -198,6 +198,7 @@ def test_public_names() -> None:
         "SparseVector",
         "Unroll",
         "Window",
+        "WriteOptions",
         "Writer",
         "context",
         "feature_list",

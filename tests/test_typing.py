@@ -1,9 +1,16 @@
 """What type checkers see of a record class."""
 
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+import seqrecorder as sr
+from seqrecorder.sources.foreign.convert import convert
+from seqrecorder.writing.options import WriteKeywords, WriteOptions
 
 CODE = """
 import attrs
@@ -35,13 +42,16 @@ for record in sr.read_records("corpus", schema=Utterance):
 for clip in sr.from_csv("words.csv", Clip):
     rate = clip.rate
 anything = next(sr.read_records("corpus", fields=["key"], schema=Utterance)).whatever
+sr.write([good], "corpus", splits={"train": 0.8}, split_by=sr.Balanced("key"), shards=2, params={"rate": 1}, csv=True)
+with sr.Writer("corpus", Utterance, append=True, assets={"words": b""}, on_duplicate="first") as writer:
+    writer.write(good)
+sr.write([good], "corpus", shard=2)  # no such option of write
+sr.write([good], "corpus", seed="1")  # no seed of write
+sr.Writer("corpus", Utterance, shard=2)  # no such option of Writer
+sr.Writer("corpus", Utterance, on_duplicate="last")  # no way of Writer
 Utterance("a")  # mfcc is missing
 Clip(rate=8_000)  # key is missing
 """
-
-
-def line_of(comment: str) -> int:
-    return next(number for number, line in enumerate(CODE.splitlines(), 1) if line.endswith(comment))
 
 
 def check(tmp_path: Path, *command: str) -> list[str]:
@@ -54,21 +64,30 @@ def check(tmp_path: Path, *command: str) -> list[str]:
     return [line for line in result.stdout.splitlines() if re.search(r":\d+.* error:", line)]
 
 
-def test_mypy_reports_missing_arguments(tmp_path: Path) -> None:
-    """Mypy reports a missing argument of a record class, and knows the records that are read."""
-    typed, first, second = check(tmp_path, "mypy", "--strict")
-    assert f":{line_of('# no text')}:" in typed
-    assert f":{line_of('# mfcc is missing')}:" in first
-    assert '"mfcc"' in first
-    assert f":{line_of('# key is missing')}:" in second
-    assert '"key"' in second
+def lines_reported(errors: list[str]) -> list[int]:
+    return [int(re.findall(r":(\d+)", error)[0]) for error in errors]
 
 
-def test_pyright_reports_missing_arguments(tmp_path: Path) -> None:
-    """Pyright reports a missing argument of a record class, and knows the records that are read."""
-    typed, first, second = check(tmp_path, "pyright", "--pythonpath", sys.executable)
-    assert f":{line_of('# no text')}:" in typed
-    assert f":{line_of('# mfcc is missing')}:" in first
-    assert '"mfcc"' in first
-    assert f":{line_of('# key is missing')}:" in second
-    assert '"key"' in second
+CHECKERS = {"mypy": ["mypy", "--strict"], "pyright": ["pyright", "--pythonpath", sys.executable]}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_wrong_calls_are_reported(tmp_path: Path, checker: str) -> None:
+    """Type checkers report missing arguments of a record class and wrong options of writing, and know what is read."""
+    errors = check(tmp_path, *CHECKERS[checker])
+    assert lines_reported(errors) == [number for number, line in enumerate(CODE.splitlines(), 1) if "  # " in line]
+    assert '"mfcc"' in errors[-2]
+    assert '"key"' in errors[-1]
+
+
+def test_options_of_writing_are_listed_alike() -> None:
+    """What type checkers see of the options of writing is what their class takes, and what `help` shows of a call."""
+    fields = inspect.signature(WriteOptions).parameters
+    keywords = {name: hint.__forward_arg__ for name, hint in WriteKeywords.__annotations__.items()}
+    assert {name: field.annotation for name, field in fields.items()} == keywords
+    for target in (sr.write, sr.Writer, convert):
+        shown = inspect.signature(target).parameters
+        assert [name for name in shown if name in fields] == list(fields)
+        assert "options" not in shown
+        for name in fields:
+            assert target.__doc__.count(f"\n    {name}: ") == 1

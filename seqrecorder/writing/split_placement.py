@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import SplitInfo
     from seqrecorder.schema.schema import Schema
     from seqrecorder.writing.encoder import Block, Sources
+    from seqrecorder.writing.options import ShardOptions
     from seqrecorder.writing.routing import Router, UniqueKeys
-    from seqrecorder.writing.split_writer import ShardOptions
 
 
 class Placement:

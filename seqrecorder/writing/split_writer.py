@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.writing.options import ShardOptions
 
 DEFAULT_SHARD_BYTES = 128 << 20
 """Shards end once they are this large, where neither their number nor their size is given."""
@@ -36,37 +36,6 @@ _SPILL_BATCH = 1024
 _SPILL_BYTES = 64 << 20  # for each split
 _SURROGATES = "surrogatepass"  # plain fields may hold any text
 _PLACE_COLUMNS = ("shard", "index", "steps")
-
-
-@attrs.frozen
-class ShardOptions:
-    """How records become shards.
-
-    Attributes:
-        shards: their number; record i goes to shard i mod n.
-        shard_bytes: their size; records fill one shard after the other.
-        compression: None or `GZIP`.
-        shuffle_seed: seed of the order on disk; None keeps the order of arrival.
-        generation: which stands in the names of shards.
-        csv_generation: which stands in the name of the CSV.
-        groups: alignment groups of the schema.
-    """
-
-    shards: int | None = None
-    shard_bytes: int | None = None
-    compression: Compression = None
-    shuffle_seed: int | None = None
-    generation: int = 0
-    csv_generation: int = 0
-    groups: int = 1
-
-    def __attrs_post_init__(self) -> None:
-        if self.shards is not None and self.shard_bytes is not None:
-            raise OptionError(f"give shards or shard_bytes, not both (got {self.shards} and {self.shard_bytes})")
-        for name, least in (("shards", 1), ("shard_bytes", 1)):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
 
 
 @attrs.frozen

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
+from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.writer import Writer
 
@@ -14,30 +15,19 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
+    from typing_extensions import Unpack
+
     from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.writing.options import WriteKeywords
 
 
+@shows_options
 def write(
     records: Iterable[Any] | Mapping[str, Iterable[Any]],
     destination: str | os.PathLike[str],
     *,
     schema: object = None,
-    splits: Any = None,
-    split_by: Any = None,
-    seed: int = 0,
-    shards: int | None = None,
-    shard_bytes: int | None = None,
-    compression: str | None = None,
-    shuffle: bool = False,
-    workers: int = 1,
-    params: Mapping[str, Any] | None = None,
-    csv: bool = False,
-    metadata: Any = None,
-    assets: Mapping[str, Any] | None = None,
-    on_duplicate: Literal["error", "first"] = "error",
-    overwrite: bool = False,
-    append: bool = False,
-    progress: bool | None = None,
+    **options: Unpack[WriteKeywords],
 ) -> Manifest:
     """Write records as a dataset.
 
@@ -55,24 +45,9 @@ def write(
     Args:
         records: any iterable of records of one class, taken one by one and never held as a whole; or a mapping of a
             split's name to such an iterable. Values are taken as a record comes; the next may use its arrays.
-        destination: as for `Writer`, like all that follows.
+        destination: local directory of the dataset, as for `Writer`.
         schema: the record class; needed only where there may be no record at all.
-        splits: see `Writer`.
-        split_by: see `Writer`.
-        seed: see `Writer`.
-        shards: see `Writer`.
-        shard_bytes: see `Writer`.
-        compression: see `Writer`.
-        shuffle: see `Writer`.
-        workers: see `Writer`.
-        params: see `Writer`.
-        csv: see `Writer`.
-        metadata: see `Writer`.
-        assets: see `Writer`.
-        on_duplicate: see `Writer`.
-        overwrite: see `Writer`.
-        append: see `Writer`.
-        progress: see `Writer`.
+        **options: the fields of `WriteOptions`.
 
     Returns:
         What was written.
@@ -82,7 +57,7 @@ def write(
         RecordError: a record cannot be encoded; nothing is published.
         SourceError: the iterable raised; nothing is published.
     """
-    if isinstance(records, Mapping) and splits is not None:
+    if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
     stream = RecordStream(records)
     if schema is None:
@@ -90,26 +65,7 @@ def write(
         if first is None:
             raise OptionError("there is no record to write; pass schema= to write an empty dataset")
         schema = Schema.of(first)
-    writer = Writer(
-        destination,
-        schema,
-        splits=splits,
-        split_by=split_by,
-        seed=seed,
-        shards=shards,
-        shard_bytes=shard_bytes,
-        compression=compression,
-        shuffle=shuffle,
-        workers=workers,
-        params=params,
-        csv=csv,
-        metadata=metadata,
-        assets=assets,
-        on_duplicate=on_duplicate,
-        overwrite=overwrite,
-        append=append,
-        progress=progress,
-    )
+    writer = Writer(destination, schema, **options)
     with writer:
         writer.write_all(stream)
     return writer.manifest

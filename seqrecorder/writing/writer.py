@@ -14,7 +14,6 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 
 from seqrecorder.codec.records import RecordCodec
@@ -30,28 +29,29 @@ from seqrecorder.storage.staging import Staging, cleanup_when_terminated
 from seqrecorder.storage.tfrecord.format import check_compression
 from seqrecorder.writing.column_input import given_columns
 from seqrecorder.writing.encoder import Block, LifeCycle, Sources, check_params
-from seqrecorder.writing.options import WriteOptions
+from seqrecorder.writing.options import WriteOptions, shows_options
 from seqrecorder.writing.progress import Progress
 from seqrecorder.writing.record_buffer import Waiting
 from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.record_views import views
 from seqrecorder.writing.routing import DEFAULT_SPLIT, Router, UniqueKeys
 from seqrecorder.writing.split_placement import Placement
-from seqrecorder.writing.split_writer import ShardOptions
 from seqrecorder.writing.worker_pool import InlineEncoder, PoolEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.writing.options import WriteKeywords
     from seqrecorder.writing.worker_pool import Encoder
 
 _LOG = logging.getLogger("seqrecorder")
 
 
+@shows_options
 class Writer:
     """Writes a dataset record by record.
 
@@ -72,31 +72,7 @@ class Writer:
         destination: local directory of the dataset. It must not exist yet, or be empty, unless `overwrite` or `append`;
             one that is there keeps its mode and owner.
         schema: the record class, or its schema.
-        splits: a share for each split, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an attribute, or
-            a function of the record, that gives the split's name; or None for one split, `train`.
-        split_by: the name of a field, or a function of the record, that gives the key to hash. Records with equal keys
-            never straddle splits. Without it the key field decides, else the position. It is asked before `load`. Few
-            or large groups can miss the shares widely, which is logged as a warning and told by
-            `manifest.missed_shares`; `Balanced(...)` around it deals groups by what is missing.
-        seed: of the hash that decides splits, and of the order on disk.
-        shards: number of shards of each split; record i of a split goes to shard i mod n.
-        shard_bytes: size in bytes at which shards end; 128 MiB where neither is given.
-        compression: None or `"GZIP"` (level 1), which takes several times as long.
-        shuffle: whether records stand on disk in a random, seeded order; memory stays bounded.
-        workers: number of processes that run `load`, `split` and the encoding; the bytes do not depend on it.
-        params: for the hooks of the class.
-        csv: whether each split gets an `examples.csv` of what went where.
-        metadata: anything that JSON holds; `info` gives it back.
-        assets: files to keep with the data: name to text, bytes, or the `Path` of a file.
-        on_duplicate: what a second record with the same key is: an `"error"`, or left out (`"first"` stays).
-        overwrite: whether a dataset at the destination is replaced, once the new one is complete. Its own files go:
-            those that its manifest names, its listings, and what killed writers left. Others in the directory stay.
-            Where the manifest is damaged, it counts as a dataset's if it says `"format": "seqrecorder"`, or is no JSON
-            while shards with their files of lengths lie beside it; files that are named as shards of their directory,
-            and have lengths, go then.
-        append: whether records are added to the dataset at the destination, under its own seed and splits. Where these
-            were named record by record, new records must name theirs too.
-        progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
+        **options: the fields of `WriteOptions`.
 
     Attributes:
         manifest: what was written; there once the `with` block has ended.
@@ -110,13 +86,10 @@ class Writer:
 
     manifest: Manifest
 
-    def __init__(self, destination: str | os.PathLike[str], schema: object, **options: Any) -> None:
-        unknown = set(options) - {attribute.name for attribute in attrs.fields(WriteOptions)}
-        if unknown:
-            raise OptionError(f"unknown options: {', '.join(sorted(unknown))}")
+    def __init__(self, destination: str | os.PathLike[str], schema: object, **options: Unpack[WriteKeywords]) -> None:
+        self.options = WriteOptions.of(options)
         self.destination = local_path(destination)
         self.schema = Schema.of(schema)
-        self.options = WriteOptions(**options)
         check_params(self.schema.record_class, self.options.params)
         clean_destination(self.destination)
         self._standing = standing(
@@ -131,14 +104,8 @@ class Writer:
         self._old = appended = self._standing.manifest if self.options.append else None
         self._router = Router(self.schema, self.options.splits, self.options.split_by, self.options.seed, appended)
         self._keys = UniqueKeys(self.schema, self.options.on_duplicate)
-        self._shard_options = ShardOptions(
-            shards=self.options.shards,
-            shard_bytes=self.options.shard_bytes,
-            compression=check_compression(self.options.compression),
-            shuffle_seed=self._router.seed if self.options.shuffle else None,
-            generation=self._generation,
-            csv_generation=self._generation if self.options.append else 0,
-            groups=max(1, len(self.schema.groups)),
+        self._shard_options = self.options.of_shards(
+            seed=self._router.seed, generation=self._generation, groups=max(1, len(self.schema.groups))
         )
         self._position = 0
         self._placement: Placement | None = None

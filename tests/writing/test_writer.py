@@ -157,8 +157,10 @@ def test_senseless_sources(tmp_path: Path) -> None:
         sr.write(items(1), tmp_path / "d", progress="yes")
     with pytest.raises(sr.OptionError, match="inside its `with` block"):
         sr.Writer(tmp_path / "d", Item).write(items(1)[0])
-    with pytest.raises(sr.OptionError, match="unknown options: sead"):
+    with pytest.raises(sr.OptionError, match=r"unknown options: sead \(did you mean 'seed'\?\)"):
         sr.Writer(tmp_path / "d", Item, sead=1)
+    with pytest.raises(sr.OptionError, match=r"unknown options: sead \(did you mean 'seed'\?\)"):
+        sr.write(items(1), tmp_path / "d", sead=1)
     assert names(tmp_path) == []
 
 

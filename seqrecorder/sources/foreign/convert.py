@@ -11,13 +11,17 @@ from seqrecorder.errors import OptionError, SchemaMismatchError
 from seqrecorder.reading.read import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import Inference, infer
+from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.write import write
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from typing_extensions import Unpack
+
     from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.writing.options import WriteKeywords
 
 
 @attrs.frozen
@@ -33,6 +37,7 @@ class Conversion:
     inference: Inference | None
 
 
+@shows_options
 def convert(
     paths: Any,
     destination: str | os.PathLike[str],
@@ -43,8 +48,7 @@ def convert(
     shapes: Mapping[str, Any] | None = None,
     key: str | None = None,
     leave_out: Sequence[str] = (),
-    compression: str | None = None,
-    **options: Any,
+    **options: Unpack[WriteKeywords],
 ) -> Conversion:
     """Write the records of TFRecord files as a dataset.
 
@@ -75,8 +79,7 @@ def convert(
         shapes: see `infer`.
         key: see `infer`.
         leave_out: names of features that the dataset does without.
-        compression: of the new shards, as for `write`.
-        **options: as for `write`.
+        **options: the fields of `WriteOptions`.
 
     Returns:
         What was written, and what was inferred.
@@ -99,7 +102,7 @@ def convert(
     known = Schema.of(schema)
     sources = {split: read_records(files, schema=known, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
     records: Any = sources if isinstance(paths, Mapping) else sources[""]
-    manifest = write(records, destination, schema=known, compression=compression, **options)
+    manifest = write(records, destination, schema=known, **options)
     return Conversion(manifest, inference)
 
 
