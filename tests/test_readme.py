@@ -1,50 +1,92 @@
-"""The README is true: its code runs, and its commands are those that run elsewhere."""
+"""The README and the guide are true: code runs, commands are those that run elsewhere, names and links exist."""
 
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
+from seqrecorder.cli.main import main
+
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+GUIDE = ROOT / "examples" / "guide"
+README = ROOT / "README.md"
+PAGES = [README, *sorted(GUIDE.glob("*.md"))]
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).with_suffix("").as_posix())
 
 
-def blocks(language: str) -> list[str]:
-    return [code for name, code in BLOCKS if name == language]
+def blocks(page: Path, language: str) -> list[str]:
+    return [code for name, code in BLOCK.findall(TEXTS[page]) if name == language]
 
 
-def test_python_blocks_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block runs, one after the other, as a reader would type them."""
+@each_page
+def test_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page's Python blocks and `seqrecorder` commands run, one after the other, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
-    # Records are rebuilt by their class's module, so the blocks run as one.
-    namespace: dict[str, object] = {"__name__": "readme"}
-    for number, code in enumerate(blocks("python")):
-        source = compile(code, f"README block {number}", "exec")
-        exec(source, namespace)  # noqa: S102 - our own text
-    assert len(blocks("python")) > 8
+    # Records are rebuilt by their class's module, so the blocks of a page run as one.
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for number, (language, code) in enumerate(BLOCK.findall(TEXTS[page])):
+        if language == "python":
+            source = compile(code, f"{page.name}, block {number}", "exec")
+            exec(source, namespace)  # noqa: S102 - our own text
+        for command in code.splitlines() if language == "console" else ():
+            if command.startswith("seqrecorder "):
+                assert main(command.split()[1:]) == 0
 
-    from seqrecorder.cli.main import main
 
-    commands = [line for code in blocks("console") for line in code.splitlines() if line.startswith("seqrecorder ")]
-    assert len(commands) == 8
-    for command in commands:
-        assert main(command.split()[1:]) == 0
+@each_page
+def test_every_block_is_of_a_language_that_is_checked(page: Path) -> None:
+    """No block is of a language that nothing here runs, but for pictures of directories and lines to add to a file."""
+    assert {name for name, _ in BLOCK.findall(TEXTS[page])} <= {"python", "console", "text"}
+
+
+def test_the_manual_has_code() -> None:
+    """The blocks are found: most pages have some, and the README too."""
+    assert sum(bool(blocks(page, "python")) for page in PAGES) > len(PAGES) / 2
+    assert blocks(README, "python")
+
+
+def test_readme_is_short() -> None:
+    """The README fits on a few screens; the rest is in the guide."""
+    assert len(TEXTS[README].splitlines()) <= 200
 
 
 def test_install_commands_are_those_of_ci() -> None:
     """The two commands that install are found and run by continuous integration, in an empty environment."""
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    commands = [line for code in blocks("console") for line in code.splitlines() if "pip install" in line]
+    commands = [line for code in blocks(README, "console") for line in code.splitlines() if "pip install" in line]
     marks = ["/seqrecorder demo", "'.[test]'"]
     assert len(commands) == len(marks)
     for command, mark in zip(commands, marks, strict=True):
         assert mark in command
-        assert [line for line in TEXT.splitlines() if mark in line] == [command]
+        assert [line for line in TEXTS[README].splitlines() if mark in line] == [command]
         assert mark in script
 
 
-def test_every_block_has_a_test() -> None:
-    """No block is of a language that nothing here runs, but for the picture of a directory."""
-    assert {name for name, _ in BLOCKS} == {"python", "console", "text"}
-    assert len(blocks("text")) == 1
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link is to a file that exists."""
+    targets = re.findall(r"\]\(([^)#:]+)\)", TEXTS[page])
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@each_page
+def test_named_files_and_modules_exist(page: Path) -> None:
+    """Every file of this repository that a page names is there, and so is every module of ours, with its name."""
+    words = set(re.findall(r"(?<![\w/.-])(?:seqrecorder|tests|examples|\.ci)/[\w./-]*\w", TEXTS[page]))
+    assert [word for word in sorted(words) if not (ROOT / word).exists()] == []
+    for dotted in set(re.findall(r"`(seqrecorder(?:\.\w+)+)", TEXTS[page])):
+        found: object = importlib.import_module("seqrecorder")
+        for name in dotted.split(".")[1:]:
+            found = getattr(found, name, None) or importlib.import_module(f"{found.__name__}.{name}")  # type: ignore[attr-defined]  # a module
+
+
+def test_the_index_has_every_page_and_example() -> None:
+    """The guide's index links each page and each example script once."""
+    linked = re.findall(r"\]\(([^)#:]+)\)", TEXTS[GUIDE / "README.md"])
+    pages = {page.name for page in GUIDE.glob("*.md")} - {"README.md"}
+    scripts = {f"../{script.name}" for script in (ROOT / "examples").glob("*.py")}
+    assert sorted(linked) == sorted(pages | scripts)

@@ -1,4 +1,4 @@
-"""Write the README's table of figures from what the tests did: `python tests/reliability/figures.py`.
+"""Write the guide's table of figures from what the tests did: `python tests/reliability/figures.py`.
 
 With `--nightly` the long runs are run too, which takes an hour or more. They may be run one by one instead, with the
 name of a file in SEQRECORDER_FIGURES, and their figures taken from there: `--collected FILE`. Of a test that ran
@@ -15,9 +15,17 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "examples" / "guide" / "promises.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-FILES = ("evolution", "naming", "records", "splits", "staging", "writer")
-TESTS = ("reliability", *(f"test_{name}.py" for name in FILES))
+TESTS = (
+    "codec/test_records.py",
+    "dataset/test_splits.py",
+    "reliability",
+    "schema/test_evolution.py",
+    "storage/test_names.py",
+    "storage/test_staging.py",
+    "writing/test_writer.py",
+)
 """Where there are tests with figures."""
 
 
@@ -56,7 +64,7 @@ def run(place, *, nightly):
 
 
 def main():
-    """Run the tests, or take their figures, and put them between the marks in the README."""
+    """Run the tests, or take their figures, and put them between the marks in the page of the promises."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nightly", action="store_true", help="run the long runs too")
     parser.add_argument("--collected", type=Path, nargs="+", help="take the figures of these files, and run nothing")
@@ -67,11 +75,10 @@ def main():
         if code:
             return code  # a figure of a test that failed is none
         lines = [json.loads(line) for place in places for line in place.read_text(encoding="utf-8").splitlines()]
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    readme.write_text(f"{before}{BEGIN}\n{render(lines)}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{render(lines)}\n{END}{after}", encoding="utf-8")
     return 0
 
 
