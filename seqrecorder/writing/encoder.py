@@ -44,18 +44,33 @@ class Sources:
     Attributes:
         positions: int64, ascending.
         records: as many.
+        splits: int64, the number of each one's split; 0 until they have one.
     """
 
     positions: NDArray[np.int64]
     records: Sequence[Any]
+    splits: NDArray[np.int64] = attrs.field()
+
+    @splits.default
+    def _one_split(self) -> NDArray[np.int64]:
+        return np.zeros(len(self.positions), np.int64)
 
     def only(self, kept: Sequence[int]) -> Sources:
         """Return some of them, by their indices."""
-        return Sources(self.positions[kept], [self.records[i] for i in kept])
+        return Sources(self.positions[kept], [self.records[i] for i in kept], self.splits[kept])
+
+    def become(self, origins: Sequence[int], records: Sequence[Any]) -> Sources:
+        """Return what hooks made of them: records, and for each the index of its source."""
+        indices = np.asarray(origins, np.int64)
+        return Sources(self.positions[indices], records, self.splits[indices])
 
     def after(self, done: int) -> Sources:
         """Return those behind the first `done`."""
-        return Sources(self.positions[done:], self.records[done:])
+        return self.between(done, len(self.records))
+
+    def between(self, start: int, stop: int) -> Sources:
+        """Return some that stand together."""
+        return Sources(self.positions[start:stop], self.records[start:stop], self.splits[start:stop])
 
 
 @attrs.frozen(eq=False)
@@ -66,6 +81,7 @@ class Block:
         data: serialized SequenceExamples.
         lengths: int64 (records, groups).
         sources: int64, position of the source that each came from.
+        splits: int64, the number of each one's split, which is that of its source.
         columns: columns of the CSV, or None.
         rows: a line for the CSV of each record, or None.
         skipped: positions of sources that a hook left out.
@@ -75,6 +91,7 @@ class Block:
     data: Sequence[bytes]
     lengths: NDArray[np.int64]
     sources: NDArray[np.int64]
+    splits: NDArray[np.int64]
     columns: list[str] | None
     rows: list[str] | None
     skipped: list[int]
@@ -87,6 +104,7 @@ class Block:
             data=chosen(self.data, kept),
             lengths=self.lengths[kept],
             sources=self.sources[kept],
+            splits=self.splits[kept],
             rows=None if self.rows is None else chosen(self.rows, kept),
         )
 
@@ -173,27 +191,27 @@ class LifeCycle:
         """
         if not self.has_hooks:
             done = 0
-            for block in self._blocks(sources.positions, sources.records):
+            for block in self._blocks(sources):
                 done += len(block.data)
                 yield attrs.evolve(block, done=done)
             return
-        positions, records, skipped, size = [], list[Any](), list[int](), 0
+        origins, records, skipped, size = list[int](), list[Any](), list[int](), 0
         pairs = zip(sources.positions.tolist(), sources.records, strict=True)
         for done, (position, source) in enumerate(pairs, 1):
             chunks = self._chunks(position, source)
             if not chunks:
                 skipped.append(position)
             while chunks:
-                positions.append(position)
+                origins.append(done - 1)
                 records.append(chunks.popleft())
                 size += self._size(records[-1:])
                 if size > _BLOCK_BYTES or len(records) == _BLOCK_RECORDS:
-                    yield from self._blocks(positions, records, skipped, 0 if chunks else done)
-                    positions, records, skipped, size = [], [], [], 0
+                    yield from self._blocks(sources.become(origins, records), skipped, 0 if chunks else done)
+                    origins, records, skipped, size = [], [], [], 0
                 elif not self._splits:  # others are snapshots already
                     records[-1] = self._taken(records[-1])
         if records or skipped:
-            yield from self._blocks(positions, records, skipped, len(sources.records))
+            yield from self._blocks(sources.become(origins, records), skipped, len(sources.records))
 
     def encode_columns(self, sources: Sources, columns: dict[str, Column]) -> Block:
         """Return the block of records that are given as columns; no hook runs.
@@ -273,21 +291,15 @@ class LifeCycle:
             position=position,
         )
 
-    def _blocks(
-        self,
-        given: Sequence[int] | NDArray[np.int64],
-        records: Sequence[Any],
-        skipped: Sequence[int] = (),
-        done: int = 0,
-    ) -> Iterator[Block]:
+    def _blocks(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Iterator[Block]:
         """Yield the blocks of records, of which the last tells what was skipped and done."""
-        sources, start = Sources(np.asarray(given, np.int64), records), 0
-        if skipped and not records:
+        start, count = 0, len(sources.records)
+        if skipped and not count:
             yield self._block(([], np.zeros((0, 1), np.int64)), sources, skipped, done)
         for encoded in self._encoded(sources):
             stop = start + len(encoded[0])
-            part = Sources(sources.positions[start:stop], records[start:stop])
-            yield self._block(encoded, part, skipped, done) if stop == len(records) else self._block(encoded, part)
+            part = sources.between(start, stop)
+            yield self._block(encoded, part, skipped, done) if stop == count else self._block(encoded, part)
             start = stop
 
     def _encoded(self, sources: Sources) -> Iterator[tuple[Sequence[bytes], NDArray[np.int64]]]:
@@ -308,7 +320,7 @@ class LifeCycle:
         columns = rows = None
         if self._rows and sources.records:
             columns, rows = self._lines(sources.records, positions.tolist())
-        return Block(data, lengths, positions, columns, rows, list(skipped), done)
+        return Block(data, lengths, positions, sources.splits, columns, rows, list(skipped), done)
 
     # Lines of the CSV ---------------------------------------------------------------------------------------
 

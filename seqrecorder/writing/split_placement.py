@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import collections
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
 from seqrecorder.storage.names import check_names
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from seqrecorder.dataset.manifest import SplitInfo
     from seqrecorder.schema.schema import Schema
     from seqrecorder.writing.encoder import Block, Sources
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 class Placement:
     """Sends records to the files of their splits.
 
-    Sources are routed before they are encoded, and the blocks that they become are placed in the same order.
+    Sources are given their splits before they are encoded, which the blocks that they become are placed by.
 
     Args:
         schema: what the records are.
@@ -58,7 +56,6 @@ class Placement:
         self._writers: dict[str, SplitWriter] = {}
         self._open_shards = OpenShards()
         self._columns: list[str] | None = None
-        self._routes: collections.deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = collections.deque()
 
     def open(self, name: str) -> SplitWriter:
         """Return the writer of a split, which is there even without a record from now on."""
@@ -80,34 +77,36 @@ class Placement:
         if split is not None and split not in self._writers:
             self._router.check_given(split)
 
-    def route(self, sources: Sources, given: Sequence[str | None]) -> list[int] | None:
-        """Decide the splits of records whose keys are new, and return the indices of those, or None for all.
-
-        Args:
-            sources: records that are not encoded yet.
-            given: the split that each was given, if any.
+    def keep(self, sources: Sources) -> list[int] | None:
+        """Return the indices of the records whose keys are new, or None for all.
 
         Raises:
             DuplicateKeyError: a key came before, and that is an error.
-            RecordError: a record does not say its split.
         """
         kept = self._keys.keep(sources)
         if kept is not None:
-            self.skipped += len(given) - len(kept)
-            sources = sources.only(kept)
-            given = [given[i] for i in kept]
-        if not given:
-            return kept
+            self.skipped += len(sources.records) - len(kept)
+        return kept
+
+    def route(self, sources: Sources, given: Sequence[str | None]) -> Sources:
+        """Return records with their splits.
+
+        Args:
+            sources: records that are not encoded yet, one at least.
+            given: the split that each was given, if any.
+
+        Raises:
+            RecordError: a record does not say its split.
+        """
         names = self._router.assign(sources, given)
         for name in [names] if isinstance(names, str) else dict.fromkeys(names):
             self.open(name)
-        index = {name: i for i, name in enumerate(self._writers)}
+        numbers = {name: number for number, name in enumerate(self._writers)}
         if isinstance(names, str):
-            splits = np.full(len(given), index[names], np.int64)
+            splits = np.full(len(given), numbers[names], np.int64)
         else:
-            splits = np.fromiter(map(index.__getitem__, names), np.int64, len(names))
-        self._routes.append((sources.positions, splits))
-        return kept
+            splits = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
+        return attrs.evolve(sources, splits=splits)
 
     def place(self, block: Block) -> None:
         """Write the records of a block into the files of their splits.
@@ -122,18 +121,14 @@ class Placement:
         if block.columns is not None:
             self._columns = self._columns or block.columns
             check_columns(self._schema.name, self._columns, block.columns, int(block.sources[0]))
-        while self._routes[0][0][-1] < block.sources[0]:
-            self._routes.popleft()
         writers = list(self._writers.values())
         if len(writers) == 1:
             writers[0].add(block.data, block.lengths, block.columns, block.rows)
             return
-        positions, splits = self._routes[0]
-        wanted = splits[np.searchsorted(positions, block.sources)]
-        for index in np.unique(wanted).tolist():
-            where = np.flatnonzero(wanted == index)
+        for number in np.unique(block.splits).tolist():
+            where = np.flatnonzero(block.splits == number)
             part = block if where.size == len(block.data) else block.only(where.tolist())
-            writers[index].add(part.data, part.lengths, part.columns, part.rows)
+            writers[number].add(part.data, part.lengths, part.columns, part.rows)
 
     def finish(self) -> dict[str, SplitInfo]:
         """Close all files and return what the splits contain.

@@ -14,6 +14,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 
 from seqrecorder.codec.records import RecordCodec
@@ -279,10 +280,12 @@ class Writer:
         for count, part in cut(columns, size):
             sources = Sources(np.arange(self._position, self._position + count), self._views(part, count))
             self._position += count
-            kept = self._opened.route(sources, [split] * count)
-            if kept is None or kept:
+            kept = self._opened.keep(sources)
+            left = sources if kept is None else sources.only(kept)
+            if left.records:
+                splits = self._opened.route(left, [split] * len(left.records)).splits
                 block = self._life_cycle.encode_columns(sources, part)
-                self._place(block if kept is None else block.only(kept))
+                self._place(attrs.evolve(block if kept is None else block.only(kept), splits=splits))
 
     @property
     def _looks_at_records(self) -> bool:
@@ -332,11 +335,11 @@ class Writer:
             raise
 
     def _encode(self, sources: Sources, given: list[str | None]) -> None:
-        kept = self._opened.route(sources, given)
+        kept = self._opened.keep(sources)
         if kept is not None:
-            sources = sources.only(kept)
+            sources, given = sources.only(kept), [given[i] for i in kept]
         if sources.records:
-            for block in self._encoder.submit(sources):
+            for block in self._encoder.submit(self._opened.route(sources, given)):
                 self._place(block)
 
     def _place(self, block: Block) -> None:

@@ -4,6 +4,7 @@ import gc
 import re
 import weakref
 
+import attrs
 import numpy as np
 import pytest
 from faults import names
@@ -35,6 +36,17 @@ class Chunked(Recording):
             if self.key == "noise" and (number or not late):
                 raise sr.SkipRecord
             yield Chunked(self.key, number, self.signal[start : start + length])
+
+
+@sr.record
+class Routed:
+    key: str = sr.context(str)
+    where: str = attrs.field(default="a")
+
+    def split(self):
+        if self.key.startswith("noise"):
+            raise sr.SkipRecord
+        return (Routed(f"{self.key}/{number}") for number in range(3))
 
 
 @sr.record
@@ -170,3 +182,16 @@ def test_field_that_is_called_like_a_hook(tmp_path):
     named = sr.record(type("Named", (), {"__annotations__": {"split": str}, "split": sr.context(str)}))
     sr.write([named("eval"), named("train")], tmp_path / "c", splits="split")
     assert sorted(sr.info(tmp_path / "c").splits) == ["eval", "train"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_chunks_go_to_the_split_of_their_source(tmp_path, workers):
+    """Chunks of a record, in whatever block they are encoded, go where it goes; records left out shift nothing."""
+    keys = [f"{'noise' if number % 5 == 0 else 'clip'}{number}" for number in range(40)]
+    sources = [Routed(key, where="ab"[number % 3 == 0]) for number, key in enumerate(keys)]
+    sr.write(sources, tmp_path / "d", splits="where", workers=workers)
+    wanted = {"a": [], "b": []}
+    for source in sources:
+        wanted[source.where] += [] if source.key.startswith("noise") else [f"{source.key}/{i}" for i in range(3)]
+    for name, chunks in wanted.items():
+        assert [record.key for record in sr.read_records(tmp_path / "d", name)] == chunks
