@@ -99,7 +99,7 @@ def _role(stages: Stages) -> Role | None:
 def _is_returned(stages: Stages, producer: Producer) -> bool:
     if isinstance(producer.statement, ast.Return):
         return True
-    uses = stages.loads(ast.unparse(producer.target))
+    uses = stages.uses([producer.statement], ast.unparse(producer.target))
     returns = [node.value for node in own_nodes(stages.scope) if isinstance(node, ast.Return)]
     return len(uses) == 1 and returns == [uses[0]]
 

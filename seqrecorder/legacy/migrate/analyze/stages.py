@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, loads, own_nodes
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes
 from seqrecorder.legacy.migrate.analyze.names import Arguments, arguments
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
 
 
@@ -128,10 +131,15 @@ class Stages:
         apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
         return [node for node in own_nodes(self.scope) if id(node) not in apart]
 
-    def loads(self, name: str) -> list[ast.Name]:
-        """Return where a name is read, but in the other branches."""
+    def uses(self, statements: Iterable[ast.AST], name: str) -> list[ast.Name]:
+        """Return where it may be read what some statements bind to a name, but in the other branches."""
         apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
-        return [node for node in loads(self.scope, name) if id(node) not in apart]
+        return [node for node in reaching(self.scope).uses(statements, name) if id(node) not in apart]
+
+    def others_of(self, use: ast.Name, statements: Iterable[ast.AST]) -> bool:
+        """Whether a name may have its value from something else than some statements."""
+        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        return any(id(node) not in apart for node in reaching(self.scope).of(use) - {*statements})
 
     def branches(self) -> list[Stages]:
         """Return the pipelines of branches that have one each; the one of the scope where they do not."""

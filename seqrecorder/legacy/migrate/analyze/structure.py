@@ -68,6 +68,11 @@ class Structures:
     def _run(self, statements: Sequence[ast.stmt]) -> None:
         """Carry out statements, as far as structures go; after branches holds what holds after each of them."""
         for statement in statements:
+            for inner in ast.walk(statement):
+                if isinstance(inner, ast.NamedExpr):
+                    simple = isinstance(statement, (ast.Assign, ast.Expr, ast.Return))
+                    self._known[inner.target.id] = self.of(inner.value) if simple else None
+                    self._least.pop(inner.target.id, None)
             if isinstance(statement, ast.Assign):
                 structure, least = self.of(statement.value), self.least(statement.value)
                 self._least |= {t.id: least for t in statement.targets if isinstance(t, ast.Name)}

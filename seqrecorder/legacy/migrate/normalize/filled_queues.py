@@ -9,6 +9,7 @@ import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, writes
 from seqrecorder.legacy.migrate.analyze.names import QUEUES, RUNNERS
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.analyze.stages import Batch, bound
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class FilledQueue:
         name: of the queue.
         made: the assignments that make it: one, or one in each branch of a condition.
         kinds: of the queue, in the same order.
+        filling: the statement that makes the operation that puts in.
         put: what is put in.
         taken: the statement that takes out.
         call: that takes out.
@@ -37,6 +39,7 @@ class FilledQueue:
     name: str
     made: list[ast.Assign]
     kinds: list[str]
+    filling: ast.stmt
     put: ast.expr
     taken: ast.Assign | ast.Return
     call: ast.Call
@@ -56,25 +59,45 @@ def filled_queues(scope: Scope, names: Names) -> Iterator[FilledQueue]:
             [target] = node.targets
             if isinstance(target, ast.Name):
                 made.setdefault(target.id, []).append(node)
-    for name, assigned in made.items():
-        uses = loads(scope, name)
-        puts, takes = _calls(scope, uses, ("enqueue",)), _calls(scope, uses, _TAKING)
-        runners = [
-            n for n in own_nodes(scope)
-            if isinstance(n, ast.Call) and names.called(n) == "tf.train.QueueRunner" and n.args and n.args[0] in uses
-        ]  # fmt: skip
-        if (len(uses), len(puts), len(takes), len(runners)) != (3, 1, 1, 1) or len(puts[0].args) != 1:
-            continue
-        [put], [take], [runner] = puts, takes, runners
-        taken = _statement_of(scope, take)
-        gone: list[ast.stmt] = list(assigned)
-        if not isinstance(taken, (ast.Assign, ast.Return)) or taken.value is not take:
-            continue
-        if _has_numbers(put.args[0]) or _goes_by(scope, put.args[0], taken):
-            continue
-        if all(_go(scope, names, inner, gone) for inner in (put, runner)):
-            kinds = [names.called(node.value) or "" for node in assigned]
-            yield FilledQueue(name, assigned, kinds, put.args[0], taken, take, gone)
+    for name, each in made.items():
+        for assigned, uses in _apart(scope, name, each):
+            yield from _filled(scope, names, name, assigned, uses)
+
+
+def _apart(scope: Scope, name: str, made: list[ast.Assign]) -> Iterator[tuple[list[ast.Assign], list[ast.Name]]]:
+    """Yield the queues of one name that have no use in common, each with its uses."""
+    flow = reaching(scope)
+    while made:
+        first, *others = made
+        uses = flow.uses([first], name)
+        same = [first, *(other for other in others if set(flow.uses([other], name)) & set(uses))]
+        yield same, flow.uses(same, name)
+        made = [other for other in others if other not in same]
+
+
+def _filled(
+    scope: Scope, names: Names, name: str, assigned: list[ast.Assign], uses: list[ast.Name]
+) -> Iterator[FilledQueue]:
+    puts, takes = _calls(scope, uses, ("enqueue",)), _calls(scope, uses, _TAKING)
+    runners = [
+        n for n in own_nodes(scope)
+        if isinstance(n, ast.Call) and names.called(n) == "tf.train.QueueRunner" and n.args and n.args[0] in uses
+    ]  # fmt: skip
+    if (len(uses), len(puts), len(takes), len(runners)) != (3, 1, 1, 1) or len(puts[0].args) != 1:
+        return
+    if any(reaching(scope).of(use) - {*assigned} for use in uses):
+        return  # it may be another queue
+    [put], [take], [runner] = puts, takes, runners
+    taken = _statement_of(scope, take)
+    gone: list[ast.stmt] = list(assigned)
+    if not isinstance(taken, (ast.Assign, ast.Return)) or taken.value is not take:
+        return
+    if _has_numbers(put.args[0]) or _goes_by(scope, put.args[0], taken):
+        return
+    if all(_go(scope, names, inner, gone) for inner in (put, runner)):
+        kinds = [names.called(node.value) or "" for node in assigned]
+        filling = _statement_of(scope, put)
+        yield FilledQueue(name, assigned, kinds, filling, put.args[0], taken, take, gone)
 
 
 def batches_of_queues(scope: Scope, names: Names) -> Iterator[tuple[Batch, list[ast.AST]]]:
@@ -142,4 +165,4 @@ def _go(scope: Scope, names: Names, inner: ast.AST, gone: list[ast.stmt]) -> boo
         return names.called(statement.value) == "tf.train.add_queue_runner"
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
         return False
-    return all(_go(scope, names, use, gone) for use in loads(scope, statement.targets[0].id))
+    return all(_go(scope, names, use, gone) for use in reaching(scope).uses([statement], statement.targets[0].id))

@@ -73,6 +73,38 @@ def records_by_attribute(text: str) -> str:
     return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
 
 
+def readers_of_objects(text: str) -> str:
+    """Make a reader that `__init__` keeps for one method where that reads: `self.reader = tf.TextLineReader()`."""
+    source = Source(text)
+    names = Names(source.tree)
+    attributes = [node for node in ast.walk(source.tree) if isinstance(node, ast.Attribute)]
+    edits: list[Edit] = []
+    for kind in (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)):
+        methods = [node for node in kind.body if isinstance(node, ast.FunctionDef)]
+        making = [node for method in methods if method.name == "__init__" for node in method.body]
+        for node in making:
+            made = node.value if isinstance(node, ast.Assign) else None
+            target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+            if names.called(made) not in READERS or not isinstance(made, ast.Call) or not source.alone(node):
+                continue
+            if not isinstance(target, ast.Attribute) or ast.unparse(target.value) != "self":
+                continue
+            constant = all(isinstance(a, ast.Constant) for a in (*made.args, *(k.value for k in made.keywords)))
+            same = [a for a in attributes if a.attr == target.attr and a is not target]
+            if len(same) != 1 or not constant or not names.rooted(made.func):
+                continue
+            [used] = same
+            reading = [m for m in methods if m.name != "__init__" and used in own_nodes(m)]
+            calls = [a for a in attributes if a.value is used and a.attr in ("read", "read_up_to")]
+            inside = len(reading) == 1 and names.module_in(reading[0]) == names.module
+            if inside and calls and ast.unparse(used) == ast.unparse(target) and used.lineno == used.end_lineno:
+                gone = (source.indent(node) + "pass",) if len(making) == 1 else ()
+                edits.append(Edit(*source.span(node), gone))
+                new = source.substituted(used.lineno, [(used, source.segment(made))])
+                edits.append(Edit(used.lineno, used.lineno, (new,)))
+    return source.edited(edits)
+
+
 def _is_read(call: ast.expr, scope: Scope, names: Names) -> bool:
     func = call.func if isinstance(call, ast.Call) else None
     if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):

@@ -14,7 +14,12 @@ from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, re
 from seqrecorder.legacy.migrate.analyze.names import Names, arguments
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.learn_readers import without_contrib_learn
-from seqrecorder.legacy.migrate.normalize.readers import matched_files, records_by_attribute, records_taken_out
+from seqrecorder.legacy.migrate.normalize.readers import (
+    matched_files,
+    readers_of_objects,
+    records_by_attribute,
+    records_taken_out,
+)
 from seqrecorder.legacy.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
@@ -44,8 +49,8 @@ def plainer(text: str) -> str:
     <BLANKLINE>
     """
     for change in (
-        *(without_contrib_learn, matched_files, records_taken_out, records_by_attribute, _shuffling_functions),
-        _queues_between,
+        *(without_contrib_learn, matched_files, readers_of_objects, records_taken_out, records_by_attribute),
+        *(_shuffling_functions, _queues_between),
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say
@@ -87,7 +92,7 @@ def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> 
         return None
     marks: list[Edit] = []
     for made, kind in shuffling:
-        mark = _mark(source, scope, made, kind)
+        mark = _mark(source, scope, queue, made, kind)
         if mark is None:
             return None
         marks.append(mark)
@@ -97,8 +102,10 @@ def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> 
     taken = f"{source.segment(queue.taken.targets[0])} = {instead}"
     first, last = queue.taken.lineno, queue.taken.end_lineno or queue.taken.lineno
     edits = [Edit(first, last, (source.indent(queue.taken) + taken,))]
-    placed = {edit.first for edit in marks if edit.last >= edit.first}
-    edits += [Edit(*source.span(s), ()) for s in queue.gone if s.lineno not in placed]
+    placed = {edit.first for edit in marks}
+    hollow = [n for n in own_nodes(scope) if isinstance(n, ast.If) and {*n.body, *n.orelse} <= {*queue.gone}]
+    apart = {inner for condition in hollow for inner in (*condition.body, *condition.orelse)}
+    edits += [Edit(*source.span(s), ()) for s in (*hollow, *queue.gone) if s.lineno not in placed and s not in apart]
     return [*edits, *marks]
 
 
@@ -117,8 +124,8 @@ def _taken(source: Source, names: Names, scope: Scope, queue: FilledQueue, taken
     return f"{names.module}.train.batch({', '.join([said, *options])})"
 
 
-def _mark(source: Source, scope: Scope, made: ast.Assign, kind: str) -> Edit | None:
-    """Return the edit by which the dataset is shuffled: under the condition under which the queue was made."""
+def _mark(source: Source, scope: Scope, queue: FilledQueue, made: ast.Assign, kind: str) -> Edit | None:
+    """Return the edit by which the dataset is shuffled: where the queue was filled, if it was made to shuffle."""
     given = arguments(made.value, kind) if isinstance(made.value, ast.Call) else None
     capacity = given["capacity"] if given is not None else None
     if given is None or capacity is None:
@@ -126,21 +133,28 @@ def _mark(source: Source, scope: Scope, made: ast.Assign, kind: str) -> Edit | N
     seed = given["seed"]
     said = source.segment(capacity) + (f", seed={source.segment(seed)}" if seed is not None else "")
     mark = f"{SHUFFLED}({said})"
-    block = block_of(scope, made)
-    holding = [n for n in own_nodes(scope) if isinstance(n, ast.If) and block in (n.body, n.orelse)]
-    if not holding:
-        last = made.end_lineno or made.lineno
-        return Edit(made.lineno, last, (source.indent(made) + mark,))
-    [condition] = holding
-    inside = {name for statement in (*condition.body, *condition.orelse) for name in writes(statement)}
-    if (reads(capacity) | reads(condition.test) | (reads(seed) if seed is not None else set())) & inside:
+    used = reads(capacity) | (reads(seed) if seed is not None else set())
+    block, place = block_of(scope, made), block_of(scope, queue.filling)
+    making: ast.stmt = made
+    indent = source.indent(queue.filling)
+    lines = [f"{indent}{mark}"]
+    if block is not place:
+        holding = [n for n in own_nodes(scope) if isinstance(n, ast.If) and block in (n.body, n.orelse)]
+        if not holding or holding[0] not in place:
+            return None
+        [condition] = holding
+        making = condition
+        if any(isinstance(node, ast.Call) for node in ast.walk(condition.test)):
+            return None  # asked twice, it may answer otherwise
+        test = source.segment(condition.test)
+        test = test if block is condition.body else f"not ({test})"
+        used |= reads(condition.test)
+        lines = [f"{indent}if {test}:", f"{indent}{source.unit(indent)}{mark}"]
+    between = place[place.index(making) : place.index(queue.filling)]
+    if used & {name for statement in between for name in writes(statement)}:
         return None
-    if any(isinstance(node, ast.Call) for node in ast.walk(condition.test)):
-        return None  # asked twice, it may answer otherwise
-    test = source.segment(condition.test)
-    test = test if block is condition.body else f"not ({test})"
-    indent, last = source.indent(condition), condition.end_lineno or condition.lineno
-    return Edit(last + 1, last, (f"{indent}if {test}:", f"{indent}{source.unit(indent)}{mark}"))
+    last = queue.filling.end_lineno or queue.filling.lineno
+    return Edit(queue.filling.lineno, last, tuple(lines))
 
 
 # Functions that shuffle ---------------------------------------------------------------------------------------------

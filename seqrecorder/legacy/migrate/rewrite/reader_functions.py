@@ -133,7 +133,10 @@ def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:
         return
     target = made.targets[0]
     if isinstance(target, ast.Name):
-        uses = len(stages.loads(target.id))
+        named = stages.uses([made], target.id)
+        if any(stages.others_of(use, [made]) for use in named):
+            raise Unclear("reader-used", "the reader may be another one where it reads", made)
+        uses = len(named)
     else:
         text = ast.unparse(target)
         loaded = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]

@@ -56,8 +56,11 @@ class Origins:
             return Origin(names, producer.statement, None, starred=starred)
         if not isinstance(target, ast.Name):
             raise Unclear("targets", "the queue is not simply assigned to a name", producer.statement)
-        uses = self.stages.loads(target.id)
-        found = [*self._reads_of(target.id), *self._helped(target.id, block), *self._dequeued(target.id, block)]
+        made = [each.statement for each in self.stages.producers]
+        uses = self.stages.uses(made, target.id)
+        if other := next((use for use in uses if self.stages.others_of(use, made)), None):
+            raise Unclear("branches", "the queue may be another one where it is used", other)
+        found = [*self._reads_of(uses), *self._helped(uses, block), *self._dequeued(uses, block)]
         if len(uses) != 1 or len(found) != 1:
             given = [c for c in self.stages.nodes() if isinstance(c, ast.Call) and set(uses) & set(c.args)]
             if given and len(uses) == 1 and not found:
@@ -82,18 +85,18 @@ class Origins:
         distinct = tuple(name + str(index) * (name in names[:index]) for index, name in enumerate(names))
         return Origin(distinct, producer.statement, None, starred=starred)
 
-    def _reads_of(self, queue: str) -> Iterator[Origin]:
+    def _reads_of(self, queue: list[ast.Name]) -> Iterator[Origin]:
         for read in self.stages.reads:
-            if isinstance(read.queue, ast.Name) and read.queue.id == queue:
+            if read.queue in queue:
                 if read.key_target is not None:
                     raise Unclear("keys", "the key is kept in an object", read.statement)
                 names = (read.value,) if read.key is None else (read.key, read.value)
                 yield Origin(names, read.statement, read)
 
-    def _helped(self, queue: str, block: list[ast.stmt]) -> Iterator[Origin]:
+    def _helped(self, queue: list[ast.Name], block: list[ast.stmt]) -> Iterator[Origin]:
         for helper, call, named in calls_of(self.stages, self.helpers):
             argument = helper.argument(call)
-            if isinstance(argument, ast.Name) and argument.id == queue:
+            if argument in queue:
                 inside = [s for s in block if call in ast.walk(s)]
                 joined = any(call in ast.walk(batch.arguments["tensors"] or call) for batch in self.stages.batches)
                 if not joined and (not inside or _holds_statements(inside[0]) or _repeats(inside[0], call)):
@@ -116,7 +119,7 @@ class Origins:
                 elif isinstance(node, ast.Name) and node.id in given:
                     self.text.substitutions.append((node, self.text.of(given[node.id])))
 
-    def _dequeued(self, queue: str, block: list[ast.stmt]) -> Iterator[Origin]:
+    def _dequeued(self, queue: list[ast.Name], block: list[ast.stmt]) -> Iterator[Origin]:
         for statement in block:
             value = statement.value if isinstance(statement, ast.Assign) else None
             func = value.func if isinstance(value, ast.Call) else None
@@ -124,8 +127,7 @@ class Origins:
                 isinstance(statement, ast.Assign)
                 and isinstance(func, ast.Attribute)
                 and func.attr == "dequeue"
-                and isinstance(func.value, ast.Name)
-                and func.value.id == queue
+                and func.value in queue
                 and isinstance(statement.targets[0], ast.Name)
             ):
                 yield Origin((statement.targets[0].id,), statement, None)

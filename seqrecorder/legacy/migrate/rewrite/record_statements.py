@@ -112,7 +112,10 @@ class Mover:
         early = block[: block.index(origin.statement)] if origin.statement in block else []
         own = [s for s in own if s not in early or not writes(s) or not writes(s) <= {*origin.names}]  # that is past
         while True:
-            more: set[ast.stmt] = {s for s in own if s not in moved and isinstance(s, _ASSIGNING) and writes(s) & bound}
+            more: set[ast.stmt] = {
+                s for s in own if s not in moved and isinstance(s, _ASSIGNING) and writes(s) & bound
+                and (writes(s) - binds(s) or self._reaches(s, moved))
+            }  # fmt: skip
             more |= {s for s in between if s not in moved and self._is_spec(s, moved)}
             more |= {s for s in own if s not in moved and self._draws(s) and self._is_needed(s, moved)}
             if not more:
@@ -125,34 +128,27 @@ class Mover:
                 said = f"{', '.join(sorted(again))}: of a record, and of something else before"
                 raise Unclear("rebinds", said, statement)
         self.check(ordered, block[: block.index(anchor)], bound, {*origin.names})
-        self._check_escapes(
-            ordered,
-            {*origin.names} | {name for s in ordered for name in binds(s)},
-            anchor,
-            block[block.index(anchor) :],
-        )
+        self._check_escapes(ordered, {*origin.names} | {name for s in ordered for name in binds(s)}, origin)
         return ordered
 
-    def _check_escapes(
-        self, moved: list[ast.stmt], names: set[str], anchor: ast.stmt, after: Sequence[ast.stmt]
-    ) -> None:
+    def _check_escapes(self, moved: list[ast.stmt], names: set[str], origin: Origin) -> None:
         """Raise where what is of single records is also used beside the batch."""
-        inside = {id(node) for statement in moved for node in ast.walk(statement)}
-        batched = {batch.statement for batch in self.stages.batches}
-        rebound = {name for statement in batched for name in binds(statement)}
-        for node in self.stages.nodes():
-            if not isinstance(node, ast.stmt) or id(node) in inside or node in batched:
-                continue
-            if any(node in batch.extras for batch in self.stages.batches):
-                continue
-            late = node.lineno > (anchor.end_lineno or anchor.lineno) or node in statements([anchor])
-            looked = reads(node) if not _holds_statements(node) else _own_reads(node)
-            escaped = looked & (names - rebound if late else names)
-            if escaped:
-                said = f"{', '.join(sorted(escaped))}: of single records, but used beside the batch"
-                raise Unclear("escapes", said, node)
-            if node in after and not _holds_statements(node):
-                rebound |= binds(node)  # from here on they are of batches
+        within = [node for statement in moved for node in ast.walk(statement)]
+        made = [node for node in within if isinstance(node, ast.stmt)] + [s for s in [origin.statement] if s]
+        kept = [s for batch in self.stages.batches for s in (batch.statement, *batch.extras)]
+        known = {id(node) for node in within} | {id(node) for statement in kept for node in ast.walk(statement)}
+        escaped = [use for name in names for use in self.stages.uses(made, name) if id(use) not in known]
+        if escaped:
+            first = min(use.lineno for use in escaped)
+            said = ", ".join(sorted({use.id for use in escaped if use.lineno == first}))
+            place = next(use for use in escaped if use.lineno == first)
+            raise Unclear("escapes", f"{said}: of single records, but used beside the batch", place)
+
+    def _reaches(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
+        """Whether what is done to a record, or batched, may read what a statement binds."""
+        taking = [*moved, *(batch.statement for batch in self.stages.batches)]
+        inside = {id(node) for part in taking for node in ast.walk(part)}
+        return any(id(use) in inside for name in binds(statement) for use in self.stages.uses([statement], name))
 
     def _check_order(self, moved: list[ast.stmt], block: list[ast.stmt]) -> None:
         """Raise where a statement that stays changes what one before it reads, which is carried out after it then."""
@@ -274,12 +270,3 @@ def _made(statement: ast.stmt) -> set[str]:
     """Return the names that a statement binds anew, those of functions and classes too."""
     defined = {n.name for n in ast.walk(statement) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     return binds(statement) | defined
-
-
-def _holds_statements(statement: ast.stmt) -> bool:
-    return isinstance(statement, (ast.If, ast.With, ast.For, ast.While, ast.Try))
-
-
-def _own_reads(statement: ast.stmt) -> set[str]:
-    """Return the names that a compound statement reads outside of the statements in it."""
-    return {name for part in ast.iter_child_nodes(statement) if not isinstance(part, ast.stmt) for name in reads(part)}

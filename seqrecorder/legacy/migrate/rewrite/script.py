@@ -10,7 +10,7 @@ import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, unused_now
 from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
-from seqrecorder.legacy.migrate.analyze.names import PIPELINE, UNCONVERTED, Names
+from seqrecorder.legacy.migrate.analyze.names import PIPELINE, READERS, UNCONVERTED, Names
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, find_parts
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
@@ -131,8 +131,9 @@ def _emptied(source: Source, plain: _Script) -> set[str]:
     """Return the scopes of a script that have nothing of a pipeline any more once it is in plainer words."""
     names = Names(source.tree)
     handed = {ast.unparse(call.args[0]) for call in ast.walk(plain.source.tree) if _is_handed(call)}
+    making = PIPELINE - frozenset(READERS)  # a reader may be made elsewhere in plainer words
     before, after = (
-        {_called(tree, scope) for scope in scopes(tree) if any(known.called(n) in PIPELINE for n in own_nodes(scope))}
+        {_called(tree, scope) for scope in scopes(tree) if any(known.called(n) in making for n in own_nodes(scope))}
         for tree, known in ((source.tree, names), (plain.source.tree, plain.names))
     )
     return before - after - handed

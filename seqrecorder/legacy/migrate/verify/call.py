@@ -86,6 +86,11 @@ class Callee:
             self.namespace = defined(self.tree, self._place, v1=target == "graph")
         self.outputs: frozenset[str] = frozenset()
 
+    @property
+    def gathers(self) -> bool:
+        """Whether what is called is no function that returns the batches: a module, or a constructor."""
+        return self._name == "<module>" or self._name.endswith("__init__")
+
     def arguments(self, paths: list[Path]) -> tuple[dict[str, Any], Asked]:
         """Return arguments under which the function builds a graph, and what it asks of records then.
 

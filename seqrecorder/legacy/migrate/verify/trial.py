@@ -150,7 +150,19 @@ def _compared_once(before: Callee, after: Callee, values: dict[str, Any], asked:
         new, _ = after.batches(values, most)
     except Exception as error:
         raise AssertionError(f"the new function fails: {brief(error)}") from error
+    _compare_structures(before, after)
     return compare(old, new, ordered=not shuffled, records=records, most=most)
+
+
+def _compare_structures(before: Callee, after: Callee) -> None:
+    """Raise where the batches are put together in another way; a dataset has tuples for lists."""
+    if before.gathers:
+        return  # what the attributes of an object, or the names of a module, hold besides may differ
+    old, new = before.structure, after.structure
+    if after.target == "eager":
+        old, new = (said.replace("[", "(").replace("]", ")") for said in (old, new))
+    alike = old.count(".") == new.count(".")  # else it returned what is no tensor too
+    assert old == new or not alike, f"batches like {before.structure} became batches like {after.structure}"  # noqa: S101
 
 
 def _write(paths: list[Path], asked: Asked, counts: tuple[int, ...]) -> None:

@@ -556,6 +556,54 @@ def test_branches_with_pipelines_of_their_own():
     assert text.index(".repeat(2)") < text.index("flat_map")
 
 
+SHUFFLED = "    mixed = tf.RandomShuffleQueue(capacity, 2, [tf.string], seed=seed)\n"
+IF_SHUFFLED = "    if shuffled:\n    " + SHUFFLED + "    else:\n        mixed = tf.FIFOQueue(capacity, [tf.string])\n"
+
+
+@pytest.mark.parametrize("making", [SHUFFLED, IF_SHUFFLED])
+def test_queues_may_be_made_before_the_read(making):
+    """A queue between the read and the batch may be made before both, if what it takes does not change until then."""
+    start = "    shuffled = capacity = seed = len(files)\n"
+    filling = (
+        "    filling = mixed.enqueue([record])\n    tf.train.add_queue_runner(tf.train.QueueRunner(mixed, [filling]))\n"
+    )
+    rest = filling + "    record = mixed.dequeue()\n" + BATCH
+    texts = [rewrite(script(start + body + rest)).text for body in (READ + making, making + READ)]
+    assert texts[0] == texts[1]
+    assert (
+        texts[0].index("flat_map") < texts[0].index("dataset.shuffle(capacity, seed=seed)") < texts[0].index("batch(")
+    )
+    for name in ("capacity", "seed", *["shuffled"] * (making is IF_SHUFFLED)):
+        changed = rewrite(script(start + making + f"    {name} = 3\n" + READ + rest))
+        assert changed.status == "flagged", name
+
+
+def test_readers_of_objects():
+    """A reader that an object keeps for one method is one; of a reader that may be used otherwise that is not said."""
+    old = """\
+import tensorflow as tf
+
+
+class Source:
+    def __init__(self, files):
+        self.files = files
+        self.reader = tf.TextLineReader(skip_header_lines=1)
+
+    def batches(self):
+        queue = tf.train.string_input_producer(self.files)
+        key, record = self.reader.read(queue)
+        return tf.train.batch([key, record], 4)
+"""
+    done = rewrite(old, "eager")
+    assert done.status == "converted"
+    assert "self.reader" not in done.text
+    alone = rewrite(old.replace("        self.files = files\n", "").replace("self.files", "files"))
+    assert "    def __init__(self, files):\n        pass\n" in alone.text
+    other = "\n    def other(self):\n        return self.reader.num_records_produced()\n"
+    assert rewrite(old + other).status == "flagged"
+    assert rewrite(old.replace("lines=1", "lines=files")).status == "flagged"
+
+
 def test_eager_records_one_at_a_time():
     """Without a batch, the function returns the dataset of records, and what is beside them after it."""
     body = READ + "    size = tf.size(record)\n    count = len(files)\n    return record, size, count\n"

@@ -50,6 +50,12 @@ def fails(files):
 )
 
 
+ONE = """\
+    queue = tf.train.string_input_producer(files, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    batch = tf.train.batch([record], 2)
+"""
+
 # Of which the order is left to chance: always, and where a switch is on.
 SHUFFLED = {"image_batches", "shuffled_and_joined", "kept_and_shuffled", "through_two_queues"}
 SWITCHED = {"branches", "in_branches", "queue_in_branches", "in_parts", "shuffled_and_padded"}
@@ -138,6 +144,27 @@ def test_a_wrong_text_is_found_out(tmp_path):
     assert next(t.reason for t in trials if t.function == "fixed_records").startswith(
         "the new function fails: NameError"
     )
+
+
+@pytest.mark.parametrize("target", ["graph", "eager"])
+def test_dictionaries_that_become_lists_differ(tmp_path, target):
+    """The same tensors put together in another way are not what the function gave."""
+    parts = [
+        function.replace("def f", f"def {name}") for name, function in {
+            "named": "def f(files):\n" + ONE + "    return {'x': batch, 'y': batch}\n",
+            "alike": "def f(files):\n" + ONE + "    return {'x': batch, 'y': batch}\n",
+            "listed": "def f(files):\n" + ONE + "    return [batch, (batch, batch)]\n",
+        }.items()
+    ]  # fmt: skip
+    old = "import tensorflow as tf\n\n\n" + "\n\n".join(parts)
+    done = rewrite(old, target)
+    assert done.status == "converted"
+    start = done.text.index("def named")
+    end = done.text.index("def alike")
+    changed = done.text[start:end].replace("{'x': batch, 'y': batch}", "[batch, batch]")
+    trials = tried(old, done.text[:start] + changed + done.text[end:], done.functions, target, tmp_path)
+    assert [trial.outcome for trial in trials] == ["differs", "equal", "equal"]
+    assert trials[0].reason.startswith("batches like {x: ., y: .} became batches like ")
 
 
 def test_what_ends_or_lasts_is_unverified(tmp_path):
