@@ -95,4 +95,4 @@ def test_names_that_are_bound_inside_of_expressions(line):
     """A list is none any more where an expression gives its name another value."""
     tree = ast.parse(f"{HEAD}x = [a, b]\n{line}\nx")
     structures = Structures(Names(tree), tree.body, {})
-    assert structures.of(tree.body[-1].value) == (None if line.startswith("if") else "one")
+    assert structures.of(tree.body[-1].value) == ("one" if line.startswith("y") else None)
