@@ -37,6 +37,10 @@ _BLOCK_BYTES = 16 << 20
 _BLOCK_RECORDS = 8192
 
 
+def _no_splits(sources: Sources) -> NDArray[np.int64]:
+    return np.zeros(len(sources.positions), np.int64)
+
+
 @attrs.frozen(eq=False)
 class Sources:
     """Source records, whose hooks have not run.
@@ -49,11 +53,7 @@ class Sources:
 
     positions: NDArray[np.int64]
     records: Sequence[Any]
-    splits: NDArray[np.int64] = attrs.field()
-
-    @splits.default
-    def _one_split(self) -> NDArray[np.int64]:
-        return np.zeros(len(self.positions), np.int64)
+    splits: NDArray[np.int64] = attrs.field(default=attrs.Factory(_no_splits, takes_self=True))
 
     def only(self, kept: Sequence[int]) -> Sources:
         """Return some of them, by their indices."""
