@@ -4,7 +4,7 @@
     seqrecorder info PATH       what a dataset, or an unknown shard, contains
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
-    seqrecorder schema PATH     a class to paste, for a dataset or for files of unknown contents
+    seqrecorder schema FILES    a class to paste, for files of unknown contents
     seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
     seqrecorder convert FILES DIR   TFRecord files that others wrote, as a dataset
     seqrecorder salvage PATH TO what is whole, to a new place
