@@ -19,7 +19,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.codec import records as _records  # noqa: F401 - gives schemas their codec
+from seqrecorder.codec.records import RecordCodec as _RecordCodec
 from seqrecorder.errors import DatasetError as DatasetError
 from seqrecorder.errors import DatasetExistsError as DatasetExistsError
 from seqrecorder.errors import DatasetNotFoundError as DatasetNotFoundError
@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from seqrecorder.writing.options import WriteOptions as WriteOptions
     from seqrecorder.writing.write import write as write
     from seqrecorder.writing.writer import Writer as Writer
+
+# The schema's room knows neither bytes nor tensors: what its methods on them stand on is put in here, and nowhere else.
+Schema.codec_factory = _RecordCodec
 
 __version__ = "0.1.0"
 

@@ -22,7 +22,6 @@ from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.slicing import parts
 from seqrecorder.codec.tensors_and_images import encode_images, encode_tensors
 from seqrecorder.errors import FieldProblem, RecordError, first_line
-from seqrecorder.schema.schema import Schema
 from seqrecorder.wire.features import text_features
 from seqrecorder.wire.sequence_example import Leaf, check_limit, serialize
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.construct import Builder
     from seqrecorder.codec.parsing_spec import Layout
     from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
 
 
 class RecordCodec:
@@ -189,9 +189,6 @@ class RecordCodec:
         if missing:
             return RecordError(first, problems=missing)
         return RecordError(f"{first}; TensorFlow says: {first_line(error)}")
-
-
-Schema.codec_factory = RecordCodec
 
 
 def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:

@@ -25,7 +25,7 @@ def with_last_axis(target: Any) -> Any:
     """
     import tensorflow as tf
 
-    if not isinstance(target, tf.Tensor) or target.shape.rank != len(("batch", "steps")):
+    if not isinstance(target, tf.Tensor) or target.shape.rank != 2:  # noqa: PLR2004 - batch and steps
         return target
     return target[..., tf.newaxis] if target.dtype.is_floating or target.dtype == tf.bool else target
 

@@ -1,7 +1,7 @@
 """`Schema`: the stored fields of a record class, as one value that can be compared, written down and rebuilt.
 
 It knows names, types and shapes, and neither bytes nor files. What turns records into bytes and bytes into
-tensors is a `Codec`, which a higher layer provides (`seqrecorder.codec.records`).
+tensors is a `Codec`; the package's `__init__` says which.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class Schema:
     name: str
     fields: tuple[Field, ...]
     _record_class: type | None = attrs.field(default=None, eq=False, repr=False)
+    codec_factory: ClassVar[Callable[[Schema], Codec]]
 
     def __repr__(self) -> str:
         fields = some([f"{cut(field.name, 30)}: {brief(field)}" for field in self.fields], 6)
@@ -93,8 +94,6 @@ class Schema:
     def _repr_html_(self) -> str:
         rows = [(f.name, f.kind, f.element.name, f.shape or "", repr(f)) for f in self.fields]
         return html_table(self.name, ("field", "kind", "dtype", "shape", "all"), rows)
-
-    codec_factory: ClassVar[Callable[[Schema], Codec] | None] = None
 
     @classmethod
     def of(cls, source: object) -> Schema:
@@ -284,8 +283,6 @@ class Schema:
 
     @functools.cached_property
     def _codec(self) -> Codec:
-        if Schema.codec_factory is None:  # pragma: no cover - the package's __init__ imports it
-            raise RuntimeError("seqrecorder.codec.records was not imported")
         return Schema.codec_factory(self)
 
     @property

@@ -57,7 +57,7 @@ def joined(scope: Scope, examples: ast.expr | None) -> Joined:
     loops = [
         node for node in own_nodes(scope) if isinstance(node, ast.For) and any(use in ast.walk(node) for use in uses)
     ]
-    if not isinstance(value, ast.List) or len(uses) != len(("append", "batch")) or len(loops) != 1:
+    if not isinstance(value, ast.List) or len(uses) != 2 or len(loops) != 1:  # noqa: PLR2004 - to append, and to batch
         raise Unclear("batch-join", "the list of examples is not filled by one loop", examples)
     return _filled(examples.id, loops[0], made[0])
 

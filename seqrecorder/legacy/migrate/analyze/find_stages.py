@@ -163,7 +163,7 @@ def _reader_before(stages: Stages, name: str, read: ast.Assign) -> Reader | None
 def _read(node: ast.Assign, call: ast.Call, verb: str, reader: Reader, scope: Scope) -> Read:
     target = node.targets[0]
     pair = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
-    if len(pair) != len(("key", "value")) or not isinstance(pair[1], ast.Name):
+    if len(pair) != 2 or not isinstance(pair[1], ast.Name):  # noqa: PLR2004 - a key and a value
         raise Unclear("read-result", "the result of the read is not unpacked into a key and a value", node)
     given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg != "name")]
     wanted = 1 if verb == "read" else 2

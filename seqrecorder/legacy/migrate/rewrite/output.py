@@ -127,7 +127,7 @@ class Delivery:
     def _paired(self, target: ast.expr, place: ast.stmt, block: list[ast.stmt], ending: str) -> list[Edit]:
         """Return the edits for `length, (a, b) = ...`, whose function takes the two parts."""
         parts = target.elts if isinstance(target, ast.Tuple) else []
-        if len(parts) != len(("length", "tensors")):
+        if len(parts) != 2:  # noqa: PLR2004 - the length and the tensors
             raise Unclear("targets", "the batch is not simply assigned to names", place)
         names: list[str] = []
         unpacking: list[str] = []

@@ -93,7 +93,7 @@ def _parsing(function: ast.FunctionDef, tree: ast.Module, names: Names) -> _Pars
         items = pair.elts if isinstance(pair, ast.Tuple) else []
         targets = [item.id for item in items if isinstance(item, ast.Name)]
         serialized = given.get("serialized")
-        if len(targets) != len(("context", "sequence")):
+        if len(targets) != 2:  # noqa: PLR2004 - the context and the sequence
             raise Unclear("records", "what is parsed is not unpacked into a context and a sequence", statement)
         alone = isinstance(serialized, ast.Name) and serialized.id in parameters
         if not isinstance(serialized, ast.Name) or not alone or len(loads(function, serialized.id)) != 1:
@@ -211,7 +211,7 @@ def _reading(source: Source, parsing: _Parsing) -> list[Edit]:
         raise Unclear(
             "records", "records are read with keys, many at a time, or from files that are compressed", mapping
         )
-    files = _in_order(before[0].value) if len(before) == len(("files", "records")) else None
+    files = _in_order(before[0].value) if len(before) == 2 else None  # noqa: PLR2004 - of files, of records
     if files is None:
         last = before[-1]
         line = f"{source.indent(last)}{dataset} = {dataset}.map(sr.Schema.of({_CLASS}).parse)"

@@ -71,7 +71,8 @@ def _imported(node: ast.stmt) -> list[str]:
 def _take_flag(call: ast.expr, flags: Any) -> None:
     """Take in `DEFINE_integer("batch_size", 128, "...")`, with a value that a trial can bear."""
     given = call.args if isinstance(call, ast.Call) else []
-    if not isinstance(call, ast.Call) or len(given) < len(("name", "default")) or "DEFINE_" not in ast.unparse(call):
+    is_definition = isinstance(call, ast.Call) and "DEFINE_" in ast.unparse(call)
+    if not is_definition or len(given) < 2:  # noqa: PLR2004 - a name and a default
         return
     name, default = (item.value if isinstance(item, ast.Constant) else None for item in given[:2])
     if isinstance(name, str) and default is not None and known_value(name) is None and not is_file(name):
