@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +34,14 @@ from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.files import UNSUPPORTED, faults_around, sync_directory, sync_file, writing
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
-from seqrecorder.storage.paths import local_path, local_pattern
+from seqrecorder.storage.paths import files_named, local_path
 from seqrecorder.storage.shard import histogram
 from seqrecorder.storage.staging import Staging, cleanup_when_terminated
 from seqrecorder.storage.tfrecord.format import check_compression, detect_compression
 from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -335,16 +333,7 @@ def _assets(manifest: Manifest, staging: Path, problems: list[str]) -> Iterator[
 
 
 def _sources(damaged: Any) -> list[Path]:
-    given = list(damaged) if isinstance(damaged, Sequence) and not isinstance(damaged, str) else [damaged]
-    if not given:
-        raise OptionError("expected paths of TFRecord files to salvage, got an empty list")
-    paths: list[Path] = []
-    for item in given:
-        one = local_path(item)
-        found = [one] if one.is_file() else sorted(map(Path, glob.glob(local_pattern(item), recursive=True)))
-        paths += [path for path in found if path.is_file()]
-        if not found:
-            raise DatasetNotFoundError(f"there is no file {item} to salvage", path=item)
+    paths = files_named(damaged)
     names = [path.name for path in paths]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -17,17 +16,19 @@ from seqrecorder.codec.message_layout import check_layout, detect_layout
 from seqrecorder.codec.parser import Parser
 from seqrecorder.dataset.manifest import Manifest, dataset_of, read_manifest
 from seqrecorder.dataset.recovery.readable_copy import Expected, without_damage
-from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
+from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.names import inside
-from seqrecorder.storage.paths import local_path, local_pattern
+from seqrecorder.storage.paths import files_named, local_path
 from seqrecorder.storage.shard import RecordReader, check_lengths, peek, read_lengths
 from seqrecorder.storage.tfrecord.check import advice, check_frames, check_size, check_walk, count_records
 from seqrecorder.storage.tfrecord.format import check_compression, detect_compression, is_packed_with_zlib
 from seqrecorder.storage.tfrecord.scan import UNKNOWN
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from seqrecorder.codec.parsing_spec import Layout
@@ -201,14 +202,10 @@ def _groups_of_files(records: Sequence[int], readers: int) -> int:
 
 def check_shard(shard: Any) -> tuple[int, int]:
     """Return `(index, count)`, or raise `OptionError`."""
-    ok = (
-        isinstance(shard, Sequence)
-        and len(shard) == len(("index", "count"))
-        and all(isinstance(n, (int, np.integer)) for n in shard)
-    )
-    if not ok or not 0 <= shard[0] < shard[1]:
-        raise OptionError(f"shard: expected (index, count) with 0 <= index < count, got {shard!r}")
-    return int(shard[0]), int(shard[1])
+    match shard:
+        case [int() | np.integer() as index, int() | np.integer() as count] if 0 <= index < count:
+            return int(index), int(count)
+    raise OptionError(f"shard: expected (index, count) with 0 <= index < count, got {shard!r}")
 
 
 def resolve(
@@ -305,7 +302,7 @@ def _resolve_dataset(
             check_size(path, shard.bytes, manifest.path)
         if check == "full":
             walk = check_walk(path, manifest.compression, shard.records, manifest.path)
-            _read_all(path, manifest.compression, walk.window)
+            RecordReader(path, manifest.compression, walk.window).read_all()
             if sha256(path) != shard.sha256:
                 raise ShardReadError(
                     f"{path}: all its records are whole, and its SHA-256 is not the manifest's, so they are not what "
@@ -333,16 +330,10 @@ def _without_damage(file: ShardFile, lengths_path: Path, shard: ShardInfo, manif
     )
 
 
-def _read_all(path: Path, compression: Compression, window: int) -> None:
-    """Raise `ShardReadError`, naming the record, unless every record has the CRC that follows it."""
-    for _ in RecordReader(path, compression, window):
-        pass
-
-
 def _resolve_bare(
     path: Any, schema: object, *, wanted: Compression, layout: str, check: Check, on_corrupt: OnCorrupt
 ) -> Origin:
-    paths = shard_paths(path)
+    paths = files_named(path)
     if schema is None:
         raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class that says what is in it")
     compression = common_compression(paths, wanted, on_corrupt)
@@ -356,7 +347,7 @@ def _resolve_bare(
             records = count_records(shard, compression)
         elif check == "full":
             walk = check_walk(shard, compression, -1, shard)
-            _read_all(shard, compression, walk.window)
+            RecordReader(shard, compression, walk.window).read_all()
             records = walk.lengths.size
         kept = None if copy is None else copy.positions
         numbered = is_numbered and (copy is None or kept is not None)
@@ -377,33 +368,6 @@ def _resolve_bare(
     elif layout == "auto":
         found = "steps"
     return Origin(where, target, found, compression, tuple(files))
-
-
-def shard_paths(path: Any) -> list[Path]:
-    """Return the files that a path, a glob or a list of both names.
-
-    Raises:
-        DatasetNotFoundError: one of them names no file.
-        OptionError: there is a directory among them, or nothing at all.
-    """
-    given = list(path) if isinstance(path, Sequence) and not isinstance(path, str) else [path]
-    if not given:
-        raise OptionError("expected paths of shards, got an empty list")
-    paths: list[Path] = []
-    for item in given:
-        one = local_path(item)
-        if one.is_file():
-            paths.append(one)
-            continue
-        if one.is_dir():
-            raise OptionError(f"{one} is a directory: in a list, name the shards themselves (or a glob)")
-        found = sorted(map(Path, glob.glob(local_pattern(item), recursive=True)))
-        if not found:
-            raise DatasetNotFoundError(
-                f"there is no file {item}" + (" (as a glob)" if glob.has_magic(str(item)) else ""), path=item
-            )
-        paths += [match for match in found if match.is_file()]
-    return paths
 
 
 def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: OnCorrupt = "error") -> Compression:

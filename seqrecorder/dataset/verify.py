@@ -342,8 +342,7 @@ def _verify_frames(path: Path, level: str) -> Report:
         )
     elif level == "full":
         try:
-            for _ in RecordReader(path, compression, walk.window):
-                pass
+            RecordReader(path, compression, walk.window).read_all()
         except ShardReadError as error:
             problems.append(Problem(path.name, error.message))
     return Report(str(path), level, 1, walk.lengths.size, path.stat().st_size, tuple(problems))

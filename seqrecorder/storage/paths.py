@@ -5,10 +5,11 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import DatasetNotFoundError, OptionError
 
 _URL = re.compile("([A-Za-z][A-Za-z0-9+.-]+)://")
 _URL_OF_PATH = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib makes one slash of two
@@ -37,6 +38,33 @@ def local_path(path: Any) -> Path:
     if text.startswith("~") and home == text:
         raise OptionError(f"{text!r}: expected a path, got the home directory of an unknown user; write ./{text}")
     return _working_directory(home) / home
+
+
+def files_named(path: Any) -> list[Path]:
+    """Return the files that a path, a glob or a list of both names.
+
+    Raises:
+        DatasetNotFoundError: one of them names no file.
+        OptionError: there is a directory among them, or nothing at all.
+    """
+    given = list(path) if isinstance(path, Sequence) and not isinstance(path, str) else [path]
+    if not given:
+        raise OptionError("expected paths of files, got an empty list")
+    paths: list[Path] = []
+    for item in given:
+        one = local_path(item)
+        if one.is_file():
+            paths.append(one)
+            continue
+        if one.is_dir():
+            raise OptionError(f"{one} is a directory: in a list, name the shards themselves (or a glob)")
+        found = [path for path in sorted(map(Path, glob.glob(local_pattern(item), recursive=True))) if path.is_file()]
+        if not found:
+            raise DatasetNotFoundError(
+                f"there is no file {item}" + (" (as a glob)" if glob.has_magic(str(item)) else ""), path=item
+            )
+        paths += found
+    return paths
 
 
 def local_pattern(path: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.shard_set import common_compression, shard_paths
+from seqrecorder.dataset.shard_set import common_compression
 from seqrecorder.errors import OptionError, SchemaError, SchemaMismatchError, did_you_mean
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together
@@ -20,6 +20,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import RESERVED, draft, identifier
 from seqrecorder.sources.foreign.profile import ABSENT, EXAMPLE, Profiler, Range, aligned
 from seqrecorder.sources.foreign.raw_bytes import RawFeatures
+from seqrecorder.storage.paths import files_named
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import check_walk
 from seqrecorder.storage.tfrecord.format import check_compression
@@ -116,7 +117,7 @@ def infer(
         raise OptionError(f"name: expected a class's name, got {name!r}")
     if records is not None and (not isinstance(records, int) or isinstance(records, bool) or records < 1):
         raise OptionError(f"records: expected a number of 1 or more, or None for all, got {records!r}")
-    files = shard_paths(paths)
+    files = files_named(paths)
     profiler, declared = Profiler(), RawFeatures.of(raw, shapes)
     for where, data in _sample(files, records, compression):
         message = profiler.add(data)

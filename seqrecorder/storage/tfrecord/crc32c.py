@@ -39,7 +39,9 @@ def _crc_table() -> NDArray[np.uint32]:
     return table
 
 
-_TABLE = _crc_table()
+OCTET_TABLE = _crc_table()
+"""The register after each byte, from zero before it."""
+
 _OCTETS = 256
 _LONG = 64  # mean bytes of spans that are copied one by one
 
@@ -51,7 +53,7 @@ def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     >>> hex(masked_crc32c(rows)[0])
     '0x3e04b2ea'
     """
-    return _masked(_advance(rows, _ONES))
+    return mask(_advance(rows, _ONES))
 
 
 def masked_crc32c_of_spans(
@@ -71,7 +73,7 @@ def masked_crc32c_of_spans(
     if _other is not None:
         pieces = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
         crcs = np.fromiter((_other(data[start:end].tobytes()) for start, end in pieces), np.uint32, lengths.size)
-        return _masked(crcs ^ np.uint32(_ONES))
+        return mask(crcs ^ np.uint32(_ONES))
     registers = np.zeros(lengths.size, np.uint32)
     done = np.zeros(lengths.size, np.int64)
     # In pieces, so that what is gathered at a time stays small however long a span is.
@@ -83,10 +85,11 @@ def masked_crc32c_of_spans(
         registers[part] = _shift(registers[part], take[part]) ^ joined
         done[part] += take[part]
     start = _shift(np.full(lengths.size, _ONES, np.uint32), lengths)
-    return _masked(registers ^ start)
+    return mask(registers ^ start)
 
 
-def _masked(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def mask(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the masked CRC of each register."""
     crc = registers ^ np.uint32(_ONES)
     masked: NDArray[np.uint32] = np.asarray(((crc >> 15) | (crc << 17)) + np.uint32(_MASK_DELTA), np.uint32)
     return masked
@@ -102,16 +105,16 @@ def _advance(rows: NDArray[np.uint8], register: int) -> NDArray[np.uint32]:
         for column in np.ascontiguousarray(rows[:, : 2 * pairs].reshape(-1, pairs, 2).view("<u2")[..., 0].T):
             registers = table.take((registers & np.uint32(0xFFFF)) ^ column) ^ (registers >> np.uint32(16))
     for column in rows[:, 2 * pairs :].T:
-        registers = _TABLE[(registers ^ column) & 0xFF] ^ (registers >> np.uint32(8))
+        registers = OCTET_TABLE[(registers ^ column) & 0xFF] ^ (registers >> np.uint32(8))
     return registers
 
 
 @functools.cache
 def _table_of_pairs() -> NDArray[np.uint32]:
     """Return the register after each pair of bytes, from zero before it."""
-    first = np.tile(_TABLE, _OCTETS)  # of the byte that is lower, and so comes first
+    first = np.tile(OCTET_TABLE, _OCTETS)  # of the byte that is lower, and so comes first
     second = np.repeat(np.arange(_OCTETS, dtype=np.uint32), _OCTETS)
-    return np.asarray(_TABLE[(first ^ second) & 0xFF] ^ (first >> np.uint32(8)), np.uint32)
+    return np.asarray(OCTET_TABLE[(first ^ second) & 0xFF] ^ (first >> np.uint32(8)), np.uint32)
 
 
 def _registers(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
@@ -165,7 +168,7 @@ def _operator(power: int) -> NDArray[np.uint32]:
     """Return what 2^power zero bytes make of a register, as a table of four times 256."""
     single = np.uint32(1) << np.arange(32, dtype=np.uint32)
     if power == 0:
-        columns = _TABLE[single & 0xFF] ^ (single >> 8)
+        columns = OCTET_TABLE[single & 0xFF] ^ (single >> 8)
     else:
         half = _operator(power - 1)
         columns = _apply(half, _apply(half, single))

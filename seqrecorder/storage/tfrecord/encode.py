@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_spans
+from seqrecorder.storage.tfrecord.crc32c import OCTET_TABLE, mask, masked_crc32c, masked_crc32c_of_spans
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.wire.byte_rows import Blob, interleave, of_list, of_matrix, sizes
 
@@ -31,8 +31,6 @@ _LEAST_TABLE = 512
 _LOOKED_UP = 2048  # records whose CRCs are looked up at once: what that takes stays in the cache
 _LENGTH = 8  # bytes
 _OCTETS = 256
-_POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
-_MASK_DELTA = 0xA282EAD8
 
 
 def are_short(data: Sequence[bytes]) -> bool:
@@ -90,9 +88,7 @@ def _crcs_of_some(rows: Blob) -> NDArray[np.uint32]:
     registers = starts[lengths]
     filled = lengths > 0
     registers[filled] ^= np.bitwise_xor.reduceat(entries, (ends - lengths)[filled]) if filled.any() else 0
-    crc = registers ^ np.uint32(0xFFFFFFFF)
-    masked: NDArray[np.uint32] = ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(_MASK_DELTA)
-    return masked
+    return mask(registers)
 
 
 @functools.cache
@@ -104,13 +100,10 @@ def _counted(kind: str, bits: int) -> NDArray[Any]:
 @functools.cache
 def _tables(width: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the registers of each byte with up to `width - 1` zeros behind; and of up to `width` zeros after ones."""
-    single = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        single = np.where(single & 1 == 1, (single >> np.uint32(1)) ^ np.uint32(_POLYNOMIAL), single >> np.uint32(1))
     table, starts = np.empty((width, 256), np.uint32), np.empty(width + 1, np.uint32)
-    table[0], starts[0] = single, 0xFFFFFFFF
+    table[0], starts[0] = OCTET_TABLE, 0xFFFFFFFF
     for zeros in range(1, width):
-        table[zeros] = single[table[zeros - 1] & 0xFF] ^ (table[zeros - 1] >> np.uint32(8))
+        table[zeros] = OCTET_TABLE[table[zeros - 1] & 0xFF] ^ (table[zeros - 1] >> np.uint32(8))
     for zeros in range(1, width + 1):
-        starts[zeros] = single[starts[zeros - 1] & 0xFF] ^ (starts[zeros - 1] >> np.uint32(8))
+        starts[zeros] = OCTET_TABLE[starts[zeros - 1] & 0xFF] ^ (starts[zeros - 1] >> np.uint32(8))
     return table.reshape(-1), starts
