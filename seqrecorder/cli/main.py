@@ -146,7 +146,12 @@ def _bench(options: argparse.Namespace) -> int:
         print(line, file=sys.stderr, flush=True)
 
     report = run.run(
-        options.workload or run.ALL, quick=options.quick, rounds=options.rounds, peers=options.peers, say=say
+        options.workload or run.ALL,
+        quick=options.quick,
+        rounds=options.rounds,
+        seconds=options.seconds,
+        peers=options.peers,
+        say=say,
     )
     _print(options, report, table.text(report))
     return OK
@@ -323,8 +328,9 @@ def _parser() -> argparse.ArgumentParser:
 
     bench = _command(commands, "bench", _bench, "measure writing and reading, beside other ways")
     bench.add_argument("--workload", metavar="W1,...", type=arguments.workloads, help="some of W1 to W5 (default: all)")
-    bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds")
+    bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds of a second")
     bench.add_argument("--rounds", metavar="N", type=arguments.positive, help="how often everything runs (default: 5)")
+    bench.add_argument("--seconds", metavar="N", type=arguments.positive, help="of each reading (default: 5)")
     bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
 
     summary = "work with scripts of TensorFlow 1"

@@ -9,7 +9,7 @@ import pytest
 
 from seqrecorder import OptionError
 from seqrecorder.cli import main
-from seqrecorder.cli.bench import apart, peers, run, table
+from seqrecorder.cli.bench import apart, candidates, peers, run, table
 from seqrecorder.cli.bench.candidates import Operation
 from seqrecorder.cli.bench.content import LENGTH, content, whole
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
@@ -24,7 +24,7 @@ def clicks():
 @pytest.fixture(scope="module")
 def report():
     """W5 has text, a key and two lists; nothing but reading and writing it once."""
-    return run.measure("W5", quick=True, rounds=1)
+    return run.measure("W5", quick=True, rounds=1, seconds=0.01)
 
 
 @pytest.mark.parametrize("name", ["W1", "W5"])
@@ -88,6 +88,38 @@ def test_every_measure_has_ours_and_the_hand_written_way(report):
     assert {"seqrecorder", "hand-written", "npz"} <= set(report.bytes)
 
 
+def test_reading_is_told_as_a_steady_state_and_a_first_batch(report):
+    """Whoever is read from in batches has the time to the first of them, and the processor time of an epoch."""
+    timings = {(timing.measure, timing.candidate): timing for timing in report.timings}
+    readers = {candidate for measure, candidate in timings if measure == "read" and candidate != "tfrecord"}
+    assert readers == {candidate for measure, candidate in timings if measure == "first_batch"}
+    assert candidates.EXPERT in readers
+    assert all(timings["read", reader].processor > 0 for reader in readers)
+
+
+def test_whole_epochs_are_measured(clicks):
+    """After a first epoch, epochs are counted to their ends until the time is over, and nothing is left out."""
+    delivered = []
+
+    def open_(seed, epochs):
+        assert (seed, epochs) == (0, None)
+        while True:
+            for size in (12_000, 7_999, 1):
+                delivered.append(size)
+                yield size
+
+    found = run._time_reading(candidates.Reading("somebody", open_, count=int), clicks, seconds=0)
+    assert delivered == [12_000, 7_999, 1] * 2
+    assert set(found) == {"read", "first_batch"}
+
+
+def test_an_epoch_with_other_records_stops_the_benchmark(clicks):
+    """A stream whose batches do not end where an epoch does is an error that names the candidate."""
+    reading = candidates.Reading("somebody", lambda seed, epochs: iter([30_000] * 9), count=lambda batch: batch)
+    with pytest.raises(AssertionError, match="W4, read: somebody did 60000 of 40000"):
+        run._time_reading(reading, clicks, seconds=0)
+
+
 def test_peers_are_measured_or_named(report):
     """Each other library is there with its timing, or named with the reason why not."""
     measured = {timing.candidate for timing in report.timings}
@@ -126,7 +158,7 @@ def test_a_peer_that_fails_says_so(monkeypatch):
 
 def test_the_report_is_told_as_tables_and_as_json(report, monkeypatch, capsys):
     """The command prints a table for each measure, or the same as JSON; progress goes to stderr."""
-    whole_report = run.BenchReport("2026-01-01", "a machine", "3.x", {"numpy": "2"}, 1, True, (report,))
+    whole_report = run.BenchReport("2026-01-01", "a machine", "3.x", {"numpy": "2"}, 1, 0.01, True, (report,))
     asked = []
 
     def fake(names, *, say, **options):
@@ -139,14 +171,14 @@ def test_the_report_is_told_as_tables_and_as_json(report, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert out.count("| candidate") == len(run.MEASURES) + 1
     assert "a tenth of the data" in out
-    assert main.main(["bench", "--json", "--rounds", "2", "--no-peers"]) == 0
+    assert main.main(["bench", "--json", "--rounds", "2", "--seconds", "3", "--no-peers"]) == 0
     captured = capsys.readouterr()
     data = json.loads(captured.out)
     assert data["workloads"][0]["timings"][0]["candidate"] == "seqrecorder"
     assert captured.err == "W5 ...\n"
     assert asked == [
-        (["W5"], {"quick": True, "rounds": None, "peers": True}),
-        (list(WORKLOADS), {"quick": False, "rounds": 2, "peers": False}),
+        (["W5"], {"quick": True, "rounds": None, "seconds": None, "peers": True}),
+        (list(WORKLOADS), {"quick": False, "rounds": 2, "seconds": 3, "peers": False}),
     ]
     assert table.text(whole_report) in out
 

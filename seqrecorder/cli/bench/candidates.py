@@ -1,11 +1,12 @@
-"""What is measured, of whom: each candidate brings those operations that it has.
+"""What is measured, of whom: each candidate brings those operations and readings that it has.
 
-An operation is prepared outside of the clock (a pipeline is built, a file is opened) and then run to the end of the
-data; what it returns is the number of records that went through.
+An operation is prepared outside of the clock and then run once; what it returns is the number of records that went
+through. A reading is a stream of epochs without an end, of which the first batch and the steady state are timed.
 """
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ OURS = "seqrecorder"
 PACKED = "seqrecorder, packed"
 COLUMNS = "seqrecorder, columns"
 HANDWRITTEN = "hand-written"
+EXPERT = "hand-written, batches of strings"
 RAW = "raw floor"
 
 # Both encoders drop what they have encoded, as a script does that sends it on: ours in lists of so much.
@@ -41,18 +43,35 @@ class Operation:
     """One operation of one candidate.
 
     Attributes:
-        measure: `encode`, `write`, `read` or `read_records`.
+        measure: `encode` or `write`.
         candidate: whose it is.
         prepare: does what is not measured, and returns what is: a function that returns a number of records.
-        batches: where there is content to compare: returns all that is delivered, as batches of arrays.
         files: where the operation leaves files: the directory, whose size is told.
     """
 
     measure: str
     candidate: str
     prepare: Callable[[], Callable[[], int]]
-    batches: Callable[[], Iterable[Any]] | None = None
     files: Path | None = None
+
+
+@attrs.frozen(eq=False)
+class Reading:
+    """One way to read, epoch after epoch.
+
+    Attributes:
+        candidate: whose it is.
+        open: takes a seed and a number of epochs (None: without an end), and returns what is delivered.
+        measure: `read` or `read_records`.
+        count: number of records in what is delivered at once; None where that is one record.
+        compared: whether the content of the batches is compared with what was written.
+    """
+
+    candidate: str
+    open: Callable[[int, int | None], Iterable[Any]]
+    measure: str = "read"
+    count: Callable[[Any], int] | None = lambda batch: len(batch[LENGTH])
+    compared: bool = True
 
 
 def writing(measure: str, candidate: str, run: Callable[[Path], int], directory: Path) -> Operation:
@@ -65,23 +84,14 @@ def writing(measure: str, candidate: str, run: Callable[[Path], int], directory:
     return Operation(measure, candidate, prepare, files=directory)
 
 
-def reading(candidate: str, open_: Callable[[int], Iterable[Any]]) -> Operation:
-    """Return an operation that iterates over batches of arrays; `open_` takes the number of the epoch as a seed.
-
-    What was iterated over is kept until the next run, so that its teardown is not on the clock.
-    """
-    epoch = iter(range(1 << 30))
-
-    def prepare() -> Callable[[], int]:
-        batches = open_(next(epoch))
-        return lambda: sum(len(batch[LENGTH]) for batch in batches)
-
-    return Operation("read", candidate, prepare, batches=lambda: open_(0))
+def seeds_of(first: int, epochs: int | None) -> Iterable[int]:
+    """Return a seed for each epoch, for candidates that plan each epoch themselves."""
+    return itertools.count(first) if epochs is None else range(first, first + epochs)
 
 
-def own(workload: Workload, directory: Path) -> list[Operation]:
+def own(workload: Workload, directory: Path) -> list[Operation | Reading]:
     """Return the operations of this library."""
-    operations = [
+    operations: list[Operation | Reading] = [
         Operation("encode", OURS, lambda: _encode(workload)),
         *_own_files(OURS, workload, workload.record_class, workload.records, directory / "own"),
         writing("write", COLUMNS, lambda path: _write_columns(workload, path), directory / "columns"),
@@ -114,46 +124,45 @@ def _encode(workload: Workload) -> Callable[[], int]:
 
 def _own_files(
     candidate: str, workload: Workload, record_class: type, records: Sequence[Any], directory: Path
-) -> list[Operation]:
+) -> list[Operation | Reading]:
     batch: Any = Bucket(handwritten.BATCH, boundaries=workload.boundaries)
     if not workload.boundaries:
         batch = Pad(handwritten.BATCH)
 
-    def open_(seed: int) -> Iterable[Any]:
-        return _AsNumpy(read(directory, "train", batch=batch, shuffle=workload.shuffle, seed=seed))
+    def open_(seed: int, epochs: int | None) -> Iterable[Any]:
+        return _AsNumpy(read(directory, "train", batch=batch, shuffle=workload.shuffle, seed=seed, epochs=epochs))
 
     return [
         writing("write", candidate, lambda path: write(records, path, schema=record_class).records, directory),
-        reading(candidate, open_),
+        Reading(candidate, open_),
     ]
 
 
-def _own_records(workload: Workload, directory: Path) -> Operation:
-    def prepare() -> Callable[[], int]:
-        records: Iterator[Any] = read_records(directory, schema=workload.record_class)
-        return lambda: sum(1 for _ in records)
+def _own_records(workload: Workload, directory: Path) -> Reading:
+    def open_(_: int, epochs: int | None) -> Iterable[Any]:
+        passes: Iterator[Any] = (read_records(directory, schema=workload.record_class) for _ in seeds_of(0, epochs))
+        return itertools.chain.from_iterable(passes)
 
-    return Operation("read_records", OURS, prepare)
+    return Reading(OURS, open_, measure="read_records", count=None, compared=False)
 
 
-def by_hand(workload: Workload, directory: Path) -> list[Operation]:
+def by_hand(workload: Workload, directory: Path) -> list[Operation | Reading]:
     """Return the operations of hand-written TensorFlow."""
     files = directory / "by_hand"
 
-    def prepare_records() -> Callable[[], int]:
-        records = handwritten.records(workload, files)
-        return lambda: sum(1 for _ in records)
+    def open_records(_: int, epochs: int | None) -> Iterable[Any]:
+        return itertools.chain.from_iterable(handwritten.records(workload, files) for _ in seeds_of(0, epochs))
 
-    def prepare_raw() -> Callable[[], int]:
-        dataset = handwritten.raw_dataset(files)
-        return lambda: sum(batch.size for batch in dataset.as_numpy_iterator())
+    def open_raw(_: int, epochs: int | None) -> Iterable[Any]:
+        return _AsNumpy(handwritten.raw_dataset(files, epochs))
 
     return [
         Operation("encode", HANDWRITTEN, lambda: lambda: handwritten.encode(workload)),
         writing("write", HANDWRITTEN, lambda path: handwritten.write(workload, path), files),
-        reading(HANDWRITTEN, lambda seed: _AsNumpy(handwritten.dataset(workload, files, seed))),
-        Operation("read", RAW, prepare_raw),
-        Operation("read_records", HANDWRITTEN, prepare_records),
+        Reading(HANDWRITTEN, lambda seed, epochs: _AsNumpy(handwritten.dataset(workload, files, seed, epochs))),
+        Reading(EXPERT, lambda seed, epochs: _AsNumpy(handwritten.expert_dataset(workload, files, seed, epochs))),
+        Reading(RAW, open_raw, count=len, compared=False),
+        Reading(HANDWRITTEN, open_records, measure="read_records", count=None, compared=False),
     ]
 
 

@@ -2,7 +2,8 @@
 
 Writing builds `tf.train.SequenceExample` objects (`extend(row.tolist())`, which beats `append` of numpy scalars) and
 writes them with `tf.io.TFRecordWriter`. Reading shuffles serialized records, parses one at a time, and buckets with
-`bucket_by_sequence_length`; the raw floor reads the files without parsing anything.
+`bucket_by_sequence_length`. An expert reads several files in turn and parses batches of strings, which leaves no room
+for buckets: each batch is padded to its longest. The raw floor reads the files without parsing anything.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from seqrecorder.cli.bench.workloads import Workload
 
 BATCH = 64
+PARTS = 4
+"""Files that are read in turn."""
 
 
 def encoder(name: str) -> Callable[[Any], bytes]:
@@ -136,7 +139,7 @@ def write(workload: Workload, directory: Path) -> int:
     return len(workload.records)
 
 
-def dataset(workload: Workload, directory: Path, seed: int) -> Any:
+def dataset(workload: Workload, directory: Path, seed: int, epochs: int | None) -> Any:
     """Return shuffled, bucketed, padded batches as a `tf.data.Dataset`."""
     import tensorflow as tf
 
@@ -147,10 +150,8 @@ def dataset(workload: Workload, directory: Path, seed: int) -> Any:
         values: dict[str, Any] = {}
         for part in tf.io.parse_single_sequence_example(serialized, context or None, lists):
             values.update(part)
-        if "audio" in values:
-            values["audio"] = tf.io.decode_raw(values["audio"], tf.uint8, fixed_length=128)
         values[LENGTH] = tf.shape(values[first])[0]
-        return values
+        return _decode_audio(values)
 
     records = tf.data.TFRecordDataset(str(directory / "data.tfrecord"))
     records = records.shuffle(workload.shuffle, seed=seed).map(parse, num_parallel_calls=2)
@@ -159,7 +160,48 @@ def dataset(workload: Workload, directory: Path, seed: int) -> Any:
         records = records.bucket_by_sequence_length(lambda values: values[LENGTH], list(workload.boundaries), sizes)
     else:
         records = records.padded_batch(BATCH)
-    return _without_autotune(records.prefetch(2))
+    return _without_autotune(records.repeat(epochs).prefetch(2))
+
+
+def expert_dataset(workload: Workload, directory: Path, seed: int, epochs: int | None) -> Any:
+    """Return shuffled, padded batches that were parsed as batches of strings, everything left to AUTOTUNE."""
+    import tensorflow as tf
+
+    context, lists = _specs(workload.name)
+    first = next(iter(lists))
+
+    def parse(serialized: Any) -> dict[str, Any]:
+        contexts, steps, lengths = tf.io.parse_sequence_example(serialized, context or None, lists)
+        return _decode_audio({**contexts, **steps, LENGTH: lengths[first]})
+
+    files = tf.data.Dataset.from_tensor_slices(_parts(directory))
+    records = files.interleave(tf.data.TFRecordDataset, cycle_length=PARTS, num_parallel_calls=tf.data.AUTOTUNE)
+    records = records.shuffle(workload.shuffle, seed=seed).batch(BATCH).repeat(epochs)
+    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def _parts(directory: Path) -> list[str]:
+    """Return the paths of several files with the records of the one, made where they are missing."""
+    import tensorflow as tf
+
+    parts = directory.with_name("by_hand_parts")  # the directory itself is written anew in each round
+    paths = [str(parts / f"{number}.tfrecord") for number in range(PARTS)]
+    if not parts.exists():
+        parts.mkdir()
+        records = tf.data.TFRecordDataset(str(directory / "data.tfrecord"))
+        for number, path in enumerate(paths):
+            with tf.io.TFRecordWriter(path) as writer:
+                for record in records.shard(PARTS, number).as_numpy_iterator():
+                    writer.write(record)
+    return paths
+
+
+def _decode_audio(values: dict[str, Any]) -> dict[str, Any]:
+    import tensorflow as tf
+
+    if "audio" in values:
+        values["audio"] = tf.io.decode_raw(values["audio"], tf.uint8, fixed_length=128)
+    return values
 
 
 def _specs(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -178,11 +220,12 @@ def _specs(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return specs[name]
 
 
-def raw_dataset(directory: Path) -> Any:
+def raw_dataset(directory: Path, epochs: int | None) -> Any:
     """Return serialized records in batches: the floor below which no reader of such files gets."""
     import tensorflow as tf
 
-    return _without_autotune(tf.data.TFRecordDataset(str(directory / "data.tfrecord")).batch(BATCH).prefetch(2))
+    records = tf.data.TFRecordDataset(str(directory / "data.tfrecord")).batch(BATCH)
+    return _without_autotune(records.repeat(epochs).prefetch(2))
 
 
 def _without_autotune(records: Any) -> Any:

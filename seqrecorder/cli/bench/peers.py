@@ -9,12 +9,13 @@ lengths, and padded with one gather for each batch, which is the best way found.
 from __future__ import annotations
 
 import importlib
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.cli.bench.candidates import Operation, reading, writing
+from seqrecorder.cli.bench.candidates import Operation, Reading, seeds_of, writing
 from seqrecorder.cli.bench.content import LENGTH
 from seqrecorder.cli.bench.handwritten import BATCH
 from seqrecorder.cli.bench.handwritten import write as write_by_hand
@@ -44,7 +45,7 @@ class Peer:
 
     name: str
     needs: tuple[str, ...]
-    operations: Callable[[Workload, Path], list[Operation]]
+    operations: Callable[[Workload, Path], list[Operation | Reading]]
 
     def missing(self) -> str | None:
         """Return why the peer cannot be measured, or None."""
@@ -107,7 +108,7 @@ def gathered(workload: Workload) -> Columns:
 # numpy ---------------------------------------------------------------------------------------------------------------
 
 
-def _npz(workload: Workload, directory: Path) -> list[Operation]:
+def _npz(workload: Workload, directory: Path) -> list[Operation | Reading]:
     files = directory / "npz"
 
     def write(path: Path) -> int:
@@ -120,12 +121,13 @@ def _npz(workload: Workload, directory: Path) -> list[Operation]:
         np.savez(path / "data.npz", **fixed)
         return len(workload.records)
 
-    def open_(seed: int) -> Iterator[Columns]:
+    def open_(seed: int, epochs: int | None) -> Iterator[Columns]:
         with np.load(files / "data.npz") as data:
             columns = {name: data[name] for name in [*workload.contexts, *workload.flat]}
-        yield from from_columns(workload, columns, seed)
+        for epoch in seeds_of(seed, epochs):
+            yield from from_columns(workload, columns, epoch)
 
-    return [writing("write", "npz", write, files), reading("npz", open_)]
+    return [writing("write", "npz", write, files), Reading("npz", open_)]
 
 
 # Arrow ---------------------------------------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ def _columns_of(table: Any, workload: Workload) -> Columns:
     return columns
 
 
-def _arrow(workload: Workload, directory: Path) -> list[Operation]:
+def _arrow(workload: Workload, directory: Path) -> list[Operation | Reading]:
     import pyarrow as pa
 
     files = directory / "arrow"
@@ -174,15 +176,16 @@ def _arrow(workload: Workload, directory: Path) -> list[Operation]:
             writer.write_table(table)
         return len(workload.records)
 
-    def open_(seed: int) -> Iterator[Columns]:
+    def open_(seed: int, epochs: int | None) -> Iterator[Columns]:
         with pa.memory_map(str(files / "data.arrow")) as source:
-            table = pa.ipc.open_file(source).read_all()
-            yield from from_columns(workload, _columns_of(table, workload), seed)
+            columns = _columns_of(pa.ipc.open_file(source).read_all(), workload)
+            for epoch in seeds_of(seed, epochs):
+                yield from from_columns(workload, columns, epoch)
 
-    return [writing("write", "Arrow IPC", write, files), reading("Arrow IPC", open_)]
+    return [writing("write", "Arrow IPC", write, files), Reading("Arrow IPC", open_)]
 
 
-def _parquet(workload: Workload, directory: Path) -> list[Operation]:
+def _parquet(workload: Workload, directory: Path) -> list[Operation | Reading]:
     import pyarrow.parquet as pq
 
     files = directory / "parquet"
@@ -192,17 +195,18 @@ def _parquet(workload: Workload, directory: Path) -> list[Operation]:
         pq.write_table(_table(workload), path / "data.parquet")
         return len(workload.records)
 
-    def open_(seed: int) -> Iterator[Columns]:
-        table = pq.read_table(files / "data.parquet")
-        yield from from_columns(workload, _columns_of(table, workload), seed)
+    def open_(seed: int, epochs: int | None) -> Iterator[Columns]:
+        columns = _columns_of(pq.read_table(files / "data.parquet"), workload)
+        for epoch in seeds_of(seed, epochs):
+            yield from from_columns(workload, columns, epoch)
 
-    return [writing("write", "Parquet", write, files), reading("Parquet", open_)]
+    return [writing("write", "Parquet", write, files), Reading("Parquet", open_)]
 
 
 # Hugging Face datasets -----------------------------------------------------------------------------------------------
 
 
-def _hugging_face(workload: Workload, directory: Path) -> list[Operation]:
+def _hugging_face(workload: Workload, directory: Path) -> list[Operation | Reading]:
     import datasets
 
     datasets.disable_progress_bars()
@@ -212,9 +216,10 @@ def _hugging_face(workload: Workload, directory: Path) -> list[Operation]:
         datasets.Dataset(_table(workload)).save_to_disk(str(path))
         return len(workload.records)
 
-    def open_(seed: int) -> Iterator[Columns]:
+    def open_(seed: int, epochs: int | None) -> Iterator[Columns]:
         dataset = datasets.load_from_disk(str(files)).with_format("numpy")
-        for rows in planned(workload, workload.lengths, seed):
+        plans = (planned(workload, workload.lengths, epoch) for epoch in seeds_of(seed, epochs))
+        for rows in itertools.chain.from_iterable(plans):
             taken = dataset[rows]
             lengths = workload.lengths[rows]
             real = np.arange(int(lengths.max())) < lengths[:, None]
@@ -228,24 +233,24 @@ def _hugging_face(workload: Workload, directory: Path) -> list[Operation]:
 
     return [
         writing("write", "Hugging Face datasets", write, files),
-        reading("Hugging Face datasets", open_),
+        Reading("Hugging Face datasets", open_),
     ]
 
 
 # tfx_bsl -------------------------------------------------------------------------------------------------------------
 
 
-def _tfx_bsl(workload: Workload, directory: Path) -> list[Operation]:
+def _tfx_bsl(workload: Workload, directory: Path) -> list[Operation | Reading]:
     import tensorflow as tf
     from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
 
     files = directory / "tfx_bsl"
 
-    def open_(seed: int) -> Iterator[Columns]:
+    def open_(seed: int, epochs: int | None) -> Iterator[Columns]:
         decoder = SequenceExamplesToRecordBatchDecoder("sequences")
         records = tf.data.TFRecordDataset(str(files / "data.tfrecord")).shuffle(workload.shuffle, seed=seed)
         # Records of a window are bucketed among themselves: batches at its end are short.
-        for number, window in enumerate(records.batch(_WINDOW).as_numpy_iterator()):
+        for number, window in enumerate(records.batch(_WINDOW).repeat(epochs).as_numpy_iterator()):
             decoded = decoder.DecodeBatch(window.tolist())
             columns: Columns = {}
             for name in workload.contexts:
@@ -263,7 +268,7 @@ def _tfx_bsl(workload: Workload, directory: Path) -> list[Operation]:
 
     return [
         writing("prepare", "tfx_bsl", lambda path: write_by_hand(workload, path), files),
-        reading("tfx_bsl", open_),
+        Reading("tfx_bsl", open_),
     ]
 
 

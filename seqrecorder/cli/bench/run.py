@@ -1,16 +1,20 @@
 """The benchmark: all candidates on the same data, interleaved, their content compared.
 
 What stands to be measured is run in turn, round after round, so that whatever else the machine does meets everybody;
-what is told is the median and the spread over the rounds, and ratios of medians. Each workload has a process of its
-own, so that one's memory and imports do not disturb another's. The records are put out of the garbage collector's
-sight (`gc.freeze`): a program that streams its records has no hundred thousands of them.
+what is told is the median and the spread over the rounds, and ratios of medians. Reading is measured in its steady
+state: after a first epoch, whole epochs for several seconds; the time from the call to the first batch is a figure of
+its own. Each workload has a process of its own, so that one's memory and imports do not disturb another's. The records
+are put out of the garbage collector's sight (`gc.freeze`): a program that streams its records has no hundred thousands
+of them.
 """
 
 from __future__ import annotations
 
+import collections
 import datetime as dt
 import gc
 import importlib.metadata
+import itertools
 import multiprocessing
 import os
 import platform
@@ -24,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.cli.bench.apart import measure_tfrecord
-from seqrecorder.cli.bench.candidates import HANDWRITTEN, RAW, by_hand, own
+from seqrecorder.cli.bench.candidates import HANDWRITTEN, RAW, Operation, Reading, by_hand, own
 from seqrecorder.cli.bench.content import content, whole
 from seqrecorder.cli.bench.handwritten import BATCH
 from seqrecorder.cli.bench.peers import PEERS
@@ -33,16 +37,16 @@ from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import OptionError, first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from seqrecorder.cli.bench.candidates import Operation
     from seqrecorder.cli.bench.workloads import Workload
 
 ALL = tuple(WORKLOADS)
 """Names of all workloads."""
 
-MEASURES = ("encode", "write", "read", "read_records")
+MEASURES = ("encode", "write", "read", "first_batch", "read_records")
 _ROUNDS, _QUICK_ROUNDS = 5, 3
+_SECONDS, _QUICK_SECONDS = 5.0, 1.0
 _VERSIONS = ("tensorflow", "numpy", "attrs", "protobuf", "datasets", "pyarrow", "tfrecord", "tfx_bsl")
 
 
@@ -51,12 +55,13 @@ class Timing:
     """What one operation of one candidate took.
 
     Attributes:
-        measure: `encode`, `write`, `read` or `read_records`.
+        measure: `encode`, `write`, `read`, `first_batch` or `read_records`.
         candidate: whose it is.
-        median: seconds.
+        median: seconds for all records; of `first_batch`, until there is one.
         least: seconds of the fastest round.
         most: seconds of the slowest round.
-        records_per_second: of the median.
+        records_per_second: of the median; None for `first_batch`.
+        processor: median seconds of the processor, all cores added; None for `first_batch`.
         ratio: how many times as fast as the hand-written way (of the same measure), by the medians.
         ratios: the same within each round, least and most: what the noise does to it.
         of_raw: for reading: share of the speed of the raw floor.
@@ -67,7 +72,8 @@ class Timing:
     median: float
     least: float
     most: float
-    records_per_second: float
+    records_per_second: float | None
+    processor: float | None
     ratio: float | None
     ratios: tuple[float, float] | None
     of_raw: float | None
@@ -108,6 +114,7 @@ class BenchReport:
         python: version.
         versions: of the libraries.
         rounds: how often everything ran.
+        seconds: how long the steady state of a reading was measured in each round.
         quick: whether the data were a tenth.
         workloads: in order.
     """
@@ -117,6 +124,7 @@ class BenchReport:
     python: str
     versions: dict[str, str]
     rounds: int
+    seconds: float
     quick: bool
     workloads: tuple[WorkloadReport, ...]
 
@@ -126,6 +134,7 @@ def run(
     *,
     quick: bool = False,
     rounds: int | None = None,
+    seconds: float | None = None,
     peers: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> BenchReport:
@@ -133,8 +142,9 @@ def run(
 
     Args:
         names: of the workloads.
-        quick: a tenth of the records and three rounds: minutes, and noisier.
+        quick: a tenth of the records, three rounds and a second: minutes, and noisier.
         rounds: how often everything runs; 5, or 3 with `quick`.
+        seconds: for which the steady state of a reading is measured in each round; 5, or 1 with `quick`.
         peers: whether other libraries are measured too, where they are installed.
         say: called with a line of progress.
 
@@ -146,16 +156,18 @@ def run(
     if unknown or not names:
         raise OptionError(f"workload {', '.join(unknown) or '(none)'}: expected some of {', '.join(WORKLOADS)}")
     rounds = rounds or (_QUICK_ROUNDS if quick else _ROUNDS)
+    seconds = seconds or (_QUICK_SECONDS if quick else _SECONDS)
     reports = []
     for name in names:
         say(f"{name} ...")
-        reports.append(_in_new_process(measure, name, quick=quick, rounds=rounds, peers=peers))
+        reports.append(_in_new_process(measure, name, quick=quick, rounds=rounds, seconds=seconds, peers=peers))
     return BenchReport(
         date=dt.datetime.now(dt.timezone.utc).date().isoformat(),
         machine=f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
         python=platform.python_version(),
         versions=_versions(),
         rounds=rounds,
+        seconds=seconds,
         quick=quick,
         workloads=tuple(reports),
     )
@@ -167,7 +179,13 @@ def _in_new_process(function: Callable[..., Any], *args: Any, **options: Any) ->
 
 
 def measure(
-    name: str, *, quick: bool = False, rounds: int = _ROUNDS, peers: bool = True, only: Sequence[str] = MEASURES
+    name: str,
+    *,
+    quick: bool = False,
+    rounds: int = _ROUNDS,
+    seconds: float = _SECONDS,
+    peers: bool = True,
+    only: Sequence[str] = MEASURES,
 ) -> WorkloadReport:
     """Measure one workload in this process.
 
@@ -175,8 +193,9 @@ def measure(
         name: of the workload.
         quick: a tenth of the records.
         rounds: how often everything runs.
+        seconds: for which the steady state of a reading is measured in each round.
         peers: whether other libraries are measured too.
-        only: the measures to take.
+        only: the measures to take; `first_batch` comes with `read`.
 
     Raises:
         AssertionError: a candidate delivered other records than were written.
@@ -190,7 +209,7 @@ def measure(
         _write_all(operations)
         for peer in PEERS if peers else ():
             why = peer.missing()
-            theirs: list[Operation] = []
+            theirs: list[Operation | Reading] = []
             if why is None:
                 theirs += peer.operations(workload, directory)
                 try:
@@ -201,15 +220,15 @@ def measure(
                 operations += theirs
             else:
                 skipped[peer.name] = why
-        sizes = {operation.candidate: _bytes(operation.files) for operation in operations if operation.files}
+        sizes = {o.candidate: _bytes(o.files) for o in operations if isinstance(o, Operation) and o.files}
         _compare(workload, operations)
-        seconds = _rounds(operations, workload, rounds, only)
+        taken = _rounds(operations, workload, rounds, seconds, only)
         if peers and "read" in only:
             found = _in_new_process(measure_tfrecord, name, directory / "by_hand" / "data.tfrecord", BATCH, quick=quick)
             if isinstance(found, str):
                 skipped["tfrecord"] = found
             else:
-                seconds["read", "tfrecord"] = [found[0]]
+                taken["read", "tfrecord"] = [Taken(*found[0])]
                 _check_content("tfrecord", found[1], workload)
     return WorkloadReport(
         name=name,
@@ -217,15 +236,15 @@ def measure(
         records=len(workload.records),
         steps=int(workload.lengths.sum()),
         raw_bytes=workload.raw_bytes,
-        timings=tuple(_timings(seconds, len(workload.records))),
+        timings=tuple(_timings(taken, len(workload.records))),
         bytes=sizes,
         skipped=skipped,
     )
 
 
-def _write_all(operations: Sequence[Operation]) -> None:
+def _write_all(operations: Sequence[Operation | Reading]) -> None:
     for operation in operations:
-        if operation.files is not None:
+        if isinstance(operation, Operation) and operation.files is not None:
             operation.prepare()()
 
 
@@ -233,11 +252,11 @@ def _bytes(directory: Path | None) -> int:
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) if directory else 0
 
 
-def _compare(workload: Workload, operations: Sequence[Operation]) -> None:
+def _compare(workload: Workload, operations: Sequence[Operation | Reading]) -> None:
     """Compare what each candidate delivers with the records."""
-    for operation in operations:
-        if operation.batches is not None:
-            _check_content(operation.candidate, content(operation.batches(), workload), workload)
+    for reading in operations:
+        if isinstance(reading, Reading) and reading.compared:
+            _check_content(reading.candidate, content(reading.open(0, 1), workload), workload)
 
 
 def _check_content(candidate: str, got: tuple[int, int], workload: Workload) -> None:
@@ -249,11 +268,19 @@ def _check_content(candidate: str, got: tuple[int, int], workload: Workload) -> 
         )
 
 
+@attrs.frozen
+class Taken:
+    """What one run took: seconds of the clock, and of the processor where that is known."""
+
+    clock: float
+    processor: float | None = None
+
+
 def _rounds(
-    operations: Sequence[Operation], workload: Workload, rounds: int, only: Sequence[str]
-) -> dict[tuple[str, str], list[float]]:
+    operations: Sequence[Operation | Reading], workload: Workload, rounds: int, seconds: float, only: Sequence[str]
+) -> dict[tuple[str, str], list[Taken]]:
     timed = [operation for operation in operations if operation.measure in only]
-    seconds: dict[tuple[str, str], list[float]] = {(o.measure, o.candidate): [] for o in timed}
+    taken: dict[tuple[str, str], list[Taken]] = {}
     gc.collect()
     gc.freeze()
     try:
@@ -261,36 +288,85 @@ def _rounds(
             # Each round begins elsewhere, so that nobody always comes after the same neighbour.
             start = number * len(timed) // rounds
             for operation in [*timed[start:], *timed[:start]]:
-                taken = seconds[operation.measure, operation.candidate]
-                go = operation.prepare()
                 gc.collect()
-                began = time.perf_counter()
-                done = go()
-                taken.append(time.perf_counter() - began)
-                if done != len(workload.records):
-                    raise AssertionError(f"{workload.name}, {operation.measure}: {operation.candidate} did {done}")
+                if isinstance(operation, Operation):
+                    found = {operation.measure: _time_once(operation, workload)}
+                else:
+                    found = _time_reading(operation, workload, seconds)
+                for name, one in found.items():
+                    taken.setdefault((name, operation.candidate), []).append(one)
     finally:
         gc.unfreeze()
-    return seconds
+    order = {measure: place for place, measure in enumerate(MEASURES)}
+    return dict(sorted(taken.items(), key=lambda item: order.get(item[0][0], len(order))))
 
 
-def _timings(seconds: dict[tuple[str, str], list[float]], records: int) -> list[Timing]:
+def _time_once(operation: Operation, workload: Workload) -> Taken:
+    go = operation.prepare()
+    began, processor = time.perf_counter(), time.process_time()
+    done = go()
+    taken = Taken(time.perf_counter() - began, time.process_time() - processor)
+    _check_count(operation, workload, done, len(workload.records))
+    return taken
+
+
+def _time_reading(reading: Reading, workload: Workload, seconds: float) -> dict[str, Taken]:
+    """Return what the first batch took, and an epoch after the first one."""
+    records = len(workload.records)
+    began = time.perf_counter()
+    stream = iter(reading.open(0, None))
+    done = _drain(stream, reading, 1)
+    first = Taken(time.perf_counter() - began)
+    epochs = 1
+    done += _drain(stream, reading, records - done)
+    began, processor = time.perf_counter(), time.process_time()
+    while epochs == 1 or time.perf_counter() - began < seconds:
+        done += _drain(stream, reading, records)
+        epochs += 1
+    took, processor = time.perf_counter() - began, time.process_time() - processor
+    _check_count(reading, workload, done, records * epochs)
+    steady = Taken(took / (epochs - 1), processor / (epochs - 1))
+    # The end of a pipeline, which can take seconds, comes here, when nothing is measured.
+    return {reading.measure: steady} if reading.count is None else {reading.measure: steady, "first_batch": first}
+
+
+def _drain(stream: Iterator[Any], reading: Reading, records: int) -> int:
+    """Take so many records from a stream, or up to a batch more, and return how many."""
+    if reading.count is None:
+        collections.deque(itertools.islice(stream, records), maxlen=0)
+        return records
+    done = 0
+    while done < records:
+        done += reading.count(next(stream))
+    return done
+
+
+def _check_count(operation: Operation | Reading, workload: Workload, done: int, expected: int) -> None:
+    if done != expected:
+        raise AssertionError(f"{workload.name}, {operation.measure}: {operation.candidate} did {done} of {expected}")
+
+
+def _timings(taken: dict[tuple[str, str], list[Taken]], records: int) -> list[Timing]:
     timings = []
-    for (name, candidate), taken in seconds.items():
-        median = statistics.median(taken)
-        by_hand, raw = seconds.get((name, HANDWRITTEN)), seconds.get((name, RAW))
-        within = [other / own for other, own in zip(by_hand or (), taken, strict=False)]
+    for (name, candidate), runs in taken.items():
+        clocks = [run.clock for run in runs]
+        median = statistics.median(clocks)
+        processor = [run.processor for run in runs if run.processor is not None]
+        by_hand = [run.clock for run in taken.get((name, HANDWRITTEN), ())]
+        raw = [run.clock for run in taken.get((name, RAW), ())]
+        within = [other / own for other, own in zip(by_hand, clocks, strict=False)]
         timings.append(
             Timing(
                 measure=name,
                 candidate=candidate,
                 median=median,
-                least=min(taken),
-                most=max(taken),
-                records_per_second=records / median,
+                least=min(clocks),
+                most=max(clocks),
+                records_per_second=None if name == "first_batch" else records / median,
+                processor=statistics.median(processor) if processor else None,
                 ratio=statistics.median(by_hand) / median if by_hand else None,
                 ratios=(min(within), max(within)) if within else None,
-                of_raw=statistics.median(raw) / median if raw else None,
+                of_raw=statistics.median(raw) / median if raw and name == "read" else None,
             )
         )
     return timings

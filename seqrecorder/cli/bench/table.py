@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 _TITLES = {
     "encode": "encode (records in memory to bytes)",
     "write": "write (records in memory to a published dataset)",
-    "read": "read (shuffled, bucketed, padded batches of 64 as numpy arrays)",
+    "read": "read (shuffled, bucketed, padded batches of 64 as numpy arrays; epochs after the first)",
+    "first_batch": "first batch (from the call that opens the data)",
     "read_records": "read_records (one object for each record)",
 }
+
+
+_EACH = "microseconds a record (least to most), then those of the processor, all cores added"
+_UNITS = {measure: "milliseconds (least to most)" if measure == "first_batch" else _EACH for measure in MEASURES}
 
 
 def text(report: BenchReport) -> str:
@@ -22,7 +27,8 @@ def text(report: BenchReport) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     lines = [
         f"{report.date}; {report.machine}; Python {report.python}; {versions}",
-        f"medians of {report.rounds} interleaved rounds" + (", a tenth of the data" if report.quick else ""),
+        f"medians of {report.rounds} interleaved rounds, of {report.seconds:g} s of reading each"
+        + (", a tenth of the data" if report.quick else ""),
         "",
         *_rows(
             ["workload", *[workload.name for workload in report.workloads]],
@@ -34,7 +40,7 @@ def text(report: BenchReport) -> str:
         ),
     ]
     for measure in MEASURES:
-        lines += ["", f"{_TITLES[measure]}: times the speed of the hand-written way, and seconds (least to most)", ""]
+        lines += ["", f"{_TITLES[measure]}: times the speed of the hand-written way, and {_UNITS[measure]}", ""]
         lines += _table(report, measure)
     lines += ["", "bytes on disk, times the plain arrays", "", *_sizes(report), ""]
     skipped = {name: why for workload in report.workloads for name, why in workload.skipped.items()}
@@ -43,25 +49,25 @@ def text(report: BenchReport) -> str:
 
 
 def _table(report: BenchReport, measure: str) -> list[str]:
-    timings = {
-        (timing.candidate, workload.name): timing
+    cells = {
+        (timing.candidate, workload.name): _cell(timing, workload.records)
         for workload in report.workloads
         for timing in workload.timings
         if timing.measure == measure
     }
-    candidates = list(dict.fromkeys(candidate for candidate, _ in timings))
+    candidates = list(dict.fromkeys(candidate for candidate, _ in cells))
     names = [workload.name for workload in report.workloads]
     return _rows(
         ["candidate", *names],
-        [[name, *[_cell(timings.get((name, workload))) for workload in names]] for name in candidates],
+        [[name, *[cells.get((name, workload), "") for workload in names]] for name in candidates],
     )
 
 
-def _cell(timing: Timing | None) -> str:
-    if timing is None:
-        return ""
-    seconds = f"{timing.median:.3g} s ({timing.least:.3g} to {timing.most:.3g})"
-    return seconds if timing.ratio is None else f"{timing.ratio:.2f}x, {seconds}"
+def _cell(timing: Timing, records: int) -> str:
+    unit = 1e-3 if timing.measure == "first_batch" else records * 1e-6
+    cell = f"{timing.median / unit:.3g} ({timing.least / unit:.3g} to {timing.most / unit:.3g})"
+    cell += "" if timing.processor is None else f"; {timing.processor / unit:.3g}"
+    return cell if timing.ratio is None else f"{timing.ratio:.2f}x, {cell}"
 
 
 def _sizes(report: BenchReport) -> list[str]:
