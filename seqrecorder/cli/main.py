@@ -215,6 +215,7 @@ def _migrate(options: argparse.Namespace) -> int:
         records=options.records,
         write=options.write,
         verify=options.verify,
+        fallback=options.fallback,
     )
     width, colours = shutil.get_terminal_size().columns, summary.has_colours(sys.stdout)
     text = summary.migration_text(done, write=options.write, width=width, colours=colours)
@@ -405,9 +406,16 @@ def _add_old_data(commands: Any) -> None:
     migrate.add_argument("--write", action="store_true", help="change the files (default: show what would change)")
     migrate.add_argument(
         "--target",
-        choices=("graph", "eager"),
+        choices=("graph", "eager", "lift"),
         default="graph",
-        help="graph: functions return tensors, as before; eager: they return a tf.data.Dataset (default: graph)",
+        help="graph: functions return tensors, as before; eager: they return a tf.data.Dataset; "
+        "lift: they keep their queues, and their callers get the tensors of what legacy.lift makes of them "
+        "(default: graph)",
+    )
+    migrate.add_argument(
+        "--fallback",
+        choices=("lift",),
+        help="lift: scripts whose pipelines cannot be rewritten keep them, and are lifted (default: they are flagged)",
     )
     migrate.add_argument(
         "--records",

@@ -3,7 +3,8 @@
 The document for programs has these keys, which stay: `format` (1), `counts` (of files by outcome) and `files`; each
 file has `path`, `outcome`, `written`, `findings` (each with `line`, which is 0 for the whole file, `code`, `reason` and
 `advice`), `trials` (each with `function`, `outcome`, which is `equal`, `partly`, `differs` or `unverified`, and
-`reason`), `notes` and `diff`. Outcomes are those of `seqrecorder.legacy.migrate.project.FileReport`.
+`reason`), `notes`, `diff` and `lifted` (names of functions). Outcomes are those of
+`seqrecorder.legacy.migrate.project.FileReport`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def migration_summary(reports: list[FileReport]) -> dict[str, Any]:
     """Return the document for programs."""
     files = [
         {
-            **{name: getattr(report, name) for name in ("outcome", "notes", "diff", "written")},
+            **{name: getattr(report, name) for name in ("outcome", "notes", "diff", "written", "lifted")},
             "path": str(report.path),
             "findings": [{**attrs.asdict(finding), "advice": advice(finding.code)} for finding in report.findings],
             "trials": [attrs.asdict(trial) for trial in report.trials],
@@ -143,7 +144,7 @@ class _Page:
 
 
 def _headline(report: FileReport) -> str:
-    parts = [_WORDS[report.outcome]]
+    parts = [_WORDS[report.outcome].replace("converted", "lifted" if report.lifted else "converted")]
     if report.trials and report.outcome == "converted":
         equal = sum(trial.outcome == "equal" for trial in report.trials)
         partly = sum(trial.outcome == "partly" for trial in report.trials)

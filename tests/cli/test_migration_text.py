@@ -115,7 +115,17 @@ def test_document_for_programs():
     assert list(document) == ["format", "files", "counts"]
     assert document["format"] == 1
     file = document["files"][0]
-    assert sorted(file) == ["diff", "findings", "notes", "outcome", "path", "trials", "written"]
+    assert sorted(file) == ["diff", "findings", "lifted", "notes", "outcome", "path", "trials", "written"]
     assert sorted(file["findings"][0]) == ["advice", "code", "line", "reason"]
     assert file["trials"][0] == {"function": "f", "outcome": "equal", "reason": "4 batches equal"}
     assert document["counts"] == {"verified": 0, "converted": 1, "flagged": 1, "refused": 1, "nothing": 1}
+
+
+def test_lifted_scripts_are_told_from_rewritten_ones():
+    """A script whose functions keep their queues is said to be lifted, and which functions those are."""
+    report = FileReport(Path("a.py"), "verified", notes=("lifted, with its queues as they are: f",), lifted=("f",))
+    assert migration_text([report], write=True).splitlines()[:2] == [
+        "a.py: lifted and verified",
+        "  note: lifted, with its queues as they are: f",
+    ]
+    assert migration_summary([report])["files"][0]["lifted"] == ("f",)

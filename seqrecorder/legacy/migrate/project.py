@@ -14,14 +14,14 @@ import attrs
 from seqrecorder.errors import DatasetNotFoundError, OptionError
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.findings import Finding
-from seqrecorder.legacy.migrate.rewrite.script import Rewritten, rewrite
+from seqrecorder.legacy.migrate.rewrite.script import Rewritten, lift_script, rewrite
 from seqrecorder.legacy.migrate.saving import ChangedError, save
 from seqrecorder.legacy.migrate.source import lines_of
 from seqrecorder.legacy.migrate.verify.verify import tried
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from seqrecorder.legacy.migrate.rewrite.output import Target
     from seqrecorder.legacy.migrate.verify.verify import Trial
@@ -49,6 +49,8 @@ class FileReport:
         diff: from the old text to the new one.
         written: whether the new text was written.
         changed: names of functions that take or return something else than before.
+        lifted: names of functions that keep their queues, and are called through `lift`; all others of a converted
+            script are rewritten.
     """
 
     path: Path
@@ -59,15 +61,17 @@ class FileReport:
     diff: str = ""
     written: bool = False
     changed: tuple[str, ...] = ()
+    lifted: tuple[str, ...] = ()
 
 
 def migrate(
     path: str | os.PathLike[str],
     *,
-    target: Target = "graph",
+    target: Target | Literal["lift"] = "graph",
     records: bool = False,
     write: bool = False,
     verify: bool = False,
+    fallback: Literal["lift"] | None = None,
 ) -> list[FileReport]:
     """Rewrite the input queues of a script, or of every script in a directory, as tf.data.
 
@@ -80,12 +84,15 @@ def migrate(
     Args:
         path: of a script, or of a directory.
         target: `graph`: input functions go on to return tensors, and scripts run under `tensorflow.compat.v1`; `eager`:
-            they return a `tf.data.Dataset`.
+            they return a `tf.data.Dataset`; `lift`: nothing is rewritten, and functions that make pipelines go on to
+            return tensors, which `seqrecorder.legacy.lift` makes of their queues each time the script is run.
         records: whether the features of SequenceExamples become an attrs class, which `seqrecorder.read` reads where
             the files come in their own order; for the eager target.
         write: whether files are changed. Otherwise the diffs say what would be.
         verify: whether the old and the new functions are run on records that are made up for them, and compared. This
             runs the scripts' functions, and what the scripts import.
+        fallback: `lift`: scripts whose pipelines cannot be rewritten are lifted, to tensors or, for the eager target,
+            to a `tf.data.Dataset`.
 
     Returns:
         A report for each script.
@@ -94,12 +101,19 @@ def migrate(
         DatasetNotFoundError: there is no such file or directory.
         OptionError: the target is unknown, or is not one for records.
     """
-    if target not in ("graph", "eager"):
-        raise OptionError(f"target: expected 'graph' or 'eager', got {target!r}")
+    if target not in ("graph", "eager", "lift"):
+        raise OptionError(f"target: expected 'graph', 'eager' or 'lift', got {target!r}")
+    if fallback not in (None, "lift"):
+        raise OptionError(f"fallback: expected 'lift' or None, got {fallback!r}")
     if records and target != "eager":
         raise OptionError("records: seqrecorder.read gives a tf.data.Dataset, which is for target='eager'")
     scripts = list(_scripts(Path(path)))
-    reports = [_migrated(script, target, records=records, write=write, verify=verify) for script in scripts]
+
+    def change(text: str) -> Rewritten:
+        return _rewritten(text, target, records=records, fallback=fallback)
+
+    tested: Target = "eager" if target == "eager" else "graph"
+    reports = [_migrated(script, change, tested, write=write, verify=verify) for script in scripts]
     return [_with_callers(report, scripts) if report.changed else report for report in reports]
 
 
@@ -128,7 +142,9 @@ def _scripts(path: Path) -> Iterator[Path]:
         raise DatasetNotFoundError(f"there is no script or directory {path}", path=path)
 
 
-def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify: bool) -> FileReport:
+def _migrated(
+    path: Path, change: Callable[[str], Rewritten], target: Target, *, write: bool, verify: bool
+) -> FileReport:
     try:
         data = path.read_bytes()
         text, encoding = _decoded(data)
@@ -138,7 +154,7 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
         if not _QUEUES.search(text):
             return FileReport(path, "nothing")
         return FileReport(path, "refused", (Finding(0, "notebook", "queues in a notebook, which is no script"),))
-    done = _rewritten(text, target, records=records)
+    done = change(text)
     trials: tuple[Trial, ...] = ()
     if verify and done.status == "converted":
         trials = tried(text, done.text, done.functions, target, path.resolve().parent)
@@ -147,9 +163,10 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
             findings = tuple(Finding(0, "differs", f"{trial.function}: {trial.reason}") for trial in wrong)
             return FileReport(path, "refused", findings, done.notes, trials)
     outcome = _outcome(done, trials)
+    lifted = done.functions if done.lifted else ()
     diff = _diff(path, text, done.text)
     if not write or done.text == text:
-        return FileReport(path, outcome, done.findings, done.notes, trials, diff, changed=done.changed)
+        return FileReport(path, outcome, done.findings, done.notes, trials, diff, changed=done.changed, lifted=lifted)
     try:
         save(path, done.text.encode(encoding), data)
     except ChangedError as error:
@@ -159,17 +176,29 @@ def _migrated(path: Path, target: Target, *, records: bool, write: bool, verify:
             return FileReport(path, "refused", (Finding(0, "unwritable", str(error)),), done.notes, trials)
         late = Finding(0, "unsynced", f"written, but a crash of the machine now may bring the old text back: {error}")
         findings = (*done.findings, late)
-        return FileReport(path, outcome, findings, done.notes, trials, diff, written=True, changed=done.changed)
-    return FileReport(path, outcome, done.findings, done.notes, trials, diff, written=True, changed=done.changed)
+        return FileReport(
+            path, outcome, findings, done.notes, trials, diff, written=True, changed=done.changed, lifted=lifted
+        )
+    return FileReport(
+        path, outcome, done.findings, done.notes, trials, diff, written=True, changed=done.changed, lifted=lifted
+    )
 
 
-def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
+def _rewritten(
+    text: str, target: Target | Literal["lift"], *, records: bool, fallback: Literal["lift"] | None
+) -> Rewritten:
     """Return what becomes of a script; refused where it cannot be taken apart, which stops no others of a directory."""
     try:
-        return rewrite(text, target, records=records)
+        if target == "lift":
+            return lift_script(text)
+        done = rewrite(text, target, records=records)
+        if fallback is None or done.status != "flagged":
+            return done
+        lifted = lift_script(text, target)
     except Exception as error:  # noqa: BLE001 - a fault of ours
         said = f"a fault of seqrecorder's own, of which the script stays as it is: {type(error).__name__}: {error}"
         return Rewritten("refused", text, (Finding(0, "internal", said),))
+    return lifted if lifted.status == "converted" else done
 
 
 def _decoded(data: bytes) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
 from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
 from seqrecorder.legacy.migrate.normalize.script import HANDED, SHUFFLED, plainer
+from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
 from seqrecorder.legacy.migrate.rewrite.names import left, modes, renamed, substituted, verdict
 from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
 from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helper, check_uses, helper_edits
@@ -49,6 +50,7 @@ class Rewritten:
         notes: how the new pipelines differ from the old ones.
         functions: names of the functions that make pipelines, `Class.method` of methods; `<module>` for the module.
         changed: names of functions that take or return something else than before.
+        lifted: whether the functions keep their queues, and are called through `lift`.
     """
 
     status: Status
@@ -57,6 +59,56 @@ class Rewritten:
     notes: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    lifted: bool = False
+
+
+def lift_script(text: str, target: Target = "graph") -> Rewritten:
+    r"""Let the input functions of a script be called through `seqrecorder.legacy.lift`, with their queues as they are.
+
+    >>> old = '''import tensorflow as tf
+    ... def batches(files):
+    ...     queue = tf.train.string_input_producer(files)
+    ...     _, record = tf.TFRecordReader().read(queue)
+    ...     return tf.train.batch([record], 4)
+    ... '''
+    >>> print(lift_script(old).text.partition("tf.train.batch([record], 4)")[2])
+    <BLANKLINE>
+    <BLANKLINE>
+    <BLANKLINE>
+    def batches(files):
+        dataset = sr.legacy.lift(lambda: batches_with_queues(files))
+        return sr.legacy.get_next(dataset)
+    <BLANKLINE>
+
+    Args:
+        text: of the script.
+        target: whether functions go on to return tensors, or return the dataset.
+    """
+    if not any(name.rpartition(".")[2] in text for name in PIPELINE):
+        return Rewritten("nothing", text)
+    bare, _ = without_comments(text)
+    try:
+        current = as_python3(bare)
+        script = _Script(Source(current), target)
+    except (SyntaxError, ValueError, tokenize.TokenError) as error:
+        line = getattr(error, "lineno", None) or 0
+        return Rewritten("refused", text, (Finding(line, "syntax", f"cannot be read: {error}"),))
+    if not script.mentioned:
+        return Rewritten("nothing", text)
+    with _Caught(script):
+        found = lift_functions(script.source, script.names, target)
+        written = Source(script.source.edited([*script.imports(behaving=target == "graph"), *found.edits]))
+        functions = tuple(_called(script.source.tree, function) for function in found.functions)
+        notes = [f"lifted, with its queues as they are: {', '.join(functions)}"]
+        remaining = [*left(written, target, functions)]
+        if current != bare:
+            notes.append(PYTHON2)
+            remaining += [Finding(line, "python2", reason) for line, reason in left_of_python2(written.tree)]
+        remaining = sorted(dict.fromkeys(remaining), key=lambda finding: (finding.line, finding.code, finding.reason))
+        new = written.edited(comments(written, remaining))
+        changed = functions if target == "eager" else ()
+        return Rewritten("converted", new, tuple(remaining), tuple(notes), functions, changed, lifted=True)
+    return Rewritten("flagged", text, tuple(script.findings))
 
 
 def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Rewritten:
@@ -255,7 +307,7 @@ class _Script:
                     f"{helper.parameter.arg!r}, which was a queue: callers in other files have to follow"
                 )
         with _Caught(self):
-            edits += self._imports()
+            edits += self.imports()
         self.findings.sort(key=lambda finding: finding.line)
         return edits
 
@@ -294,12 +346,16 @@ class _Script:
                 stages.producers[0].statement,
             )
 
-    def _imports(self) -> list[Edit]:
-        """Return the edits that make the script one for `tensorflow.compat.v1`, where it goes on in a graph."""
+    def imports(self, *, behaving: bool | None = None) -> list[Edit]:
+        """Return the edits that make the script one for `tensorflow.compat.v1`, where it goes on in a graph.
+
+        Args:
+            behaving: whether it behaves like TensorFlow 1 too; None where it goes on in a graph.
+        """
         if not self.mentioned:
             return []
         parts = [node for node in ast.walk(self.source.tree) if isinstance(node, ast.ImportFrom) and self._is_old(node)]
-        if self.target == "eager":
+        if self.target == "eager" and behaving is None:
             return [self._from_first(node) for node in parts]
         edits: list[Edit] = []
         for node in self.names.imports:
@@ -311,7 +367,7 @@ class _Script:
                 raise Unclear("import", "TensorFlow is imported together with other modules", node)
             name, indent = alias.asname or alias.name, self.source.indent(node)
             lines = [f"{indent}import tensorflow.compat.v1 as {name}"]
-            if not edits:
+            if not edits and behaving is not False:
                 lines.append(f"{indent}{name}.disable_v2_behavior()")
             edits.append(Edit(node.lineno, node.end_lineno or node.lineno, tuple(lines)))
         if not self.names.imports:

@@ -158,9 +158,7 @@ def _compare_structures(before: Callee, after: Callee) -> None:
     """Raise where the batches are put together in another way; a dataset has tuples for lists."""
     if before.gathers:
         return  # what the attributes of an object, or the names of a module, hold besides may differ
-    old, new = before.structure, after.structure
-    if after.target == "eager":
-        old, new = (said.replace("[", "(").replace("]", ")") for said in (old, new))
+    old, new = (said.structure.replace("[", "(").replace("]", ")") for said in (before, after))
     alike = old.count(".") == new.count(".")  # else it returned what is no tensor too
     assert old == new or not alike, f"batches like {before.structure} became batches like {after.structure}"  # noqa: S101
 

@@ -1,0 +1,193 @@
+"""Input functions that keep their queues, and are called through `seqrecorder.legacy.lift`.
+
+A function that makes a whole pipeline, from files to what it returns, goes on under another name; one of its old name
+gives its callers, in other files too, the tensors of the dataset that it is lifted to, or the dataset itself.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes
+from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, UNCONVERTED
+from seqrecorder.legacy.migrate.analyze.structure import of_returns
+from seqrecorder.legacy.migrate.source import Edit
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+    from seqrecorder.legacy.migrate.analyze.names import Names
+    from seqrecorder.legacy.migrate.rewrite.output import Target
+    from seqrecorder.legacy.migrate.source import Source
+
+_ONE_STEP = ("tf.train.slice_input_producer",)  # the producer that gives tensors, and no queue
+_RUNNING = frozenset(
+    (
+        *("tf.Session", "tf.InteractiveSession", "tf.train.start_queue_runners", "tf.train.Coordinator"),
+        *("tf.train.Supervisor", "tf.train.MonitoredTrainingSession", "tf.train.MonitoredSession"),
+    )
+)
+_SUFFIX = "_with_queues"
+
+
+@attrs.frozen
+class LiftedFunctions:
+    """The functions of a script that are lifted.
+
+    Attributes:
+        edits: that lift them.
+        functions: their definitions.
+    """
+
+    edits: tuple[Edit, ...]
+    functions: tuple[ast.FunctionDef, ...]
+
+
+def lift_functions(source: Source, names: Names, target: Target) -> LiftedFunctions:
+    """Return the edits by which all pipelines of a script are lifted.
+
+    Raises:
+        Unclear: one of them is not made by a function that returns what it gives.
+    """
+    found = _Pipelines(source.tree, names)
+    whole = found.whole()
+    reached = {scope for function in whole for scope in found.closure(function)}
+    for scope in found.making:
+        if scope not in reached and found.closure_makes(scope, PRODUCERS.keys() | UNCONVERTED.keys()):
+            said = "a pipeline that is not made by a function that returns its tensors, and so cannot be lifted alone"
+            raise Unclear("not-lifted", said, scope if not isinstance(scope, ast.Module) else found.first_of(scope))
+    if not whole:
+        raise Unclear("not-lifted", "no function of this file makes a whole pipeline", found.first_of(source.tree))
+    taken = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
+    taken |= {node.asname or node.name for node in ast.walk(source.tree) if isinstance(node, ast.alias)}
+    package = "sr" if "sr" not in taken else "seqrecorder"
+    edits = [_import(source, names, package)]
+    for function in whole:
+        method = any(isinstance(kind, ast.ClassDef) and function in kind.body for kind in ast.walk(source.tree))
+        edits += _wrapped(source, names, function, f"{package}.legacy", target, method=method)
+    return LiftedFunctions(tuple(edits), tuple(sorted(whole, key=lambda function: function.lineno)))
+
+
+class _Pipelines:
+    """Which functions make pipelines, and which call each other."""
+
+    def __init__(self, tree: ast.Module, names: Names) -> None:
+        self._tree, self._names = tree, names
+        self._mentions: dict[Scope, set[str]] = {}
+        for scope in scopes(tree):
+            nodes = [node for node in own_nodes(scope) if isinstance(node, (ast.Attribute, ast.Name))]
+            self._mentions[scope] = {name for node in nodes if (name := names.resolve(node)) is not None}
+        self.making = [scope for scope, found in self._mentions.items() if found & PIPELINE]
+        self._defined: dict[str, list[Scope]] = {}
+        for scope in self._mentions:
+            if not isinstance(scope, ast.Module):
+                self._defined.setdefault(scope.name, []).append(scope)
+        self._calls = {scope: self._called_by(scope) for scope in self._mentions}
+
+    def _called_by(self, scope: Scope) -> set[Scope]:
+        inside = [n for n in own_nodes(scope) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        foreign = (node for node in own_nodes(scope) if self._names.resolve(node) is None)  # tf.train is no train()
+        named = {name for node in foreign if (name := _used(node)) is not None}
+        if isinstance(scope, ast.Module):
+            return {f for name in named for f in self._defined.get(name, ())}
+        return {*inside, *(f for name in named for f in self._defined.get(name, ()))}
+
+    def closure(self, scope: Scope) -> set[Scope]:
+        """Return a scope and the functions that it calls, and so on."""
+        found: set[Scope] = set()
+        waiting = [scope]
+        while waiting:
+            if (each := waiting.pop()) not in found:
+                found.add(each)
+                waiting += self._calls[each]
+        return found
+
+    def closure_makes(self, scope: Scope, wanted: Iterable[str]) -> bool:
+        """Whether a scope, or what it calls, mentions some names."""
+        return any(self._mentions[each] & {*wanted} for each in self.closure(scope))
+
+    def whole(self) -> list[ast.FunctionDef]:
+        """Return the functions that make pipelines as wholes, but those that only others of them call."""
+        found = [scope for scope in self.making if isinstance(scope, ast.FunctionDef) and self._is_whole(scope)]
+        return [
+            function for function in found
+            if not (callers := [s for s, called in self._calls.items() if function in called and s is not function])
+            or any(not self._within(caller, found) for caller in callers)
+        ]  # fmt: skip
+
+    def _within(self, scope: Scope, whole: list[ast.FunctionDef]) -> bool:
+        return any(scope in self.closure(function) for function in whole)
+
+    def _is_whole(self, function: ast.FunctionDef) -> bool:
+        """Whether a function goes from files to tensors, and returns those to whoever runs them."""
+        sources = {*PRODUCERS, *UNCONVERTED}
+        steps = PIPELINE - PRODUCERS.keys() | {*_ONE_STEP}
+        returns = [n.value for n in own_nodes(function) if isinstance(n, ast.Return) and n.value is not None]
+        yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(function))
+        dequeues = any(getattr(n, "attr", "") == "dequeue" for n in own_nodes(function))
+        return (
+            bool(returns) and not yields and not function.decorator_list and function.name != "__init__"
+            and self.closure_makes(function, sources) and not self.closure_makes(function, _RUNNING)
+            and (dequeues or self.closure_makes(function, steps))
+        )  # fmt: skip
+
+    def first_of(self, scope: Scope) -> ast.AST:
+        """Return the first mention of a pipeline in a scope."""
+        return next((node for _, node in self._names.mentions(scope, PIPELINE)), scope)
+
+
+def _used(node: ast.AST) -> str | None:
+    """Return the name by which a function may be called."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else None
+
+
+def _import(source: Source, names: Names, package: str) -> Edit:
+    """Return the edit that imports this package: before TensorFlow, on a line of its own."""
+    first: ast.stmt | None = min(names.imports, key=lambda node: node.lineno, default=None)
+    if first is None or not source.alone(first):
+        raise Unclear("import", "TensorFlow is not imported by a name of its own", source.tree.body[0])
+    said = "import seqrecorder as sr" if package == "sr" else "import seqrecorder"
+    if first not in source.tree.body:
+        first = source.tree.body[0]  # it may be imported under a condition, or in a function
+        if not source.alone(first) or isinstance(first, ast.Expr):
+            raise Unclear("import", "TensorFlow is imported in a place of its own", first)
+    return Edit(first.lineno, first.lineno - 1, (said,))
+
+
+def _wrapped(
+    source: Source, names: Names, function: ast.FunctionDef, legacy: str, target: Target, *, method: bool
+) -> list[Edit]:
+    """Return the edits by which a function has another name, and another one calls it as it is lifted."""
+    line = source.lines[function.lineno - 1]
+    new = function.name + _SUFFIX
+    old = f"def {function.name}"
+    if line.count(old) != 1 or not source.alone(function):
+        raise Unclear("not-lifted", f"{function.name} is defined in a way that is not known", function)
+    given = function.args
+    own = [*given.posonlyargs, *given.args][method:]
+    passed = [parameter.arg for parameter in own]
+    passed += [f"*{given.vararg.arg}"] if given.vararg is not None else []
+    passed += [f"{parameter.arg}={parameter.arg}" for parameter in given.kwonlyargs]
+    passed += [f"**{given.kwarg.arg}"] if given.kwarg is not None else []
+    receiver = f"{given.args[0].arg}." if method and given.args else ""
+    indent = source.indent(function)
+    inner = indent + source.unit(indent)
+    called = f"lambda: {receiver}{new}({', '.join(passed)})" if passed else f"{receiver}{new}"
+    lifting = f"{legacy}.lift({called})"
+    taken = f"{legacy}.get_next(dataset)"
+    taken = f"list({taken})" if of_returns(function, names) == "list" else taken
+    body = [f"return {lifting}"] if target == "eager" else [f"dataset = {lifting}", f"return {taken}"]
+    blank = [""] * (1 if indent else 2)
+    lines = [*blank, f"{indent}def {function.name}({ast.unparse(given)}):", *(inner + each for each in body)]
+    last = function.end_lineno or function.lineno
+    return [
+        Edit(function.lineno, function.lineno, (line.replace(old, f"def {new}"),)),
+        Edit(last + 1, last, tuple(lines)),
+    ]
