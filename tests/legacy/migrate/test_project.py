@@ -185,12 +185,14 @@ def test_callers_in_other_scripts_are_named(tmp_path):
 
 
 def test_wrong_arguments(capsys, tmp_path):
-    """What does not exist is said to, and targets are two."""
+    """What does not exist is said to, and targets are three."""
     assert run(capsys, tmp_path / "none.py")[0] == 1
     with pytest.raises(SystemExit):
         run(capsys, tmp_path, "--target", "keras")
-    with pytest.raises(sr.OptionError, match="expected 'graph' or 'eager', got 'keras'"):
+    with pytest.raises(sr.OptionError, match="expected 'graph', 'eager' or 'lift', got 'keras'"):
         migrate(tmp_path, target="keras")
+    with pytest.raises(sr.OptionError, match="fallback: expected"):
+        migrate(tmp_path, fallback="graph")
     with pytest.raises(sr.OptionError, match="which is for target='eager'"):
         migrate(tmp_path, records=True)
     assert run(capsys, tmp_path)[:2] == (0, "no script\n")
