@@ -47,9 +47,12 @@ if TYPE_CHECKING:
     from seqrecorder import keras as keras
     from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
+    from seqrecorder.codec.columns import Column as Column
     from seqrecorder.dataset.manifest import Manifest as Manifest
+    from seqrecorder.dataset.salvage import Salvage as Salvage
     from seqrecorder.dataset.salvage import salvage as salvage
     from seqrecorder.dataset.split_shares import Balanced as Balanced
+    from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
     from seqrecorder.reading.batching.bucket import Bucket as Bucket
     from seqrecorder.reading.batching.pack import Pack as Pack
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.unroll import Unroll as Unroll
     from seqrecorder.reading.batching.window import Window as Window
     from seqrecorder.reading.mix import mix as mix
+    from seqrecorder.reading.plan import Plan as Plan
+    from seqrecorder.reading.plan import PlanTable as PlanTable
     from seqrecorder.reading.plan import plan as plan
     from seqrecorder.reading.read import info as info
     from seqrecorder.reading.read import read as read
@@ -75,11 +80,16 @@ __version__ = "0.1.0"
 _LAZY = {
     "Balanced": "seqrecorder.dataset.split_shares",
     "Bucket": "seqrecorder.reading.batching.bucket",
+    "Column": "seqrecorder.codec.columns",
     "Manifest": "seqrecorder.dataset.manifest",
     "Pack": "seqrecorder.reading.batching.pack",
     "Pad": "seqrecorder.reading.batching.pad",
+    "Plan": "seqrecorder.reading.plan",
+    "PlanTable": "seqrecorder.reading.plan",
     "Ragged": "seqrecorder.reading.batching.ragged",
+    "Salvage": "seqrecorder.dataset.salvage",
     "Unroll": "seqrecorder.reading.batching.unroll",
+    "VerifyReport": "seqrecorder.dataset.verify",
     "Window": "seqrecorder.reading.batching.window",
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",

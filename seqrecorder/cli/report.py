@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seqrecorder.cli.inspect import Head, ShardDescription
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.salvage import Salvage
-    from seqrecorder.dataset.verify import Report
+    from seqrecorder.dataset.verify import VerifyReport
     from seqrecorder.schema.field import Field
     from seqrecorder.sources.foreign.convert import Conversion
     from seqrecorder.sources.foreign.infer import Inference
@@ -137,7 +137,7 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def verification_summary(report: Report) -> dict[str, Any]:
+def verification_summary(report: VerifyReport) -> dict[str, Any]:
     """Return what `verify --json` gives."""
     return {"ok": report.ok, **_plain(report)}
 
@@ -390,7 +390,7 @@ def _listed(opening: str, items: Iterable[str], closing: str, width: int) -> str
     return opening + ", ".join(shown) + closing
 
 
-def verification_text(report: Report) -> str:
+def verification_text(report: VerifyReport) -> str:
     """Return what `verify` prints."""
     about = f"{number_of(report.shards, 'shard')}, {number_of(report.records, 'record')}, {bytes_text(report.bytes)}"
     if report.ok:

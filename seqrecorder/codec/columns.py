@@ -45,6 +45,16 @@ _dtype, _rank = attrgetter("dtype"), attrgetter("ndim")
 class Column:
     """One field over N records; arrays in numpy, tensors in a graph.
 
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Visit:
+    ...     ages: np.ndarray | None = sr.feature_list("int32", optional=True)
+    >>> ages = sr.Column(np.array([31, 32, 40]), steps=np.array([2, 1]), present=np.array([True, False, True]))
+    >>> with sr.Writer(tempfile.mkdtemp(), Visit) as writer:
+    ...     writer.write_batch({"ages": ages})
+    >>> [record.ages for record in sr.read_records(writer.manifest.path)]
+    [array([31, 32], dtype=int32), None, array([40], dtype=int32)]
+
     Attributes:
         values: of the declared dtype and shape `(S, *known dimensions)`; text is an object array or string tensor; None
             for large arrays that are features already.
@@ -52,7 +62,7 @@ class Column:
         counts: ragged and sparse fields: values of each record (context) or step (feature_list).
         indices: sparse fields: the index of each value.
         present: which of the N records have a value; None means all. `values`, `steps` and `counts` are of those only.
-        features: short texts and large arrays of most fields, as they are encoded: checking them has made that.
+        features: leave it out: checking makes it, of short texts and large arrays of most fields, as they are encoded.
     """
 
     values: Any

@@ -57,7 +57,7 @@ class Problem:
 
 
 @attrs.frozen(repr=False)
-class Report:
+class VerifyReport:
     """What a verification found.
 
     Attributes:
@@ -94,7 +94,7 @@ class Report:
         return html_table(repr(self)[1:-1], ("file", "problem"), rows)
 
 
-def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None) -> Report:
+def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None) -> VerifyReport:
     """Check a dataset against its manifest, or bare shards against a class, and report everything that is wrong.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -129,10 +129,10 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
         raise
     except OSError as error:
         place = Path(str(getattr(error, "path", None) or error.filename or path))
-        return Report(str(path), level, 0, 0, 0, (Problem(place.name, _said(error)),))
+        return VerifyReport(str(path), level, 0, 0, 0, (Problem(place.name, _said(error)),))
 
 
-def _verify(path: Any, level: str, schema: object) -> Report:
+def _verify(path: Any, level: str, schema: object) -> VerifyReport:
     single = isinstance(path, (str, os.PathLike))
     if not single and not isinstance(path, Sequence):
         local_path(path)  # which says that it is none
@@ -144,7 +144,7 @@ def _verify(path: Any, level: str, schema: object) -> Report:
     try:
         manifest = read_manifest(directory)
     except ManifestError as error:
-        return Report(str(directory), level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
+        return VerifyReport(str(directory), level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
     problems = [
         *_reported(MANIFEST, _manifest(manifest, schema)),
         *_reported(".", _names(manifest)),
@@ -155,7 +155,7 @@ def _verify(path: Any, level: str, schema: object) -> Report:
         for shard in split.shards:
             problems += _reported(f"{split.name}/{shard.name}", _verify_shard(manifest, split.name, shard, level))
     shards = sum(len(split.shards) for split in manifest.splits.values())
-    return Report(str(directory), level, shards, manifest.records, manifest.bytes, tuple(problems))
+    return VerifyReport(str(directory), level, shards, manifest.records, manifest.bytes, tuple(problems))
 
 
 def _reported(where: str, found: Iterator[Problem]) -> Iterator[Problem]:
@@ -313,28 +313,28 @@ def _place(walk: Walk, number: int) -> str:
     return f"record {number} at byte {int((walk.lengths[:number] + (HEADER + FOOTER)).sum())}"
 
 
-def _verify_bare(path: Any, level: str, schema: object) -> Report:
+def _verify_bare(path: Any, level: str, schema: object) -> VerifyReport:
     label = str(path) if isinstance(path, (str, os.PathLike)) else ", ".join(map(str, path))
     try:
         origin = resolve(path, None, schema=schema, check="full")
     except ShardReadError as error:
-        return Report(label, level, 0, 0, 0, (Problem(Path(error.path or label).name, error.message),))
+        return VerifyReport(label, level, 0, 0, 0, (Problem(Path(error.path or label).name, error.message),))
     problems: list[Problem] = []
     if level == "full":
         for file in origin.files:
             walk = walk_frames(file.path, origin.compression)
             problems += _verify_records(attrs.evolve(origin, where=file.path.name), file.path, walk, None)
     size = sum(file.bytes for file in origin.files)
-    return Report(label, level, len(origin.files), origin.records, size, tuple(problems))
+    return VerifyReport(label, level, len(origin.files), origin.records, size, tuple(problems))
 
 
-def _verify_frames(path: Path, level: str) -> Report:
+def _verify_frames(path: Path, level: str) -> VerifyReport:
     """Check what can be checked of a bare shard without a schema."""
     try:
         compression = detect_compression(path)
         walk = walk_frames(path, compression)
     except ShardReadError as error:
-        return Report(str(path), level, 1, 0, path.stat().st_size, (Problem(path.name, error.message),))
+        return VerifyReport(str(path), level, 1, 0, path.stat().st_size, (Problem(path.name, error.message),))
     problems = []
     if walk.problem:
         problems.append(
@@ -345,4 +345,4 @@ def _verify_frames(path: Path, level: str) -> Report:
             RecordReader(path, compression, walk.window).read_all()
         except ShardReadError as error:
             problems.append(Problem(path.name, error.message))
-    return Report(str(path), level, 1, walk.lengths.size, path.stat().st_size, tuple(problems))
+    return VerifyReport(str(path), level, 1, walk.lengths.size, path.stat().st_size, tuple(problems))

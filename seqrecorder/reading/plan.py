@@ -64,6 +64,9 @@ class Plan:
     def __str__(self) -> str:
         return str(PlanTable((self,)))
 
+    def _repr_html_(self) -> str:
+        return PlanTable((self,))._repr_html_()
+
 
 _HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps")
 

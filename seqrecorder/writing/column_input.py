@@ -95,9 +95,7 @@ def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]]) -
         values, lengths = _values_and_lengths(field, given)
         column = Column(None)
     if field.sparse is not None and column.indices is None:
-        raise OptionError(
-            f"columns: field {field.name!r} is sparse: give a seqrecorder.codec.columns.Column with its indices"
-        )
+        raise OptionError(f"columns: field {field.name!r} is sparse: give a seqrecorder.Column with its indices")
     checked = [_lengths(field, part) for part in lengths]
     try:
         exact = _exact(field, values)

@@ -20,11 +20,10 @@ def views(schema: Schema, columns: Mapping[str, Column], size: int, names: Seque
     """Return an object for each record, with the values of some fields; None for each, if there are no fields.
 
     >>> import numpy as np, seqrecorder as sr
-    >>> from seqrecorder.codec.columns import Column
     >>> @sr.record
     ... class Point:
     ...     x: int = sr.context("int64")
-    >>> [int(view.x) for view in views(sr.Schema.of(Point), {"x": Column(np.array([3, 4]))}, 2, ["x"])]
+    >>> [int(view.x) for view in views(sr.Schema.of(Point), {"x": sr.Column(np.array([3, 4]))}, 2, ["x"])]
     [3, 4]
 
     Args:

@@ -246,7 +246,7 @@ class Writer:
                 record, `(N,)`. Where the first dimension of the shape is None: `(values, lengths)`, and for feature
                 lists `(values, lengths, steps)`, with the values of each step. Fields that have a default or are
                 optional may be left out. What is sparse, or None in some records, is a
-                `seqrecorder.codec.columns.Column`. With pyarrow installed, arrays of any library with the Arrow C
+                `sr.Column`. With pyarrow installed, arrays of any library with the Arrow C
                 interface are taken, and tables for the mapping: a list array is the values and lengths in one; a null
                 is None, or NaN where None cannot be.
             split: name of their split, where `splits` does not decide.

@@ -55,10 +55,17 @@ def test_results_are_short(results):
     )
 
 
+def test_results_are_public(results):
+    """What calls give has its class among the public names, so that programs can annotate and test for it."""
+    manifest, _, _, report, _, salvage, plans, plan, column, *_ = results
+    kinds = (sr.Manifest, sr.VerifyReport, sr.Salvage, sr.PlanTable, sr.Plan, sr.Column)
+    assert tuple(map(type, (manifest, report, salvage, plans, plan, column))) == kinds
+
+
 def test_tables_of_results_are_escaped(results):
     """Results have tables for notebooks, in which names from data are text."""
     tables = [result._repr_html_() for result in results if hasattr(result, "_repr_html_")]
-    assert len(tables) == 6
+    assert len(tables) == 7
     for shown in tables:
         assert shown.startswith("<table>")
         assert "<b>" not in shown
