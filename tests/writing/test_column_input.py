@@ -152,7 +152,7 @@ def test_values_that_do_not_fit_name_their_record(tmp_path, change, message):
         ({"pair": np.zeros((3, 3), "f4")}, r"'pair': expected values of shape \(n, 2\), got \(3, 3\)"),
         ({"label": np.zeros(2, int)}, "expected as many records in each, got .*label 2"),
         ({"label": None}, "'label' is missing, and has no default"),
-        ({"bag": [{1: 2.0}] * 3}, "'bag' is sparse: give a seqrecorder.codec.columns.Column"),
+        ({"bag": [{1: 2.0}] * 3}, "'bag' is sparse: give a seqrecorder.Column"),
         (
             {"speaker": Column(np.array(["a"], object), present=np.ones(3, bool))},
             "'speaker': 1 records .* 3 are present",
