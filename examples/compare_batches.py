@@ -25,11 +25,11 @@ sr.write((Sentence(f"s{i}", random.integers(1, 1000, n)) for i, n in enumerate(l
 
 strategies = [
     sr.Pad(32),
-    sr.Pad(32, pad_to=100, truncation="end"),
+    sr.Pad(32, length=100, too_long="cut_end"),
     sr.Bucket(32),  # eight buckets, the best there are for these lengths
     sr.Bucket(32, pad_to_bucket_boundary=True),  # few shapes
     sr.Bucket(32, boundaries="sorted"),
-    sr.Bucket(max_steps=2000, pad_to_multiple_of=8),
+    sr.TokenBudget(2000, pad_to_multiple_of=8),
     sr.Ragged(32),
     sr.Pack(400, 8),
 ]
@@ -47,7 +47,7 @@ print(flat["ids"].shape, flat["row_splits"].numpy())
 # The largest batch first: if that fits into memory, all do.
 train = sr.read(
     directory,
-    batch=sr.Bucket(max_steps=2000, warm_up="largest"),
+    batch=sr.TokenBudget(2000, warm_up="largest"),
     shuffle=1000,
     seed=1,
     inputs="ids",

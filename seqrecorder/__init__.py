@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.pack import Pack as Pack
     from seqrecorder.reading.batching.pad import Pad as Pad
     from seqrecorder.reading.batching.ragged import Ragged as Ragged
+    from seqrecorder.reading.batching.token_budget import TokenBudget as TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll as Unroll
     from seqrecorder.reading.batching.window import Window as Window
     from seqrecorder.reading.mix import mix as mix
@@ -88,6 +89,7 @@ _LAZY = {
     "PlanTable": "seqrecorder.reading.plan",
     "Ragged": "seqrecorder.reading.batching.ragged",
     "Salvage": "seqrecorder.dataset.salvage",
+    "TokenBudget": "seqrecorder.reading.batching.token_budget",
     "Unroll": "seqrecorder.reading.batching.unroll",
     "VerifyReport": "seqrecorder.dataset.verify",
     "Window": "seqrecorder.reading.batching.window",

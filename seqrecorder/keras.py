@@ -68,7 +68,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         if shape[0] is None:
             raise OptionError(
                 "Unrolled: expected batches of one known size, got None; give it to the model: keras.Input(batch_shape="
-                "(slots, num_unroll, features))"
+                "(slots, length, features))"
             )
         self.layer.build(shape)
         sizes = self.layer.state_size
@@ -155,7 +155,7 @@ def predict(
         model: a Keras model of one output, with the records in its first dimension.
         path: as for `seqrecorder.read`.
         split: as for `seqrecorder.read`.
-        batch: `Pad` or `Bucket`, which give each record once, with its padding on the right.
+        batch: `Pad`, `Bucket` or `TokenBudget`, which give each record once, with its padding on the right.
         inputs: as for `seqrecorder.read`.
         options: further options of `seqrecorder.read`.
 
@@ -168,9 +168,11 @@ def predict(
     """
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.pad import Pad
+    from seqrecorder.reading.batching.token_budget import TokenBudget
 
-    if not isinstance(batch, (Pad, Bucket)) or batch.padding_side != "right":
-        raise OptionError(f"predict: expected Pad(...) or Bucket(...) with padding on the right, got {batch!r}")
+    if not isinstance(batch, (Pad, Bucket, TokenBudget)) or batch.padding_side != "right":
+        expected = "Pad(...), Bucket(...) or TokenBudget(...) with padding on the right"
+        raise OptionError(f"predict: expected {expected}, got {batch!r}")
     names = (batch.length_name, _INDEX)
     batches = read(path, split, batch=batch, inputs=inputs, targets=names, weights=False, index_name=_INDEX, **options)
     found: list[tuple[int, Any]] = []

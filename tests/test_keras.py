@@ -160,7 +160,7 @@ def test_layers_that_cannot_go_on() -> None:
         sr.keras.Unrolled(keras.layers.GRU(2))(keras.Input((5, 1)), reset=keras.Input((), dtype="bool"))
 
 
-@pytest.mark.parametrize("batch", [sr.Pad(16), sr.Bucket(16, boundaries="sorted"), sr.Bucket(max_steps=100)])
+@pytest.mark.parametrize("batch", [sr.Pad(16), sr.Bucket(16, boundaries="sorted"), sr.TokenBudget(100)])
 @pytest.mark.parametrize("sequences", [True, False])
 def test_predictions_are_in_the_order_of_the_records(walks: Path, batch: Any, *, sequences: bool) -> None:
     """Each record's prediction stands at its place, cut to its steps, whatever batches it was made in."""

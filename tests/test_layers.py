@@ -200,6 +200,7 @@ def test_public_names() -> None:
         "SkipRecord",
         "SourceError",
         "SparseVector",
+        "TokenBudget",
         "Unroll",
         "VerifyReport",
         "Window",

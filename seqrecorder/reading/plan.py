@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.pack import Pack
     from seqrecorder.reading.batching.pad import Pad
+    from seqrecorder.reading.batching.token_budget import TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll
     from seqrecorder.reading.batching.window import Window
 
-    Batching = Pad | Bucket | Ragged | Window | Unroll | Pack
+    Batching = Pad | Bucket | TokenBudget | Ragged | Window | Unroll | Pack
 
 
 @attrs.frozen
@@ -121,7 +122,7 @@ def _line(plan: Plan) -> tuple[str, ...]:
 def _brief(strategy: Batching) -> str:
     """Return a strategy with those options that are not as they are by default."""
     options = []
-    for field in attrs.fields(type(strategy)):
+    for field in sorted(attrs.fields(type(strategy)), key=lambda field: field.default is not attrs.NOTHING):
         value = getattr(strategy, field.name)
         default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
         if default is attrs.NOTHING or value != default:
@@ -181,10 +182,10 @@ def plan(
     >>> corpus = tempfile.mkdtemp()
     >>> _ = sr.write([Sentence(range(n)) for n in (1, 9, 2, 8, 1, 9)], corpus)
     >>> print(sr.plan(corpus, "train", sr.Pad(2), sr.Bucket(2, buckets=2), sr.Pack(10, 2)))
-    strategy                         batches  shapes  rows  steps a batch  at most  real steps
-    Pad(2)                                 3       2     6             17       18       57.7%
-    Bucket(batch_size=2, buckets=2)        4       4     6              8       18       93.8%
-    Pack(10, batch_size=2)                 2       2     3             15       20      100.0%
+    strategy                batches  shapes  rows  steps a batch  at most  real steps
+    Pad(2)                        3       2     6             17       18       57.7%
+    Bucket(2, buckets=2)          4       4     6              8       18       93.8%
+    Pack(10, batch_size=2)        2       2     3             15       20      100.0%
     >>> sr.plan(corpus, "train", sr.Pad(2)).batches
     3
 

@@ -20,6 +20,7 @@ from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.batching.single import Single
+from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.elements import OutputOptions, chosen_fields, needed_fields, shaper
@@ -59,7 +60,7 @@ def read(
     split: str | None = None,
     *,
     schema: object = None,
-    batch: Pad | Bucket | Ragged | Window | Unroll | Pack | None = None,
+    batch: Pad | Bucket | TokenBudget | Ragged | Window | Unroll | Pack | None = None,
     shuffle: int = 0,
     seed: int | None = None,
     epochs: int | None = 1,
@@ -95,8 +96,8 @@ def read(
         path: a dataset's directory; or bare shards (a path, a glob or a list), with `schema`.
         split: name of the split; may be left out where there is only one.
         schema: the record class to read as; needed for bare shards only. A dataset's own schema is the default.
-        batch: `Pad(...)`, `Bucket(...)`, `Ragged(...)`, `Window(...)`, `Unroll(...)`, `Pack(...)`, or None for single
-            records.
+        batch: `Pad(...)`, `Bucket(...)`, `TokenBudget(...)`, `Ragged(...)`, `Window(...)`, `Unroll(...)`, `Pack(...)`,
+            or None for single records.
         shuffle: how many records are permuted at a time; 0 keeps the order of the files. Up to 16 files, in random
             order, are mixed; within a window of that many records every order is equally likely, between windows
             nothing mixes. How far that goes: of 20,000 records with shuffle=1000, a record moves by 31 % of the split
@@ -183,7 +184,7 @@ def read(
     import tensorflow as tf
 
     check_threads_of_tensorflow("read")
-    if batch is not None and not isinstance(batch, (Pad, Bucket, Ragged, Unroll, Window, Pack)):
+    if batch is not None and not isinstance(batch, (Pad, Bucket, TokenBudget, Ragged, Unroll, Window, Pack)):
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs)
@@ -272,7 +273,7 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
         raise OptionError(
             f"{origin.schema.name} has no feature list, so no lengths that min_length and max_length limit"
         )
-    if isinstance(strategy, Bucket):
+    if isinstance(strategy, (Bucket, TokenBudget)):
         return Limits(group_of_lengths(origin.schema, strategy.length_field), least, most)
     cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # the fields that are read, of one length
     return Limits((parsed if cuts else origin.schema).groups[0], least, most)

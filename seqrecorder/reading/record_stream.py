@@ -82,6 +82,7 @@ class StreamOptions:
         deal: `(index, count)`: only every count-th record, from index on.
         crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
         limits: which records are left out for their length.
+        longest: by alignment group, the most steps that a record may have after cropping; longer ones are left out.
         drop_empty: whether records without steps in the group are left out.
         number: whether each record holds its position in written order (see `seqrecorder.codec.record_index`).
         known: by alignment group, the lengths of all records in the order of the files: then no file is read, and empty
@@ -96,13 +97,14 @@ class StreamOptions:
     deal: tuple[int, int] | None = None
     crops: Mapping[str, Crop] = attrs.field(factory=dict)
     limits: Limits | None = None
+    longest: Mapping[str, int] = attrs.field(factory=dict)
     drop_empty: bool = False
     number: bool = False
     known: Mapping[str, NDArray[np.int64]] | None = None
 
     def measured(self) -> list[str]:
         """Return the alignment groups whose lengths must be known."""
-        groups = [self.group, self.limits.group if self.limits else None]
+        groups = [self.group, self.limits.group if self.limits else None, *self.longest]
         return [group for group in dict.fromkeys(groups) if group is not None]
 
     def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
@@ -115,13 +117,15 @@ class StreamOptions:
         keep: Any = True
         if self.limits is not None:
             keep = self.limits.admits(lengths[self.limits.group])
+        for group, most in self.longest.items():
+            keep &= self.cropped(group, lengths[group], xp) <= most
         if self.drop_empty and self.group is not None:
-            keep &= self.cropped(lengths[self.group], xp) > 0
+            keep &= self.cropped(self.group, lengths[self.group], xp) > 0
         return keep
 
-    def cropped(self, lengths: Any, xp: Any) -> Any:
-        """Return the lengths of the group after cropping."""
-        return cropped_lengths(lengths, self.crops.get(self.group or "", ()), xp)
+    def cropped(self, group: str, lengths: Any, xp: Any) -> Any:
+        """Return the lengths of a group after cropping."""
+        return cropped_lengths(lengths, self.crops.get(group, ()), xp)
 
 
 def stream(
@@ -315,7 +319,7 @@ class _Files:
             parts = [tf.boolean_mask(part, keep) for part in parts]
         if options.group is None:
             return (parts[0],)
-        return parts[0], options.cropped(parts[1 + list(lengths).index(options.group)], tf)
+        return parts[0], options.cropped(options.group, parts[1 + list(lengths).index(options.group)], tf)
 
     def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
         """Return the lengths of a window's records, from the table or, where there is none, from the records."""

@@ -163,7 +163,7 @@ class Feed:
         lengths, keep = self._stored_lengths(group, parse=parse), self._masks(options, parse=parse)
         if lengths is None or keep is None:
             return None
-        cropped: NDArray[np.int64] = options.cropped(lengths if keep.all() else lengths[keep], np)
+        cropped: NDArray[np.int64] = options.cropped(group, lengths if keep.all() else lengths[keep], np)
         return cropped
 
     def crop(self, group: str, steps: slice) -> Feed:
@@ -171,6 +171,11 @@ class Feed:
         crops = {**self.options.crops, group: (*self.options.crops.get(group, ()), steps)}
         parser = Parser(self.parser.schema, self.parser.layout, crops, self.parser.where)
         return attrs.evolve(self, parser=parser, options=attrs.evolve(self.options, crops=crops))
+
+    def leave_out_longer(self, group: str, most: int) -> Feed:
+        """Return a feed without the records that have more steps in a group, after cropping."""
+        longest = {**self.options.longest, group: min(most, self.options.longest.get(group, most))}
+        return attrs.evolve(self, options=attrs.evolve(self.options, longest=longest))
 
     def stream(
         self,

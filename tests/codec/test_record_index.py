@@ -32,7 +32,7 @@ STRATEGIES = {
     "pad": sr.Pad(7),
     "bucket": sr.Bucket(7),
     "sorted": sr.Bucket(7, boundaries="sorted"),
-    "budget": sr.Bucket(max_steps=60),
+    "budget": sr.TokenBudget(60),
     "ragged": sr.Ragged(7),
     "window": sr.Window(4, batch_size=7),
     "unroll": sr.Unroll(5, 4),

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -38,10 +39,10 @@ FIELDS = ["label", "x", "y"]
 STRATEGIES: dict[str, Any] = {
     "pad": sr.Pad(3, mask_name="mask"),
     "left": sr.Pad(3, mask_name="mask", padding_side="left", pad_to_multiple_of=4),
-    "fixed": sr.Pad(3, mask_name="mask", pad_to=9),
+    "fixed": sr.Pad(3, mask_name="mask", length=9),
     "bucket": sr.Bucket(3, boundaries=[4], mask_name="mask", pad_to_bucket_boundary=True),
     "sorted": sr.Bucket(3, boundaries="sorted", mask_name="mask"),
-    "budget": sr.Bucket(max_steps=14, mask_name="mask"),
+    "budget": sr.TokenBudget(14, mask_name="mask"),
     "unroll": sr.Unroll(3, 2, mask_name="mask"),
     "window": sr.Window(3, batch_size=4, shift=2, mask_name="mask"),
     "pack": sr.Pack(8, 2, mask_name="mask"),
@@ -107,9 +108,10 @@ def test_other_groups_have_masks_of_their_own(series: Path) -> None:
 
 def test_the_largest_batch_comes_first(series: Path) -> None:
     """`warm_up="largest"` gives one more batch, as large as any, whose weights are 0; the others are as without it."""
-    for options in ({"batch_size": 3, "boundaries": [4]}, {"max_steps": 15, "batch_size_multiple": 2}):
-        plain = sr.read(series, batch=sr.Bucket(**options), inputs="x", targets=("y", "label"))
-        warm = sr.read(series, batch=sr.Bucket(**options, warm_up="largest"), inputs="x", targets=("y", "label"))
+    for strategy in (sr.Bucket(3, boundaries=[4]), sr.TokenBudget(15, batch_size_multiple=2)):
+        plain = sr.read(series, batch=strategy, inputs="x", targets=("y", "label"))
+        large = attrs.evolve(strategy, warm_up="largest")
+        warm = sr.read(series, batch=large, inputs="x", targets=("y", "label"))
         (x, _, weights), *rest = list(warm)
         assert not any(weight.numpy().any() for weight in weights)
         assert tf.size(x) >= max(int(tf.size(element[0])) for element in rest)

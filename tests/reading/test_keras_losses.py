@@ -132,7 +132,7 @@ def guesses(shape: Any, width: int) -> Any:
 # Strategy, the ending of the targets' names, and how many dimensions of records and steps these have.
 TARGETS = {
     "steps": (sr.Pad(4), "s", 2),
-    "one step more": (sr.Pad(4, pad_to=5, drop_remainder=True), "s", 2),
+    "one step more": (sr.Pad(4, length=5, drop_remainder=True), "s", 2),
     "padding on the left": (sr.Pad(4, padding_side="left"), "s", 2),
     "horizons": (sr.Window(1, shift=1, horizon=2, batch_size=5), "s_horizon", 2),
     "horizons of one step": (sr.Window(1, shift=1, horizon=1, batch_size=1), "s_horizon", 2),

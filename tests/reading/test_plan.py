@@ -28,23 +28,26 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 STRATEGIES = {
     "pad": sr.Pad(16),
-    "pad to": sr.Pad(16, pad_to=20, truncation="end", drop_remainder=True),
+    "pad to": sr.Pad(16, length=20, too_long="cut_end", drop_remainder=True),
     "pad, without empty ones": sr.Pad(16, empty="drop", pad_to_multiple_of=8),
+    "pad, leaving out": sr.Pad(16, length=20, too_long="drop"),
+    "ragged, full": sr.Ragged(16, empty="drop"),
     "auto": sr.Bucket(16),
     "quantile": sr.Bucket(16, boundaries="quantile", buckets=4),
     "boundaries": sr.Bucket([16, 8, 4], boundaries=[8, 20], pad_to_bucket_boundary=True, empty="drop"),
     "sorted": sr.Bucket(16, boundaries="sorted", pad_to_multiple_of=4),
-    "budget": sr.Bucket(max_steps=300, batch_size_multiple=2),
-    "budget in multiples": sr.Bucket(max_steps=300, pad_to_multiple_of=16, max_batch_size=12),
-    "budget, dropping": sr.Bucket(max_steps=60, too_long="drop"),
-    "budget, cutting": sr.Bucket(max_steps=60, too_long="truncate"),
-    "budget in buckets": sr.Bucket(max_steps=300, pad_to_bucket_boundary=True, buckets=4),
+    "budget": sr.TokenBudget(300, batch_size_multiple=2),
+    "budget in multiples": sr.TokenBudget(300, pad_to_multiple_of=16, max_batch_size=12),
+    "budget, dropping": sr.TokenBudget(60, too_long="drop"),
+    "budget, cutting": sr.TokenBudget(60, too_long="cut_end"),
+    "budget in buckets": sr.TokenBudget(300, pad_to_boundaries="auto", buckets=4),
     "ragged": sr.Ragged(16),
-    "window": sr.Window(8, 2, batch_size=16, shift=3),
+    "window": sr.Window(8, stride=2, batch_size=16, shift=3),
     "window, dropping": sr.Window(8, batch_size=16, tail="drop", horizon=2, drop_remainder=True),
     "unroll": sr.Unroll(8, 10),
     "unroll, dropping": sr.Unroll(8, 10, tail="drop", bucket=True),
     "pack": sr.Pack(100, 4),
+    "pack, cutting": sr.Pack(30, 4, too_long="cut_end"),
     "pack, splitting": sr.Pack(30, 4, too_long="split", buffer=64),
 }
 
@@ -112,7 +115,7 @@ def test_a_table_compares_strategies(lines: Path) -> None:
     assert len({len(line) for line in lines_}) == 1
     assert lines_[0].startswith("strategy ")
     assert lines_[0].endswith("batches  shapes  rows  steps a batch  at most  real steps")
-    assert lines_[2].startswith("Bucket(batch_size=16, boundaries='sorted')")
+    assert lines_[2].startswith("Bucket(16, boundaries='sorted')")
     assert lines_[3].endswith("100.0%")
     assert [plan.efficiency for plan in table] == sorted(plan.efficiency for plan in table)
 

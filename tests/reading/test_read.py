@@ -562,7 +562,7 @@ class Pair:
         ({"batch": sr.Pad(2)}, "source"),
         ({"batch": sr.Bucket(2, boundaries=[9])}, "source"),
         ({"batch": sr.Bucket(2, boundaries=[9], length_field="target")}, "target"),
-        ({"batch": sr.Bucket(max_steps=99, length_field="target")}, "target"),
+        ({"batch": sr.TokenBudget(99, length_field="target")}, "target"),
         ({"batch": sr.Unroll(2, 20), "fields": ["target"]}, "target"),
         ({"batch": sr.Window(20), "fields": ["target"]}, "target"),
         ({"batch": sr.Pack(20, 1), "fields": ["target"]}, "target"),

@@ -110,7 +110,7 @@ def dealt(build, workers=2):
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize(
     "batch",
-    [None, sr.Pad(4), sr.Bucket(4, boundaries=[3, 6]), sr.Bucket(max_steps=30)],
+    [None, sr.Pad(4), sr.Bucket(4, boundaries=[3, 6]), sr.TokenBudget(30)],
     ids=["single", "pad", "bucket", "budget"],
 )
 def test_workers_share_what_is_shuffled(corpora, batch, shards, figure):
@@ -214,7 +214,7 @@ SERVED = {
     "pad": sr.Pad(4),
     "bucket": sr.Bucket(4, boundaries=[3, 6]),
     "sorted": sr.Bucket(4, boundaries="sorted"),
-    "budget": sr.Bucket(max_steps=30),
+    "budget": sr.TokenBudget(30),
     "ragged": sr.Ragged(4),
     "window": sr.Window(3),
     "unroll": sr.Unroll(4, 3),

@@ -275,7 +275,7 @@ STRATEGIES = {
     "auto": sr.Bucket(2),
     "boundaries": sr.Bucket(2, boundaries=[2]),
     "sorted": sr.Bucket(2, boundaries="sorted"),
-    "max_steps": sr.Bucket(max_steps=8),
+    "max_steps": sr.TokenBudget(8),
     "Ragged": sr.Ragged(2),
     "flat": sr.Ragged(2, flat=True),
     "Window": sr.Window(2, batch_size=2),

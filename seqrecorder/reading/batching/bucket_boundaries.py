@@ -7,6 +7,7 @@ largest length of the record's class. `optimal_boundaries` minimises that sum ex
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,6 +137,51 @@ def check_boundaries(boundaries: Sequence[int]) -> None:
                 f"boundaries[{position}]: expected more than {low} (boundaries are positive lengths in "
                 f"ascending order, without repetition), got {high}; sort them and remove repetitions"
             )
+
+
+def given_boundaries(option: str, value: Any, computed: Sequence[str]) -> str | tuple[int, ...]:
+    """Return an option's boundaries, or the word that says how they are computed.
+
+    Args:
+        option: its name.
+        value: ascending ints, or a word.
+        computed: the words.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    expected = f"{option}: expected {', '.join(map(repr, computed))} or ascending"
+    if isinstance(value, str):
+        if value not in computed:
+            raise OptionError(f"{expected} lengths, got {value!r}")
+        return value
+    if not isinstance(value, Iterable):
+        raise OptionError(f"{expected} ints, got {value!r}")
+    given = tuple(value)
+    if any(isinstance(b, bool) or not isinstance(b, (int, np.integer)) for b in given):
+        raise OptionError(f"{expected} ints, got {value!r}")
+    ints = tuple(int(b) for b in given)
+    check_boundaries(ints)
+    return ints
+
+
+def boundaries_for(
+    boundaries: str | tuple[int, ...], lengths: NDArray[np.int64] | None, buckets: int
+) -> tuple[int, ...]:
+    """Return boundaries, computed where a word says so; none where no lengths are known.
+
+    Args:
+        boundaries: `"auto"`, `"quantile"`, or those that are given.
+        lengths: of all records.
+        buckets: how many there may be.
+    """
+    if not isinstance(boundaries, str):
+        return boundaries
+    if lengths is None or not lengths.size:
+        return ()
+    values, counts = np.unique(lengths, return_counts=True)
+    compute = optimal_boundaries if boundaries == "auto" else quantile_boundaries
+    return tuple(compute(values, counts, buckets))
 
 
 def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -6,6 +6,11 @@ from typing import Any
 
 from seqrecorder.errors import OptionError
 
+EMPTY = ("keep", "drop", "error")
+"""What `empty` says of a record without steps."""
+
+NO_STEPS = "a record without steps (empty='keep' and 'drop' allow them), lengths"
+
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """Return an option that counts something, or raise `OptionError`."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
-import numpy as np
 
 from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
-from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.best_fit import best_fit_rows
-from seqrecorder.reading.batching.option_checks import check_batch_size, check_count
+from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
 from seqrecorder.reading.batching.step_slices import check_names, group_of_steps, parse_records
+from seqrecorder.reading.batching.too_long import fit_lengths
 from seqrecorder.reading.batching.window_plan import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
 
-TooLong = Literal["error", "drop", "split"]
+TOO_LONG = ("error", "drop", "cut_end", "split")
 
 _CARRIES = ("segment_ids", "positions", "segment_count", "segment_start")
 
@@ -83,10 +82,11 @@ class Pack:
         length: steps of a row.
         batch_size: rows to a batch.
         buffer: records that are planned at a time. More need less padding, and memory for their serialized form.
-        too_long: what a record of more than `length` steps is: an `"error"`, raised before anything is read; left out
-            (`"drop"`); or cut into segments of `length` steps and what remains (`"split"`), each with the record's
-            context. A record is parsed once for each of its segments.
-        drop_remainder: whether the last batch of an epoch is dropped, with all its sequences, where it has fewer rows.
+        too_long: what happens to records of more than `length` steps: an `"error"`, raised before anything is read;
+            they are left out (`"drop"`); or their last steps are (`"cut_end"`); or they are cut into segments of
+            `length` steps and what remains (`"split"`), each with the record's context, and parsed once for each. A
+            warning counts what is left out or cut, where files of lengths tell.
+        drop_remainder: whether the last batch of an epoch is dropped where it is smaller, with all its sequences.
         length_name: name under which batches carry the used steps of each row.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
@@ -94,14 +94,13 @@ class Pack:
     length: int = attrs.field(converter=_length)
     batch_size: int = attrs.field(default=32, converter=check_batch_size)
     buffer: int = attrs.field(default=1024, converter=_buffer, kw_only=True)
-    too_long: TooLong = attrs.field(default="error", kw_only=True)
+    too_long: Literal["error", "drop", "cut_end", "split"] = attrs.field(default="error", kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if self.too_long not in ("error", "drop", "split"):
-            raise OptionError(f"too_long: expected 'error', 'drop' or 'split', got {self.too_long!r}")
+        check_choice("too_long", self.too_long, TOO_LONG)
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
         """Return what batches carry beside the fields of a schema and their lengths."""
@@ -123,7 +122,7 @@ class Pack:
         """
         group = group_of_steps(self, feed.parser.schema)
         check_names(self, feed.parser.schema, self._made)
-        self._check_lengths(feed, group)
+        feed = self._fit(feed, group)
 
         def assemble(serialized: Any, table: Any) -> Any:
             start, size, total, row = (table[:, column] for column in range(4))
@@ -140,7 +139,7 @@ class Pack:
         import tensorflow as tf
 
         group = group_of_steps(self, feed.parser.schema)
-        self._check_lengths(feed, group)
+        feed = self._fit(feed, group)
 
         def shape(_: Any, table: Any) -> Any:
             rows = tf.constant(self.batch_size, tf.int64) if self.drop_remainder else table[-1, 3] + 1
@@ -158,16 +157,12 @@ class Pack:
             seed=number,
         )
 
-    def _check_lengths(self, feed: Feed, group: str) -> None:
-        if self.too_long != "error":
-            return
-        lengths = feed.lengths(group, parse=True)
-        over = np.empty(0, np.int64) if lengths is None else lengths[lengths > self.length]
-        if over.size:
-            raise OptionError(
-                f"length={self.length}: {over.size} records are longer, the longest has {over.max()} steps; raise "
-                "length, or pass too_long='drop' to leave them out or too_long='split' to cut them"
-            )
+    def _fit(self, feed: Feed, group: str) -> Feed:
+        """Return the feed of records that are no longer than a row, or are still to be split."""
+        if self.too_long == "split":
+            return feed
+        option, parse = f"length={self.length}", self.too_long == "error"
+        return fit_lengths(feed, group, self.length, self.too_long, option=option, words=TOO_LONG, parse=parse)
 
     def _fields(self, records: Parsed, start: Any, size: Any, row: Any) -> dict[str, Any]:
         """Return the tensors of a batch.

@@ -10,16 +10,18 @@ import attrs
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.padding import to_longest
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.consecutive import consecutive_batches, consecutive_count
 from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
 from seqrecorder.reading.batching.padded import PaddedBatches, by_group
-from seqrecorder.reading.strategy import Batches, batch_count, shape_of
-from seqrecorder.reading.tfdata_ops import mapped, rebatched
+from seqrecorder.reading.batching.too_long import fit_lengths
+from seqrecorder.reading.strategy import Batches, shape_of
+from seqrecorder.reading.tfdata_ops import mapped
 
 if TYPE_CHECKING:
     from seqrecorder.codec.padding import Padding
     from seqrecorder.reading.strategy import Feed
 
-TRUNCATIONS = ("error", "end", "start")
+TOO_LONG = ("error", "drop", "cut_end", "cut_start")
 
 
 @attrs.frozen
@@ -35,7 +37,7 @@ class Pad(PaddedBatches):
     >>> [batch] = sr.read(corpus, batch=sr.Pad(2))
     >>> batch["ids"].numpy().tolist(), batch["sequence_length"].numpy().tolist()
     ([[1, 2, 3], [4, 0, 0]], [3, 1])
-    >>> options = sr.Pad(2, padding_values={"ids": -1}, padding_side="left", pad_to=2, truncation="start")
+    >>> options = sr.Pad(2, padding_values={"ids": -1}, padding_side="left", length=2, too_long="cut_start")
     >>> [batch] = sr.read(corpus, batch=options)
     >>> batch["ids"].numpy().tolist(), batch["sequence_length"].numpy().tolist()
     ([[2, 3], [-1, 4]], [2, 1])
@@ -47,11 +49,12 @@ class Pad(PaddedBatches):
 
     Attributes:
         batch_size: records to a batch.
+        length: steps of a row; None is those of the longest record of each batch. Or a mapping of field to steps, for
+            its alignment group.
+        too_long: with `length`: what happens to records of more steps: an `"error"`; they are left out (`"drop"`); or
+            their last (`"cut_end"`) or first steps (`"cut_start"`) are. Lengths count what is left. A warning counts
+            such records, where files of lengths tell.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
-        pad_to: steps of every batch; None is the longest of each. Or a mapping of field to steps, for its alignment
-            group.
-        truncation: with `pad_to`: what happens to longer records: an `"error"`; steps are left out at the `"end"`, or
-            at the `"start"`. Lengths count what is left.
         padding_values: by field, what padding consists of; zeros (empty text) where none is named.
         padding_side: `"right"`, or `"left"`: padding comes first, and the last steps of all records are in one column.
             Or a mapping of field to side, for its alignment group.
@@ -64,18 +67,18 @@ class Pad(PaddedBatches):
     """
 
     batch_size: int = attrs.field(converter=check_batch_size)
+    length: int | Mapping[str, int] | None = attrs.field(default=None, kw_only=True)
+    too_long: Literal["error", "drop", "cut_end", "cut_start"] = attrs.field(default="error", kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
-    pad_to: int | Mapping[str, int] | None = attrs.field(default=None, kw_only=True)
-    truncation: Literal["error", "end", "start"] = attrs.field(default="error", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        check_choice("truncation", self.truncation, TRUNCATIONS)
-        if self.pad_to is None and self.truncation != "error":
-            raise OptionError("truncation: goes with pad_to, which says to how many steps")
-        for steps in self.pad_to.values() if isinstance(self.pad_to, Mapping) else [self.pad_to]:
+        check_choice("too_long", self.too_long, TOO_LONG)
+        if self.length is None and self.too_long != "error":
+            raise OptionError("too_long: goes with length, which says how many steps there may be")
+        for steps in self.length.values() if isinstance(self.length, Mapping) else [self.length]:
             if steps is not None:
-                check_count("pad_to", steps)
+                check_count("length", steps)
 
     def read(self, feed: Feed) -> Batches:
         """Return padded batches.
@@ -91,7 +94,7 @@ class Pad(PaddedBatches):
             self.batch_size,
             width=max([*targets.values(), self.pad_to_multiple_of]),
         )
-        return Batches(batches, self._count(feed))
+        return Batches(batches, consecutive_count(feed, self.batch_size, **self._of_batches))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -106,7 +109,7 @@ class Pad(PaddedBatches):
         def width(name: str, lengths: Any) -> Any:
             if name not in targets:
                 return to_longest(name, lengths)
-            message = f"{feed.origin.where}: pad_to={targets[name]} is less than the length of a record, lengths"
+            message = f"{feed.origin.where}: length={targets[name]} is less than the length of a record, lengths"
             return checked(tf.constant(targets[name], tf.int64), lengths <= targets[name], message, lengths)
 
         return self.padding(feed, feed.group(None) if feed.parser.schema.groups else None, width, targets)
@@ -114,35 +117,18 @@ class Pad(PaddedBatches):
     def _prepare(self, feed: Feed) -> tuple[dict[str, int], Feed]:
         """Return the steps to which each group is padded, and the feed of records that are no longer."""
         targets: dict[str, int] = {}
-        if isinstance(self.pad_to, Mapping):
-            targets = by_group("pad_to", self.pad_to, feed.origin.schema)
-        elif self.pad_to is not None:
-            targets = dict.fromkeys(feed.parser.schema.groups, self.pad_to)
+        if isinstance(self.length, Mapping):
+            targets = by_group("length", self.length, feed.origin.schema)
+        elif self.length is not None:
+            targets = dict.fromkeys(feed.parser.schema.groups, self.length)
         for group, steps in targets.items():
-            if self.truncation != "error":
-                feed = feed.crop(group, slice(steps) if self.truncation == "end" else slice(-steps, None))
-                continue
-            lengths = feed.lengths(group, parse=False)
-            if lengths is not None and (lengths > steps).any():
-                raise OptionError(
-                    f"pad_to={steps}: {(lengths > steps).sum()} records are longer, the longest has {lengths.max()} "
-                    "steps; raise pad_to, or pass truncation='end' or 'start' to cut them"
-                )
+            option = f"length={steps}"
+            feed = fit_lengths(feed, group, steps, self.too_long, option=option, words=TOO_LONG, parse=False)
         return targets, feed
 
     def _batches(self, feed: Feed, group: str | None = None) -> Any:
-        """Return batches of serialized records, with their lengths where a group is named."""
-        drop = self.empty == "drop" and bool(feed.origin.schema.groups)
-        return feed.stream(
-            lambda windows, _: rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder),
-            window=feed.window_of_batches(self.batch_size),
-            multiple=self.batch_size,
-            group=feed.group(None) if drop else group,
-            drop_empty=drop,
-        )
+        return consecutive_batches(feed, self.batch_size, **self._of_batches, group=group)
 
-    def _count(self, feed: Feed) -> int:
-        """Return how many batches an epoch has, -1 where that is not known."""
-        drop = self.empty == "drop" and bool(feed.origin.schema.groups)
-        records = feed.kept(group=feed.group(None), drop_empty=True) if drop else feed.records
-        return batch_count(records, self.batch_size, drop_remainder=self.drop_remainder)
+    @property
+    def _of_batches(self) -> dict[str, bool]:
+        return {"drop_remainder": self.drop_remainder, "drop_empty": self.empty == "drop"}

@@ -1,4 +1,4 @@
-"""What `Pad` and `Bucket` have in common: how the steps of their batches are filled up."""
+"""What `Pad`, `Bucket` and `TokenBudget` have in common: how the steps of their batches are filled up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.padding import Padding, check_values
 from seqrecorder.codec.parser import SEQUENCE_LENGTH
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.option_checks import check_choice, check_count
+from seqrecorder.reading.batching.option_checks import EMPTY, NO_STEPS, check_choice, check_count
 from seqrecorder.reading.elements import Carried
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Side = Literal["right", "left"]
 SIDES = ("right", "left")
-EMPTY = ("keep", "drop", "error")
 
 
 def _multiple(value: Any) -> int:
@@ -73,7 +72,7 @@ class PaddedBatches:
             OptionError: a value does not fit its field, or a field cannot be padded so.
         """
         schema, multiple = feed.parser.schema, self.pad_to_multiple_of
-        message = f"{feed.origin.where}: a record without steps (empty='keep' and 'drop' allow them), lengths"
+        message = f"{feed.origin.where}: {NO_STEPS}"
         exact = check_values(feed.origin.schema, self.padding_values)
         left = self._left(schema)
         for field in schema.fields:

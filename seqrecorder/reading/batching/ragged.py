@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.graph_ops import longest_of
+from seqrecorder.codec.graph_ops import checked, longest_of
 from seqrecorder.codec.padding import Padding, of_all_rows, padded
 from seqrecorder.codec.parser import SEQUENCE_LENGTH, Parser, length_name
-from seqrecorder.reading.batching.option_checks import check_batch_size
+from seqrecorder.reading.batching.consecutive import consecutive_batches, consecutive_count
+from seqrecorder.reading.batching.option_checks import EMPTY, NO_STEPS, check_batch_size, check_choice
 from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import Batches, batch_count
-from seqrecorder.reading.tfdata_ops import mapped, rebatched
+from seqrecorder.reading.strategy import Batches
+from seqrecorder.reading.tfdata_ops import mapped
 from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Ragged:
     Attributes:
         batch_size: records to a batch.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
+        empty: what a record without steps (in the first alignment group) is: a row without steps (`"keep"`), left out
+            (`"drop"`), or an `"error"` while iterating.
         flat: whether feature lists that every record has, of known shape, are given as the steps of all records after
             one another, `(S, *shape)`, beside one `row_splits`, int64 `(B + 1,)`, for all of them (`<group>_row_splits`
             for another alignment group than the first).
@@ -68,8 +71,12 @@ class Ragged:
 
     batch_size: int = attrs.field(converter=check_batch_size)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
+    empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", kw_only=True)
     flat: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_choice("empty", self.empty, EMPTY)
 
     @property
     def mask_name(self) -> None:
@@ -89,12 +96,17 @@ class Ragged:
         """
         if self.flat:
             check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
-        parsed = feed.made(
-            self._batches(feed),
-            lambda serialized: feed.shape(parse_ragged(feed.parser, serialized, flat=self.flat)),
-            self.batch_size,
-        )
-        return Batches(parsed, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
+        first = length_name(feed.group(None)) if self.empty == "error" and feed.parser.schema.groups else None
+        message = f"{feed.origin.where}: {NO_STEPS}"
+
+        def parse(serialized: Any, *_: Any) -> Any:
+            values = parse_ragged(feed.parser, serialized, flat=self.flat)
+            if first in values:
+                values[first] = checked(values[first], values[first] > 0, message, values[first])
+            return feed.shape(values)
+
+        batches = feed.made(self._batches(feed), parse, self.batch_size)
+        return Batches(batches, consecutive_count(feed, self.batch_size, **self._of_batches))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -107,13 +119,11 @@ class Ragged:
         return mapped(self._batches(feed, feed.group(None)), shape)
 
     def _batches(self, feed: Feed, group: str | None = None) -> Any:
-        """Return batches of serialized records, with their lengths where a group is named."""
-        return feed.stream(
-            lambda windows, _: rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder),
-            window=feed.window_of_batches(self.batch_size),
-            multiple=self.batch_size,
-            group=group,
-        )
+        return consecutive_batches(feed, self.batch_size, **self._of_batches, group=group)
+
+    @property
+    def _of_batches(self) -> dict[str, bool]:
+        return {"drop_remainder": self.drop_remainder, "drop_empty": self.empty == "drop"}
 
 
 def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:

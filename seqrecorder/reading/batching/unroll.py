@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _CARRIES = ("reset", "segment_index", "segment_count", "total_length")
 
 
-def _num_unroll(value: Any) -> int:
-    return check_count("num_unroll", value)
+def _length(value: Any) -> int:
+    return check_count("length", value)
 
 
 @attrs.frozen
 class Unroll:
-    """Batches of segments of `num_unroll` steps, whose rows go on from batch to batch.
+    """Batches of segments of `length` steps, whose rows go on from batch to batch.
 
     Each of the `batch_size` rows (slots) holds one record at a time, a segment to a batch; when a record is finished,
     the slot takes the next one of the stream in the next batch, the lowest slot first. A recurrent model keeps the
@@ -50,7 +50,7 @@ class Unroll:
 
     Batches carry, beside the fields: `reset`, bool `(B,)`, true for the first segment of a record; `segment_index` and
     `segment_count`; `sequence_length`, the true steps of the segment; and `total_length`, those of its record: int64
-    `(B,)`. Feature lists are `(B, num_unroll, ...)`, padded after the end of a record with zeros (empty text); context
+    `(B,)`. Feature lists are `(B, length, ...)`, padded after the end of a record with zeros (empty text); context
     fields are repeated for each segment. A slot without a record has `sequence_length` 0, `reset` False and zeros
     (empty text) everywhere. Records without steps take no slot: they are left out.
 
@@ -62,7 +62,7 @@ class Unroll:
 
     Attributes:
         batch_size: slots.
-        num_unroll: steps of a segment.
+        length: steps of a row, which is a segment.
         tail: at the end of an epoch, when no record is left for a free slot: `"drain"` goes on until all records are
             finished, with free slots empty; `"drop"` ends the epoch before the first batch with an empty slot.
         bucket: whether the records of a window (1,024 of them, or 16 MiB) take slots by their number of segments, the
@@ -70,11 +70,11 @@ class Unroll:
             and at the end no slot waits for a long record that came last. Measured on 300 log-normal lengths (mean 89)
             in 16 slots of 20 steps: 0.3 % of the segments are empty instead of 19 %.
         length_name: name under which batches carry the true steps of each segment.
-        mask_name: name under which batches carry a mask, bool `(B, num_unroll)`, true for real steps; None for no mask.
+        mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
 
     batch_size: int = attrs.field(converter=check_batch_size)
-    num_unroll: int = attrs.field(converter=_num_unroll)
+    length: int = attrs.field(converter=_length)
     tail: Literal["drain", "drop"] = attrs.field(default="drain", kw_only=True)
     bucket: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
@@ -102,7 +102,7 @@ class Unroll:
         def segments(windows: Any, _: Any) -> Any:
             plans = self._plans(feed, windows)
             return cut_batches(
-                feed, plans, self.batch_size, self.num_unroll, lambda *part: self._assemble(group, *part), whole=True
+                feed, plans, self.batch_size, self.length, lambda *part: self._assemble(group, *part), whole=True
             )
 
         return Batches(feed.stream(segments, group=group), -1)
@@ -113,10 +113,10 @@ class Unroll:
 
         def shape(_: Any, lengths: Any, rows: Any, indices: Any) -> Any:
             total = tf.gather(tf.concat([lengths, [0]], 0), rows)
-            real = tf.clip_by_value(total - indices * self.num_unroll, 0, self.num_unroll)
+            real = tf.clip_by_value(total - indices * self.length, 0, self.length)
             real = tf.reduce_sum(tf.reshape(real, [-1, self.batch_size]), 1)
             size = tf.fill(tf.shape(real), tf.constant(self.batch_size, tf.int64))
-            return tf.stack([size, size * self.num_unroll, real], 1)
+            return tf.stack([size, size * self.length, real], 1)
 
         group = group_of_steps(self, feed.parser.schema)
         return mapped(feed.stream(lambda windows, _: self._plans(feed, windows), group=group), shape)
@@ -126,37 +126,37 @@ class Unroll:
         windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
             windows = mapped(windows, self._longest_first)
-        return plan_segments(windows, self.batch_size, self.num_unroll, drain=self.tail == "drain")
+        return plan_segments(windows, self.batch_size, self.length, drain=self.tail == "drain")
 
     def _longest_first(self, serialized: Any, lengths: Any) -> tuple[Any, Any]:
         import tensorflow as tf
 
-        order = tf.argsort(segment_counts(lengths, self.num_unroll), direction="DESCENDING", stable=True)
+        order = tf.argsort(segment_counts(lengths, self.length), direction="DESCENDING", stable=True)
         return tf.gather(serialized, order), tf.gather(lengths, order)
 
     def _assemble(self, group: str, records: Parsed, rows: Any, indices: Any) -> dict[str, Any]:
         import tensorflow as tf
 
-        first = indices * self.num_unroll
+        first = indices * self.length
         total = tf.gather(records.lengths, rows)
-        values = records.fields(rows, first[:, tf.newaxis] + tf.range(self.num_unroll, dtype=tf.int64))
-        values[length_name(group)] = tf.clip_by_value(total - first, 0, self.num_unroll)
-        carried = (indices == 0) & (total > 0), indices, segment_counts(total, self.num_unroll), total
+        values = records.fields(rows, first[:, tf.newaxis] + tf.range(self.length, dtype=tf.int64))
+        values[length_name(group)] = tf.clip_by_value(total - first, 0, self.length)
+        carried = (indices == 0) & (total > 0), indices, segment_counts(total, self.length), total
         return values | dict(zip(_CARRIES, carried, strict=True))
 
 
-def segment_counts(lengths: Any, num_unroll: int) -> Any:
+def segment_counts(lengths: Any, length: int) -> Any:
     """Return how many segments records of these lengths have."""
-    return (lengths + num_unroll - 1) // num_unroll
+    return (lengths + length - 1) // length
 
 
-def plan_segments(windows: Any, batch_size: int, num_unroll: int, *, drain: bool) -> Any:
+def plan_segments(windows: Any, batch_size: int, length: int, *, drain: bool) -> Any:
     """Return plans (see `cut_batches`): which segment of which record each slot holds in each batch.
 
     Args:
         windows: a finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`.
         batch_size: slots.
-        num_unroll: steps of a segment.
+        length: steps of a segment.
         drain: whether records in slots are finished after the end of the stream.
     """
     import tensorflow as tf
@@ -167,17 +167,17 @@ def plan_segments(windows: Any, batch_size: int, num_unroll: int, *, drain: bool
         stream = stream.concatenate(at_end((*nothing, True)))
     numbers = tf.zeros([batch_size], tf.int64)
     slots = tf.fill([batch_size], ""), numbers, numbers
-    return scanned(stream, slots, lambda slots, window: deal_records(slots, window, num_unroll))
+    return scanned(stream, slots, lambda slots, window: deal_records(slots, window, length))
 
 
-def deal_records(slots: Any, window: Any, num_unroll: Any) -> tuple[Any, Any]:
+def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
     """Return what slots hold after a window of records, and the plan of the batches until then.
 
     Args:
         slots: `(serialized: string [B], lengths: int64 [B], indices: int64 [B])`: the record in each slot, of length 0
             for none, and the segment that is next.
         window: `(serialized: string [w], lengths: int64 [w], last: bool)`; at the last, all slots are finished.
-        num_unroll: steps of a segment.
+        length: steps of a segment.
     """
     import tensorflow as tf
 
@@ -185,7 +185,7 @@ def deal_records(slots: Any, window: Any, num_unroll: Any) -> tuple[Any, Any]:
     some = lengths > 0
     serialized = tf.concat([held, tf.boolean_mask(serialized, some)], 0)
     lengths = tf.concat([held_lengths, tf.boolean_mask(lengths, some)], 0)
-    rows, all_indices, row, index = fill_slots(segment_counts(lengths, num_unroll), indices, last)
+    rows, all_indices, row, index = fill_slots(segment_counts(lengths, length), indices, last)
     # One more, which stands for no record: a slot that holds none has length 0.
     later = tf.gather(tf.concat([serialized, [""]], 0), row), tf.gather(tf.concat([lengths, [0]], 0), row), index
     return later, (*only_needed(serialized, lengths, rows), all_indices)

@@ -31,11 +31,11 @@ _RECORDS = 256  # fewer than other strategies hold, since each of them may give 
 
 @attrs.frozen
 class Window:
-    """Batches of windows of `size` steps, over all feature lists at once and never across records.
+    """Batches of windows of `length` steps, over all feature lists at once and never across records.
 
-    `size`, `shift` and `stride` mean what they mean in `tf.data.Dataset.window`: a window begins every `shift` steps
-    and holds every `stride`-th step from there on. The windows of a record follow each other; where records are
-    shuffled, the windows of up to 256 records (or 16 MiB of them) are permuted too.
+    A window begins every `shift` steps and holds every `stride`-th step from there on, as by `tf.data.Dataset.window`,
+    which calls the length `size`. The windows of a record follow each other; where records are shuffled, the windows
+    of up to 256 records (or 16 MiB of them) are permuted too.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> from seqrecorder.reading.batching.window import Window
@@ -51,7 +51,7 @@ class Window:
     ...     print(batch["x"].numpy().tolist(), batch["x_horizon"].numpy().tolist())
     [[1, 2], [2, 3], [3, 4]] [[3], [4], [5]]
 
-    Feature lists are `(B, size, ...)`, padded with zeros (empty text); context fields are repeated for each window.
+    Feature lists are `(B, length, ...)`, padded with zeros (empty text); context fields are repeated for each window.
     Batches carry, beside the fields, `sequence_length`, the true steps of each window, and `window_index`, its number
     in its record: int64 `(B,)`. With a `horizon`, which continues the window by as many steps, `<field>_horizon` holds
     them for each feature list, `(B, horizon, ...)`, and `horizon_length` how many of them are true.
@@ -60,23 +60,23 @@ class Window:
     holds 16 bytes for each of their windows.
 
     Attributes:
-        size: steps of a window.
+        length: steps of a row, which is a window.
+        shift: distance of the windows; None is `length`, so that they do not overlap.
         stride: distance of the steps inside of a window; the distance of windows is `shift`.
         batch_size: windows to a batch; Keras' own default.
-        shift: distance of the windows; None is `size`, so that they do not overlap.
         horizon: steps after each window that come with it, to forecast.
         tail: where a record ends: `"keep"` gives every window that has a step, as `tf.data.Dataset.window` does;
             `"pad"` stops after the first window that reaches the last step; `"drop"` leaves out windows that are not
             full, or whose horizon is not. Whichever it is, with a horizon there is no window without a step of that.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
         length_name: name under which batches carry the true steps of each window.
-        mask_name: name under which batches carry a mask, bool `(B, size)`, true for real steps; None for no mask.
+        mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
 
-    size: int
-    stride: int = 1
-    batch_size: int = attrs.field(default=32, converter=check_batch_size, kw_only=True)
+    length: int
     shift: int | None = attrs.field(default=None, kw_only=True)
+    stride: int = attrs.field(default=1, kw_only=True)
+    batch_size: int = attrs.field(default=32, converter=check_batch_size, kw_only=True)
     horizon: int = attrs.field(default=0, kw_only=True)
     tail: Tail = attrs.field(default="keep", kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
@@ -84,7 +84,7 @@ class Window:
     mask_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        for name in ("size", "stride"):
+        for name in ("length", "stride"):
             check_count(name, getattr(self, name))
         if self.shift is not None:
             check_count("shift", self.shift)
@@ -95,7 +95,7 @@ class Window:
     @property
     def distance(self) -> int:
         """Steps from the start of a window to that of the next."""
-        return self.size if self.shift is None else self.shift
+        return self.length if self.shift is None else self.shift
 
     def carried(self, schema: Schema) -> Carried:
         """Return what batches carry beside the fields of a schema and their lengths."""
@@ -114,9 +114,9 @@ class Window:
         shift = self.distance
         starts = -(-lengths // shift)
         if self.horizon:  # a window has something to forecast
-            starts = xp.maximum(-(-(lengths - self.size * self.stride) // shift), 0)
+            starts = xp.maximum(-(-(lengths - self.length * self.stride) // shift), 0)
         # Steps between the last start whose window and horizon are full, and the start of the record.
-        room = lengths - ((self.size + self.horizon - 1) * self.stride + 1)
+        room = lengths - ((self.length + self.horizon - 1) * self.stride + 1)
         if self.tail == "keep":
             return starts
         if self.tail == "drop":
@@ -137,7 +137,7 @@ class Window:
                 feed,
                 self._plans(feed, stream, number),
                 self.batch_size,
-                self.size + self.horizon,
+                self.length + self.horizon,
                 lambda *part: self._assemble(group, *part),
                 whole=self.drop_remainder,
             )
@@ -151,10 +151,10 @@ class Window:
 
         def shape(_: Any, lengths: Any, rows: Any, indices: Any) -> Any:
             number = tf.range(tf.size(rows, tf.int64)) // self.batch_size
-            inside = (indices * self.distance)[:, tf.newaxis] + tf.range(self.size, dtype=tf.int64) * self.stride
+            inside = (indices * self.distance)[:, tf.newaxis] + tf.range(self.length, dtype=tf.int64) * self.stride
             real = tf.math.count_nonzero(inside < tf.gather(lengths, rows)[:, tf.newaxis], 1)
             # One row, its steps and its real steps, summed up by batch.
-            lines = tf.stack([tf.ones_like(real), tf.fill(tf.shape(real), tf.constant(self.size, tf.int64)), real], 1)
+            lines = tf.stack([tf.ones_like(real), tf.fill(tf.shape(real), tf.constant(self.length, tf.int64)), real], 1)
             return tf.math.segment_sum(lines, number)
 
         group = group_of_steps(self, feed.parser.schema)
@@ -180,8 +180,8 @@ class Window:
         import tensorflow as tf
 
         start = (indices * self.distance)[:, tf.newaxis]
-        steps = tf.range(self.size + self.horizon, dtype=tf.int64) * self.stride
-        inside, after = start + steps[: self.size], start + steps[self.size :]
+        steps = tf.range(self.length + self.horizon, dtype=tf.int64) * self.stride
+        inside, after = start + steps[: self.length], start + steps[self.length :]
         total = tf.gather(records.lengths, rows)[:, tf.newaxis]
         values = records.fields(rows, inside)
         if self.horizon:

@@ -174,15 +174,18 @@ def test_rows_are_permuted_within_their_windows():
     assert rows(fast) == rows(slow) != rows(unpermuted)
 
 
-@pytest.mark.parametrize("options", [{"boundaries": [4]}, {"boundaries": "sorted"}, {"max_steps": 9}], ids=str)
-def test_written_lengths_that_are_wrong_are_noticed(tmp_path, options):
+@pytest.mark.parametrize(
+    "strategy",
+    [sr.Bucket(1, boundaries=[4]), sr.Bucket(1, boundaries="sorted"), sr.TokenBudget(9)],
+    ids=["buckets", "sorted", "budget"],
+)
+def test_written_lengths_that_are_wrong_are_noticed(tmp_path, strategy):
     """Batches are planned by the lengths beside the shards; a record of another length is an error."""
     path = written([3, 4], tmp_path / "traces")
     (lengths,) = path.rglob("*.lengths")
     lengths.write_bytes(np.array([4, 3], "<i8").tobytes())
-    size = {} if "max_steps" in options else {"batch_size": 1}
     with pytest.raises(tf.errors.InvalidArgumentError, match="the lengths files disagree with a record of .*verify"):
-        list(sr.read(path, batch=sr.Bucket(**size, **options), check="none"))
+        list(sr.read(path, batch=strategy, check="none"))
 
 
 def test_records_instead_of_windows_are_refused():

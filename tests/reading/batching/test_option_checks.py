@@ -1,4 +1,4 @@
-"""`Pad` and `Bucket`: options that check themselves, and what they give through `read`."""
+"""`Pad`, `Bucket` and `TokenBudget`: options that check themselves, and what they give through `read`."""
 
 from pathlib import Path
 
@@ -39,8 +39,6 @@ def keys(batches: list[dict[str, tf.Tensor]]) -> list[bytes]:
         (lambda: sr.Pad(0), "batch_size"),
         (lambda: sr.Pad("4"), "batch_size"),
         (lambda: sr.Pad(True), "batch_size"),
-        (sr.Bucket, "give batch_size or max_steps"),
-        (lambda: sr.Bucket(4, max_steps=100), "give batch_size or max_steps"),
         (lambda: sr.Bucket(4, boundaries="best"), "'auto', 'quantile', 'sorted'"),
         (lambda: sr.Bucket(4, boundaries=[5, 5]), "ascending"),
         (lambda: sr.Bucket(4, boundaries=[0, 5]), "more than 0"),
@@ -48,11 +46,15 @@ def keys(batches: list[dict[str, tf.Tensor]]) -> list[bytes]:
         (lambda: sr.Bucket([4, 4], boundaries=[5, 9]), "expected 3 sizes"),
         (lambda: sr.Bucket([4, 4]), "needs given boundaries"),
         (lambda: sr.Bucket(4, buckets=0), "buckets"),
-        (lambda: sr.Bucket(4, max_batch_size=3), "goes with max_steps"),
-        (lambda: sr.Bucket(4, too_long="drop"), "goes with max_steps"),
-        (lambda: sr.Bucket(max_steps=100, boundaries=[5]), "leave `boundaries` out"),
-        (lambda: sr.Bucket(max_steps=100, too_long="cut"), "too_long"),
-        (lambda: sr.Bucket(max_steps=3, batch_size_multiple=4), "at least batch_size_multiple"),
+        (lambda: sr.Bucket(4, boundaries=5), "or ascending ints, got 5"),
+        (lambda: sr.Bucket(4, warm_up="small"), "warm_up: expected 'largest' or None"),
+        (lambda: sr.Ragged(4, empty="skip"), "empty: expected one of keep, drop, error"),
+        (lambda: sr.TokenBudget(0), "max_steps: expected an int of 1 or more"),
+        (lambda: sr.TokenBudget(100, pad_to_boundaries="sorted"), "pad_to_boundaries: expected 'auto', 'quantile' or"),
+        (lambda: sr.TokenBudget(100, pad_to_boundaries=[5], pad_to_multiple_of=8), "one of them"),
+        (lambda: sr.TokenBudget(100, max_batch_size=3, batch_size_multiple=4), "max_batch_size: .* got 3"),
+        (lambda: sr.TokenBudget(100, too_long="cut"), "too_long"),
+        (lambda: sr.TokenBudget(3, batch_size_multiple=4), "at least batch_size_multiple"),
     ],
 )
 def test_options_that_make_no_sense(make: object, message: str) -> None:
@@ -86,32 +88,7 @@ def test_sorted_windows_pad_least(lines: Path, shuffle: int) -> None:
     assert (widths[:-1] == sorted(widths[:-1])) == (shuffle == 0)
 
 
-@pytest.mark.parametrize("multiple", [1, 4])
-def test_budgets_are_never_exceeded(lines: Path, multiple: int) -> None:
-    """With `max_steps`, rows times longest length never exceed it, padding included, and sizes are multiples."""
-    options = sr.Bucket(max_steps=400, batch_size_multiple=multiple, max_batch_size=32)
-    batches = list(sr.read(lines, batch=options, shuffle=500, seed=3))
-    assert max(int(tf.size(b["ids"])) for b in batches) <= 400
-    sizes = [b["ids"].shape[0] for b in batches]
-    assert max(sizes) <= 32
-    assert sum(size % multiple != 0 for size in sizes) <= 1
-    assert keys(batches) == sorted(f"k{i}".encode() for i in range(len(LENGTHS)))
-
-
-def test_records_over_the_budget(lines: Path) -> None:
-    """A record that fits no batch is an error before anything is read, or left out on request."""
-    over = int((LENGTHS > 30).sum())
-    with pytest.raises(
-        sr.OptionError, match=f"{over} records are longer than 30 steps, the longest has {LENGTHS.max()}"
-    ):
-        sr.read(lines, batch=sr.Bucket(max_steps=30))
-    batches = list(sr.read(lines, batch=sr.Bucket(max_steps=30, too_long="drop")))
-    assert keys(batches) == sorted(f"k{i}".encode() for i, n in enumerate(LENGTHS) if n <= 30)
-
-
-@pytest.mark.parametrize(
-    "options", [sr.Bucket(16, boundaries="sorted"), sr.Bucket(max_steps=600)], ids=["sorted", "budget"]
-)
+@pytest.mark.parametrize("options", [sr.Bucket(16, boundaries="sorted"), sr.TokenBudget(600)], ids=["sorted", "budget"])
 def test_resumes_exactly(lines: Path, tmp_path: Path, options: sr.Bucket) -> None:
     """An iterator saved between batches resumes with the identical remainder."""
 

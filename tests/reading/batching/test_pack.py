@@ -94,14 +94,15 @@ def class_by_class(sizes, length):
 def packed(lengths, order, options):
     """Yield the batches of an unshuffled epoch, each a list of rows of segments (record, first step, steps)."""
     left_over = []
+    if options.too_long == "drop":
+        order = [number for number in order if lengths[number] <= options.length]
     buffers = [order[at : at + options.buffer] for at in range(0, len(order), options.buffer)]
     for last, buffer in [*((False, buffer) for buffer in buffers), (True, [])]:
         segments = list(left_over)
         for number in buffer:
-            if lengths[number] > options.length and options.too_long == "drop":
-                continue
-            starts = range(0, lengths[number], options.length)
-            segments += [(number, start, min(options.length, lengths[number] - start)) for start in starts]
+            steps = min(lengths[number], options.length) if options.too_long == "cut_end" else lengths[number]
+            starts = range(0, steps, options.length)
+            segments += [(number, start, min(options.length, steps - start)) for start in starts]
         rows = {}
         for position, row in enumerate(class_by_class([size for _, _, size in segments], options.length)):
             rows.setdefault(row, []).append(position)
@@ -244,6 +245,7 @@ def test_log_normal_lengths_fill_rows_to_97_percent(seed, mean, length):
         Pack(12, 2, buffer=5),
         Pack(12, 2, buffer=4, drop_remainder=True),
         Pack(7, 3, buffer=9, too_long="drop"),
+        Pack(7, 3, buffer=9, too_long="cut_end"),
         Pack(5, 2, buffer=6, too_long="split"),
         Pack(1, 4, too_long="split"),
         Pack(100, 32),
@@ -318,7 +320,7 @@ def test_shapes_are_static_where_they_are_certain(corpus):
 def test_records_longer_than_a_row_are_an_error_before_anything_is_read(corpus):
     """The message says how many there are, how long they get, and what can be done."""
     with pytest.raises(
-        OptionError, match=r"length=10: 3 records are longer, the longest has 12 steps; .*'drop'.*'split'"
+        OptionError, match=r"length=10: 3 records are longer than 10 steps, the longest has 12; .*'drop'.*'split'"
     ):
         sr.read(corpus, batch=Pack(10, 4))
 
@@ -376,7 +378,7 @@ def test_fields_that_cannot_be_packed_are_refused(field, message, tmp_path):
         ({"length": 0}, "length: expected an int of 1 or more, got 0"),
         ({"length": 4, "batch_size": True}, "batch_size: expected an int of 1 or more, got True"),
         ({"length": 4, "buffer": 1.5}, "buffer: expected an int of 1 or more, got 1.5"),
-        ({"length": 4, "too_long": "cut"}, "too_long: expected 'error', 'drop' or 'split', got 'cut'"),
+        ({"length": 4, "too_long": "cut"}, "too_long: expected one of error, drop, cut_end, split, got 'cut'"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(arguments, message):

@@ -69,7 +69,7 @@ def filled(
 def slow(options: sr.Pad, chunk: list[Talk]) -> dict[str, np.ndarray]:
     """Return a batch of some records, made value by value."""
     side = options.padding_side
-    to = options.pad_to
+    to = options.length
 
     def of_group(option: Any, group: str, default: Any) -> Any:
         if not isinstance(option, dict):
@@ -80,8 +80,8 @@ def slow(options: sr.Pad, chunk: list[Talk]) -> dict[str, np.ndarray]:
     for field in LISTS:
         target, left = of_group(to, field.group, None), of_group(side, field.group, "right") == "left"
         cut = slice(None)
-        if target is not None and options.truncation != "error":
-            cut = slice(target) if options.truncation == "end" else slice(-target, None)
+        if target is not None and options.too_long.startswith("cut"):
+            cut = slice(target) if options.too_long == "cut_end" else slice(-target, None)
         values = [() if getattr(record, field.name) is None else getattr(record, field.name)[cut] for record in chunk]
         members = [f.name for f in LISTS if f.group == field.group and not f.optional]
         lengths = [len(getattr(record, members[0])[cut]) for record in chunk]
@@ -110,6 +110,14 @@ def slow(options: sr.Pad, chunk: list[Talk]) -> dict[str, np.ndarray]:
     return batch
 
 
+def fits(options: sr.Pad, record: Talk) -> bool:
+    """Return whether a record is not left out for its length."""
+    if options.too_long != "drop":
+        return True
+    most = options.length if isinstance(options.length, dict) else dict.fromkeys(("ids", "answer"), options.length)
+    return all(len(getattr(record, name)) <= steps for name, steps in most.items())
+
+
 OPTIONS = {
     "plain": sr.Pad(4, mask_name="mask"),
     "values": sr.Pad(
@@ -128,10 +136,12 @@ OPTIONS = {
     "left": sr.Pad(3, padding_side="left", mask_name="mask", padding_values={"ids": -1, "parts": -1}),
     "left for one group": sr.Pad(4, padding_side={"answer": "left"}, mask_name="mask"),
     "multiple": sr.Pad(4, pad_to_multiple_of=4, mask_name="mask"),
-    "fixed": sr.Pad(4, pad_to=9, mask_name="mask"),
-    "cut at the end": sr.Pad(4, pad_to=3, truncation="end", mask_name="mask", padding_values={"words": "?"}),
-    "cut at the start, left": sr.Pad(5, pad_to=3, truncation="start", padding_side="left", mask_name="mask"),
-    "cut one group": sr.Pad(4, pad_to={"answer": 2}, truncation="end", pad_to_multiple_of=3, mask_name="mask"),
+    "fixed": sr.Pad(4, length=9, mask_name="mask"),
+    "cut at the end": sr.Pad(4, length=3, too_long="cut_end", mask_name="mask", padding_values={"words": "?"}),
+    "cut at the start, left": sr.Pad(5, length=3, too_long="cut_start", padding_side="left", mask_name="mask"),
+    "left out": sr.Pad(3, length=5, too_long="drop", mask_name="mask"),
+    "left out for one group": sr.Pad(3, length={"answer": 2}, too_long="drop", mask_name="mask"),
+    "cut one group": sr.Pad(4, length={"answer": 2}, too_long="cut_end", pad_to_multiple_of=3, mask_name="mask"),
 }
 
 
@@ -139,11 +149,13 @@ OPTIONS = {
 def test_batches_are_those_padded_one_by_one(talks: Path, case: str) -> None:
     """Every dtype, form and option gives what a loop over records gives."""
     options = OPTIONS[case]
-    batches = list(sr.read(talks, batch=options))
+    dataset = sr.read(talks, batch=options)
+    batches = list(dataset)
+    chosen = [record for record in TALKS if fits(options, record)]
     size = options.batch_size
-    assert len(batches) == -(-len(TALKS) // size)
+    assert len(batches) == int(dataset.cardinality()) == -(-len(chosen) // size)
     for number, batch in enumerate(batches):
-        want = slow(options, TALKS[number * size : (number + 1) * size])
+        want = slow(options, chosen[number * size : (number + 1) * size])
         assert set(batch) == set(want)
         for name, value in want.items():
             np.testing.assert_array_equal(batch[name].numpy(), value, err_msg=f"batch {number}, {name}")
@@ -167,12 +179,25 @@ def test_records_without_steps_are_an_error_on_request(talks: Path) -> None:
 
 
 def test_records_that_are_too_long_are_an_error_first(talks: Path) -> None:
-    """A record longer than `pad_to` is an error before anything is read, or in the graph where no lengths are known."""
-    with pytest.raises(sr.OptionError, match="pad_to=5: 2 records are longer, the longest has 7 steps"):
-        sr.read(talks, batch=sr.Pad(2, pad_to=5))
-    bare = sr.read(sorted(map(str, talks.glob("train/*.tfrecord"))), schema=Talk, batch=sr.Pad(2, pad_to=5))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="pad_to=5 is less than the length"):
+    """A record longer than `length` is an error before anything is read, or in the graph where no lengths are known."""
+    with pytest.raises(sr.OptionError, match="length=5: 2 records are longer than 5 steps, the longest has 7;"):
+        sr.read(talks, batch=sr.Pad(2, length=5))
+    bare = sr.read(sorted(map(str, talks.glob("train/*.tfrecord"))), schema=Talk, batch=sr.Pad(2, length=5))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="length=5 is less than the length"):
         list(bare)
+
+
+def test_records_that_are_too_long_are_left_out_on_request(talks: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Their number is logged; lengths are those after `steps`, and bare shards' are found by parsing."""
+    options = sr.Pad(3, length={"ids": 4}, too_long="drop")
+    bare = sr.read(sorted(map(str, talks.glob("train/*.tfrecord"))), schema=Talk, batch=options)
+    keys = [key for batch in bare for key in batch["key"].numpy()]
+    assert keys == [f"k{number}".encode() for number, length in enumerate(LENGTHS) if length <= 4]
+    assert not caplog.text
+    dataset = sr.read(talks, batch=options, steps=slice(2, None), shuffle=50, seed=1)
+    keys = [key for batch in dataset for key in batch["key"].numpy()]
+    assert sorted(keys) == sorted(f"k{number}".encode() for number, length in enumerate(LENGTHS) if length <= 6)
+    assert "1 records are longer than 4 steps and left out" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -181,8 +206,8 @@ def test_records_that_are_too_long_are_an_error_first(talks: Path) -> None:
         ({"padding_values": {"idz": 0}}, sr.SchemaError, "did you mean 'ids'"),
         ({"padding_values": {"ids": 1.5}}, sr.OptionError, "padding_values: field 'ids': expected int32"),
         ({"padding_values": {"key": "x"}}, sr.OptionError, "'key' is not padded"),
-        ({"pad_to": {"key": 3}}, sr.OptionError, "'key' is a context field"),
-        ({"pad_to": {"ids": 3, "words": 4}, "truncation": "end"}, sr.OptionError, "'words' and another field"),
+        ({"length": {"key": 3}}, sr.OptionError, "'key' is a context field"),
+        ({"length": {"ids": 3, "words": 4}, "too_long": "cut_end"}, sr.OptionError, "'words' and another field"),
         ({"padding_side": {"ids": "left", "words": "right"}}, sr.OptionError, "'words' and another field"),
     ],
 )
@@ -199,10 +224,10 @@ def test_options_that_do_not_fit_the_fields(talks: Path, options: dict[str, Any]
         ({"padding_side": "top"}, "padding_side: expected one of right, left, got 'top'"),
         ({"padding_side": {"ids": "top"}}, "padding_side: expected one of right, left, got 'top'"),
         ({"pad_to_multiple_of": 0}, "pad_to_multiple_of: expected an int of 1 or more"),
-        ({"pad_to": 0}, "pad_to: expected an int of 1 or more"),
-        ({"pad_to": {"ids": 2.5}}, "pad_to: expected an int of 1 or more"),
-        ({"truncation": "end"}, "truncation: goes with pad_to"),
-        ({"pad_to": 3, "truncation": "middle"}, "truncation: expected one of error, end, start"),
+        ({"length": 0}, "length: expected an int of 1 or more"),
+        ({"length": {"ids": 2.5}}, "length: expected an int of 1 or more"),
+        ({"too_long": "cut_end"}, "too_long: goes with length"),
+        ({"length": 3, "too_long": "cut"}, "too_long: expected one of error, drop, cut_end, cut_start"),
         ({"empty": "skip"}, "empty: expected one of keep, drop, error"),
     ],
 )
@@ -239,7 +264,7 @@ def test_shuffled_epochs_hold_every_record_once(talks: Path) -> None:
 
 def test_resumes_exactly_at_every_batch(talks: Path, tmp_path: Path, stride: int) -> None:
     """An iterator saved before any batch resumes with the identical remainder."""
-    options = sr.Pad(3, pad_to=4, truncation="start", padding_side="left", empty="drop", padding_values={"ids": -1})
+    options = sr.Pad(3, length=4, too_long="cut_start", padding_side="left", empty="drop", padding_values={"ids": -1})
     assert_resumes_exactly(
         lambda: sr.read(talks, batch=options, shuffle=5, seed=2, epochs=2, index_name="at"), tmp_path, stride
     )
@@ -248,8 +273,8 @@ def test_resumes_exactly_at_every_batch(talks: Path, tmp_path: Path, stride: int
 @pytest.mark.parametrize(
     ("options", "steps"),
     [
-        (sr.Pad(2, pad_to=5, drop_remainder=True), 5),
-        (sr.Pad(2, pad_to=5, pad_to_multiple_of=4, drop_remainder=True, padding_side="left"), 8),
+        (sr.Pad(2, length=5, drop_remainder=True), 5),
+        (sr.Pad(2, length=5, pad_to_multiple_of=4, drop_remainder=True, padding_side="left"), 8),
         (sr.Bucket(2, boundaries=[9], pad_to_bucket_boundary=True, drop_remainder=True), 8),
         (sr.Bucket(2, buckets=1, pad_to_bucket_boundary=True, drop_remainder=True), 4),
         (sr.Bucket(2, boundaries=[3], pad_to_bucket_boundary=True, drop_remainder=True), None),

@@ -167,3 +167,14 @@ def test_names_and_options_that_clash_are_refused(tmp_path):
         sr.read(tmp_path / "split", batch=Ragged(1, flat=True))
     with pytest.raises(OptionError, match="batch_size: expected an int of 1 or more, got 0"):
         Ragged(0)
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_records_without_steps_are_left_out_or_an_error_on_request(corpus, flat):
+    """As by `Pad`; the number of batches is known."""
+    dataset = sr.read(corpus, batch=Ragged(2, empty="drop", flat=flat))
+    batches = list(dataset)
+    assert np.concatenate([batch["sequence_length"] for batch in batches]).tolist() == [n for n in LENGTHS if n]
+    assert int(dataset.cardinality()) == len(batches) == 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"takes.*without steps \(empty="):
+        list(sr.read(corpus, batch=Ragged(2, empty="error", flat=flat)))

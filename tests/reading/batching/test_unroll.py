@@ -15,7 +15,7 @@ from seqrecorder.reading.batching.unroll import Unroll, deal_records
 LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 30, 6]
 
 
-def simulated(lengths, order, batch_size, num_unroll, tail="drain"):
+def simulated(lengths, order, batch_size, width, tail="drain"):
     """Yield the batches for records (their numbers) in an order: slot by slot, step by step."""
     waiting = [number for number in order if lengths[number] > 0]
     slots = [None] * batch_size  # (record, segment)
@@ -28,19 +28,19 @@ def simulated(lengths, order, batch_size, num_unroll, tail="drain"):
         rows = []
         for slot in range(batch_size):
             if slots[slot] is None:
-                rows.append(empty_row(num_unroll))
+                rows.append(empty_row(width))
                 continue
             number, segment = slots[slot]
-            rows.append(row_of(number, segment, lengths[number], num_unroll))
-            ended = (segment + 1) * num_unroll >= lengths[number]
+            rows.append(row_of(number, segment, lengths[number], width))
+            ended = (segment + 1) * width >= lengths[number]
             slots[slot] = None if ended else (number, segment + 1)
         yield {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def row_of(number, segment, length, num_unroll):
+def row_of(number, segment, length, width):
     record = trace_of(number, length)
-    steps = slice(segment * num_unroll, (segment + 1) * num_unroll)
-    row = empty_row(num_unroll)
+    steps = slice(segment * width, (segment + 1) * width)
+    row = empty_row(width)
     for name in ("x", "word", "flag"):
         part = getattr(record, name)[steps]
         row[name][: len(part)] = part
@@ -50,18 +50,18 @@ def row_of(number, segment, length, num_unroll):
         "sequence_length": np.int64(len(record.x[steps])),
         "reset": np.bool_(segment == 0),
         "segment_index": np.int64(segment),
-        "segment_count": np.int64(-(-length // num_unroll)),
+        "segment_count": np.int64(-(-length // width)),
         "total_length": np.int64(length),
     }
 
 
-def empty_row(num_unroll):
+def empty_row(width):
     return {
         "key": np.array(b"", object),
         "weight": np.float32(0),
-        "x": np.zeros((num_unroll, 2), np.float32),
-        "word": np.full(num_unroll, b"", object),
-        "flag": np.zeros(num_unroll, bool),
+        "x": np.zeros((width, 2), np.float32),
+        "word": np.full(width, b"", object),
+        "flag": np.zeros(width, bool),
         "sequence_length": np.int64(0),
         "reset": np.bool_(False),
         "segment_index": np.int64(0),
@@ -80,8 +80,8 @@ def segments_of(batches):
     ]
 
 
-def all_segments(lengths, num_unroll):
-    return [(number, s) for number, length in enumerate(lengths) for s in range(-(-length // num_unroll))]
+def all_segments(lengths, width):
+    return [(number, s) for number, length in enumerate(lengths) for s in range(-(-length // width))]
 
 
 @pytest.fixture(scope="module")
@@ -90,20 +90,20 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("tail", ["drain", "drop"])
-@pytest.mark.parametrize(("batch_size", "num_unroll"), [(1, 4), (3, 4), (4, 1), (2, 100), (20, 3)])
-def test_batches_are_those_of_the_slots(corpus: Path, batch_size: int, num_unroll: int, tail: str) -> None:
+@pytest.mark.parametrize(("batch_size", "width"), [(1, 4), (3, 4), (4, 1), (2, 100), (20, 3)])
+def test_batches_are_those_of_the_slots(corpus: Path, batch_size: int, width: int, tail: str) -> None:
     """Every tensor of every batch is what slots give that are filled and moved on one by one."""
-    dataset = sr.read(corpus, batch=Unroll(batch_size, num_unroll, tail=tail))
+    dataset = sr.read(corpus, batch=Unroll(batch_size, width, tail=tail))
     order = [number for shard in range(3) for number in range(shard, len(LENGTHS), 3)]
-    expected = list(simulated(LENGTHS, order, batch_size, num_unroll, tail))
+    expected = list(simulated(LENGTHS, order, batch_size, width, tail))
     assert_same(dataset, expected)
-    assert dataset.element_spec["x"].shape == (batch_size, num_unroll, 2)
+    assert dataset.element_spec["x"].shape == (batch_size, width, 2)
     assert dataset.element_spec["segment_index"].shape == (batch_size,)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.lists(st.integers(0, 9), max_size=7), min_size=1, max_size=6), st.integers(1, 3), st.booleans())
-def test_any_lengths_in_any_windows(deal, windows, num_unroll, drain) -> None:
+def test_any_lengths_in_any_windows(deal, windows, width, drain) -> None:
     """Plans deal records of any lengths, windows of any sizes, to slots as the simulation does."""
     lengths = [length for window in windows for length in window]
     numbers = iter(range(len(lengths)))
@@ -112,13 +112,13 @@ def test_any_lengths_in_any_windows(deal, windows, num_unroll, drain) -> None:
     for number, (serialized, some) in enumerate(stream):
         last = drain and number == len(windows)
         slots, (kept, kept_lengths, rows, indices) = deal(
-            slots, (np.array(serialized, object), np.array(some, np.int64), last), num_unroll
+            slots, (np.array(serialized, object), np.array(some, np.int64), last), width
         )
         assert [lengths[int(name)] for name in kept.numpy()] == kept_lengths.numpy().tolist()
         assert sorted(set(rows.numpy()) - {len(kept)}) == list(range(len(kept))), "only those that are needed"
         names = [*kept.numpy().tolist(), b""]
         got += [(names[row], index) for row, index in zip(rows.numpy(), indices.numpy().tolist(), strict=True)]
-    batches = simulated(lengths, range(len(lengths)), 3, num_unroll, "drain" if drain else "drop")
+    batches = simulated(lengths, range(len(lengths)), 3, width, "drain" if drain else "drop")
     assert got == [
         (key[1:], index) for b in batches for key, index in zip(b["key"], b["segment_index"].tolist(), strict=True)
     ]
@@ -208,8 +208,8 @@ def test_a_dataset_without_steps_gives_no_batches(tmp_path: Path) -> None:
     ("make", "message"),
     [
         (lambda: Unroll(0, 4), "batch_size: expected an int of 1 or more, got 0"),
-        (lambda: Unroll(2, 0), "num_unroll: expected an int of 1 or more, got 0"),
-        (lambda: Unroll(2, True), "num_unroll"),
+        (lambda: Unroll(2, 0), "length: expected an int of 1 or more, got 0"),
+        (lambda: Unroll(2, True), "length"),
         (lambda: Unroll(2, 4, tail="keep"), "tail: expected 'drain' or 'drop', got 'keep'"),
     ],
 )

@@ -20,10 +20,10 @@ def starts_of(length, options):
     """Return where windows start: walk along the record, and look at each start."""
     starts = []
     for start in range(0, length, options.distance):
-        last = start + (options.size + options.horizon - 1) * options.stride
+        last = start + (options.length + options.horizon - 1) * options.stride
         if options.tail == "drop" and last >= length:
             break
-        if options.horizon and start + options.size * options.stride >= length:
+        if options.horizon and start + options.length * options.stride >= length:
             break  # nothing to forecast
         starts.append(start)
         if options.tail == "pad" and last >= length - 1:
@@ -39,11 +39,11 @@ def padded(values, size, like):
 
 def row_of(number, length, start, index, options):
     record = trace_of(number, length)
-    end = start + options.size * options.stride
+    end = start + options.length * options.stride
     row = {"key": np.array(record.key.encode(), object), "weight": np.float32(record.weight)}
     for name in LISTS:
         values = np.asarray(getattr(record, name), object if name == "word" else None)
-        row[name] = padded(values[start : end : options.stride], options.size, values)
+        row[name] = padded(values[start : end : options.stride], options.length, values)
         if options.horizon:
             after = values[end :: options.stride][: options.horizon]
             row[f"{name}_horizon"] = padded(after, options.horizon, values)
@@ -79,12 +79,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "options",
     [
         Window(4, batch_size=5),
-        Window(4, 2, batch_size=5),
-        Window(3, 2, shift=1, batch_size=4, horizon=2),
+        Window(4, stride=2, batch_size=5),
+        Window(3, stride=2, shift=1, batch_size=4, horizon=2),
         Window(3, batch_size=4, tail="drop", drop_remainder=True),
         Window(3, shift=1, batch_size=4, tail="drop", horizon=2),
         Window(3, shift=2, batch_size=4, tail="pad"),
-        Window(2, 2, shift=5, batch_size=100, tail="pad", horizon=1),
+        Window(2, stride=2, shift=5, batch_size=100, tail="pad", horizon=1),
         Window(50, batch_size=3),
         Window(50, batch_size=3, tail="drop"),
         Window(1, shift=1, batch_size=1, tail="drop", horizon=1),
@@ -98,7 +98,7 @@ def test_batches_are_those_made_window_by_window(corpus: Path, options: Window) 
     assert_same(dataset, expected)
     assert int(dataset.cardinality()) == len(expected)
     rows = options.batch_size if options.drop_remainder else None
-    assert dataset.element_spec["x"].shape.as_list() == [rows, options.size, 2]
+    assert dataset.element_spec["x"].shape.as_list() == [rows, options.length, 2]
 
 
 @settings(max_examples=20, deadline=None)
@@ -110,7 +110,7 @@ def test_windows_are_those_of_tf_data(length, size, stride, shift, horizon) -> N
     """
     counts = {}
     for tail in ("keep", "drop", "pad"):
-        options = Window(size, stride, shift=shift, horizon=horizon, tail=tail)
+        options = Window(size, stride=stride, shift=shift, horizon=horizon, tail=tail)
         starts = starts_of(length, options)
         assert options.counts(np.array([length]), np).tolist() == [len(starts)]
         assert options.counts(tf.constant([length], tf.int64), tf).numpy().tolist() == [len(starts)]
@@ -128,7 +128,7 @@ def tf_data_windows(length, size, shift, stride, *, drop):
 
 def test_contents_are_those_of_tf_data(corpus: Path) -> None:
     """The simulation of these tests means by size, shift and stride what `Dataset.window` does."""
-    (batch,) = sr.read(corpus, batch=Window(4, 3, shift=2, batch_size=1000), fields=["x"]).as_numpy_iterator()
+    (batch,) = sr.read(corpus, batch=Window(4, stride=3, shift=2, batch_size=1000), fields=["x"]).as_numpy_iterator()
     got = [x[:steps, 0].tolist() for x, steps in zip(batch["x"], batch["sequence_length"], strict=True)]
     expected = [
         trace_of(number, length).x[window, 0].tolist()
@@ -274,8 +274,8 @@ def test_fields_without_steps(corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Window(0), "size: expected an int of 1 or more, got 0"),
-        (lambda: Window(2, 0), "stride: expected an int of 1 or more, got 0"),
+        (lambda: Window(0), "length: expected an int of 1 or more, got 0"),
+        (lambda: Window(2, stride=0), "stride: expected an int of 1 or more, got 0"),
         (lambda: Window(2, shift=0), "shift: expected an int of 1 or more, got 0"),
         (lambda: Window(2, horizon=-1), "horizon: expected an int of 0 or more, got -1"),
         (lambda: Window(2, batch_size=0), "batch_size"),

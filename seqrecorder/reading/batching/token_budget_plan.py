@@ -1,15 +1,83 @@
-"""Batches of at most so many padded steps: short records many at a time, long ones few."""
+"""A `TokenBudget` for records whose lengths are known: batches of at most so many padded steps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+import numpy as np
+
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_boundaries import check_boundaries
-from seqrecorder.reading.batching.window_plan import Turn, drawn, plan_batches, rows_of, sort_rows
+from seqrecorder.reading.batching.by_length import LengthPlan
+from seqrecorder.reading.batching.window_plan import Turn, drawn, in_turns, plan_batches, rows_of, sort_rows
+from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+@attrs.frozen(kw_only=True)
+class TokenBudgetPlan(LengthPlan):
+    """A `TokenBudget` for records whose lengths are known.
+
+    Attributes:
+        max_steps: as in `TokenBudget`.
+        max_batch_size: as in `TokenBudget`.
+        batch_size_multiple: as in `TokenBudget`.
+        longest: the most steps of a record that fits.
+    """
+
+    max_steps: int
+    max_batch_size: int | None
+    batch_size_multiple: int
+    longest: int
+
+    def rows(self, lengths: NDArray[np.int64] | None) -> int:
+        """Return about how many records of these lengths a batch has."""
+        return int(self.max_steps / max(1, lengths.mean())) if lengths is not None and lengths.size else 1
+
+    def turns(self, windows: Any, number: Any) -> Any:
+        """Return the windows of an epoch, as `apply` takes them."""
+        # Windows end at every file, and may be as small as `shuffle`.
+        return in_turns(rebatched(windows, self.window), 0 if number is None else number)
+
+    def apply(self, turns: Any, *, shuffled: bool, permute: bool) -> Any:  # noqa: ARG002 - as every plan has it
+        """Return a `tf.data.Dataset` of `PlannedBatch`."""
+        return budget_batches(
+            turns,
+            self.max_steps,
+            boundaries=self._counted(),
+            batch_size_multiple=self.batch_size_multiple,
+            max_batch_size=self.max_batch_size,
+            drop_remainder=self.drop_remainder,
+            at_random=shuffled,
+        )
+
+    def batches(self, lengths: NDArray[np.int64]) -> int:  # noqa: ARG002 - as every plan has it
+        """Return -1: how many batches there are depends on the order of the records."""
+        return -1
+
+    def largest(self, lengths: NDArray[np.int64]) -> tuple[int, int]:
+        """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
+        distinct = np.maximum(np.unique(lengths), 1)
+        bounds = np.asarray(self._counted(), np.int64)
+        widths = np.maximum(distinct, np.append(bounds - 1, 0)[np.searchsorted(bounds, distinct, side="right")])
+        rows = np.minimum(self.max_steps // widths, self.max_batch_size or self.max_steps)
+        rows = rows // self.batch_size_multiple * self.batch_size_multiple
+        steps = rows * widths
+        largest = int(np.flatnonzero(steps == steps.max())[-1])  # of equal ones that of the longest
+        return int(rows[largest]), int(distinct[largest])
+
+    def _counted(self) -> tuple[int, ...]:
+        """Return the boundaries up to which the budget counts steps, for they are padded so far."""
+        if self.pad_to_boundary:
+            end = 0 if self.last is None else self.last + 1
+            return self.boundaries if end <= max(self.boundaries, default=0) else (*self.boundaries, end)
+        multiple = self.pad_to_multiple_of
+        return () if multiple == 1 else tuple(range(multiple + 1, self.longest + 2, multiple))
 
 
 def budget_batches(

@@ -13,7 +13,7 @@ from vector_windows import (
 )
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket_by_steps import budget_batches
+from seqrecorder.reading.batching.token_budget_plan import budget_batches
 
 
 def padded(length, boundaries):

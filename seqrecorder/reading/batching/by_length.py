@@ -1,0 +1,211 @@
+"""What `Bucket` and `TokenBudget` have in common: batches of records of about the same length, planned from lengths."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.graph_ops import checked, longest_of
+from seqrecorder.codec.padding import to_longest
+from seqrecorder.codec.parser import length_name
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.bucket_warm_up import largest_batch
+from seqrecorder.reading.batching.padded import PaddedBatches
+from seqrecorder.reading.strategy import Batches, shape_of
+from seqrecorder.reading.tfdata_ops import mapped
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.padding import Padding
+    from seqrecorder.reading.elements import Carried
+    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.schema.schema import Schema
+
+PLANNED_RECORDS = 2048
+"""Records that are planned at a time."""
+
+
+@attrs.frozen(kw_only=True)
+class LengthPlan(ABC):
+    """A strategy for records whose lengths are known: which batches, how wide, and how many.
+
+    Attributes:
+        boundaries: of the buckets.
+        pad_to_boundary: whether batches are padded to the largest length of their bucket.
+        pad_to_multiple_of: as in `Pad`.
+        drop_remainder: as in `Pad`.
+        last: the most steps of a record, None where that is not known.
+    """
+
+    boundaries: tuple[int, ...]
+    pad_to_boundary: bool
+    pad_to_multiple_of: int
+    drop_remainder: bool
+    last: int | None
+
+    @property
+    def window(self) -> int:
+        """How many records are planned at a time."""
+        return PLANNED_RECORDS
+
+    @property
+    def least_window(self) -> int:
+        """How many records are planned at a time at least, however large they are."""
+        return 1
+
+    @property
+    def in_buckets(self) -> bool:
+        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows, if that is to be done."""
+        return False
+
+    @abstractmethod
+    def rows(self, lengths: NDArray[np.int64] | None) -> int:
+        """Return how many records of these lengths a batch has, about or at most."""
+
+    @abstractmethod
+    def turns(self, windows: Any, number: Any) -> Any:
+        """Return the windows of an epoch, as `apply` takes them.
+
+        Args:
+            windows: elements `(serialized: string [w], lengths: int64 [w])`.
+            number: int64 scalar that stands for the order of the epoch; None where records are not shuffled.
+        """
+
+    @abstractmethod
+    def apply(self, turns: Any, *, shuffled: bool, permute: bool) -> Any:
+        """Return a `tf.data.Dataset` of `PlannedBatch`.
+
+        Args:
+            turns: what `turns` made of each epoch, one after the other.
+            shuffled: whether records are shuffled.
+            permute: whether the rows of windows are still to be permuted, if this plan does that.
+        """
+
+    def collect(self, records: Any) -> Any:
+        """Return what `apply` makes of windows `in_buckets`, made of single records as they come.
+
+        Args:
+            records: a `tf.data.Dataset` of `(serialized: string [], length: int64 [])`.
+
+        Returns:
+            A `tf.data.Dataset` of `CollectedBatch`.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def batches(self, lengths: NDArray[np.int64]) -> int:
+        """Return how many batches an epoch of records of these lengths has, -1 where that depends on their order."""
+
+    @abstractmethod
+    def largest(self, lengths: NDArray[np.int64]) -> tuple[int, int]:
+        """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
+
+    def width(self, lengths: Any) -> Any:
+        """Return how many steps a batch of records of these lengths has, before it is rounded up to a multiple."""
+        import tensorflow as tf
+
+        longest = longest_of(lengths)
+        if not self.pad_to_boundary:
+            return longest
+        bounds = tf.constant(self.boundaries, tf.int64)
+        widths = tf.concat([bounds - 1, [self.last or 0]], 0)
+        bucket = tf.searchsorted(bounds, longest[tf.newaxis], side="right")[0]
+        return tf.maximum(longest, widths[bucket])
+
+    @property
+    def widths(self) -> list[int]:
+        """What `width` gives, where batches are padded to the boundaries and the most steps of a record are known."""
+        if not self.pad_to_boundary or self.last is None:
+            return []
+        used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
+        return [max(1, last) for last in (*(b - 1 for b in self.boundaries[: used + 1]), self.last)[: used + 1]]
+
+
+@attrs.frozen(kw_only=True)
+class BatchesByLength(PaddedBatches, ABC):
+    """Batches of records of about the same length; the attributes are described in `Bucket`."""
+
+    drop_remainder: bool = False
+    length_field: str | None = None
+    warm_up: Literal["largest"] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.warm_up not in (None, "largest"):
+            raise OptionError(f"warm_up: expected 'largest' or None, got {self.warm_up!r}")
+
+    @abstractmethod
+    def resolve(self, feed: Feed, group: str) -> tuple[LengthPlan, Feed, NDArray[np.int64] | None]:
+        """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.
+
+        Raises:
+            OptionError: records do not fit.
+        """
+
+    def carried(self, schema: Schema) -> Carried:
+        """Return what batches carry beside the fields of a schema and their lengths."""
+        return attrs.evolve(super().carried(schema), weighted=self.warm_up is not None)
+
+    def read(self, feed: Feed) -> Batches:
+        """Return batches of about the same length.
+
+        Raises:
+            OptionError: options do not fit the fields, or records do not fit.
+        """
+        import tensorflow as tf
+
+        group = feed.group(self.length_field)
+        plan, feed, lengths = self.resolve(feed, group)
+        padding = self._padding(feed, group, plan)
+        name = length_name(group)
+
+        def parse(serialized: Any, planned: Any) -> dict[str, Any]:
+            values = feed.parser.parse_batch(serialized, padding)
+            # Without a field of the group among those that are parsed, the planned lengths are all there is.
+            have = values.get(name, planned)
+            message = f"the lengths files disagree with {feed.origin.record}"
+            values[name] = checked(have, have == planned, message)
+            return values
+
+        planned = self._planned(feed, plan, group)
+        width = max([*plan.boundaries, self.pad_to_multiple_of])
+        rows = plan.rows(lengths)
+        batches = feed.made(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows, width=width)
+        count = -1 if lengths is None else plan.batches(lengths)
+        if self.warm_up is None or lengths is None or not lengths.size:
+            return Batches(batches, count)
+        rows, width = plan.largest(lengths)
+        widths = {g: int(padding.width(g, tf.constant([width], tf.int64))) for g in feed.parser.schema.groups}
+        return Batches(largest_batch(feed, parse, rows, widths).concatenate(batches), count, before=1)
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        group = feed.group(self.length_field)
+        plan, feed, _ = self.resolve(feed, group)
+        width = self._padding(feed, group, plan).width
+        planned = self._planned(feed, plan, group)
+        return mapped(planned, lambda batch: shape_of(batch.lengths, width(group, batch.lengths)))
+
+    def _planned(self, feed: Feed, plan: LengthPlan, group: str) -> Any:
+        """Return a `tf.data.Dataset` of `PlannedBatch`, or of `CollectedBatch`."""
+        drop = self.empty == "drop"
+        if plan.in_buckets and feed.travel_singly:
+            return feed.stream(lambda records, _: plan.collect(records), group=group, drop_empty=drop, singly=True)
+        turns = feed.stream(
+            plan.turns,
+            window=plan.window,
+            multiple=plan.least_window,
+            group=group,
+            drop_empty=drop,
+            permute=not plan.in_buckets,
+        )
+        return plan.apply(turns, shuffled=bool(feed.options.shuffle), permute=feed.permutes_windows)
+
+    def _padding(self, feed: Feed, group: str, plan: LengthPlan) -> Padding:
+        widths = plan.widths
+        fixed = {group: widths[0]} if len(widths) == 1 else {}
+        return self.padding(feed, group, lambda g, n: plan.width(n) if g == group else to_longest(g, n), fixed)

@@ -1,0 +1,132 @@
+"""`TokenBudget`: batches of at most so many steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.bucket_boundaries import boundaries_for, given_boundaries
+from seqrecorder.reading.batching.by_length import BatchesByLength
+from seqrecorder.reading.batching.option_checks import check_choice, check_count
+from seqrecorder.reading.batching.token_budget_plan import TokenBudgetPlan
+from seqrecorder.reading.batching.too_long import fit_lengths
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seqrecorder.reading.strategy import Feed
+
+TOO_LONG = ("error", "drop", "cut_end")
+
+
+def _max_steps(value: Any) -> int:
+    return check_count("max_steps", value)
+
+
+def _boundaries(value: Any) -> str | tuple[int, ...] | None:
+    return None if value is None else given_boundaries("pad_to_boundaries", value, ("auto", "quantile"))
+
+
+@attrs.frozen
+class TokenBudget(BatchesByLength):
+    """Batches of at most `max_steps` steps, padding included: many short records, or few long ones.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3, 4]), Sentence([5]), Sentence([6, 7, 8]), Sentence([9, 10])], corpus)
+    >>> for batch in sr.read(corpus, batch=sr.TokenBudget(6)):
+    ...     print(batch["ids"].numpy().tolist())
+    [[5, 0], [9, 10]]
+    [[6, 7, 8]]
+    [[1, 2, 3, 4]]
+
+    Memory and time of a step stay about the same, whatever the lengths. Windows of 2,048 records are sorted by length
+    and cut; where the records are shuffled the batches of a window come in random order, else shortest first. How many
+    batches an epoch has depends on the order of the records, so there is no cardinality.
+
+    Attributes:
+        max_steps: the most steps of a batch: its records times the steps to which they are padded.
+        max_batch_size: the most records of a batch.
+        batch_size_multiple: what the number of records in a batch is a multiple of, but for the last.
+        too_long: what happens to records of more steps than there is room for: an `"error"`, raised before anything is
+            read; they are left out (`"drop"`); or their last steps are (`"cut_end"`). A warning counts such records.
+        pad_to_boundaries: what batches are padded to, for few distinct shapes: the largest length of the longest
+            record's bucket, `boundaries[i] - 1`. Ascending lengths, `"auto"` or `"quantile"`, as the `boundaries` of
+            `Bucket`; None is the longest of each batch.
+        buckets: how many buckets `"auto"` and `"quantile"` may use.
+        drop_remainder: whether the last batch of an epoch is dropped where it is smaller than `batch_size_multiple`.
+        length_field: name of the feature list whose length counts; None is the first alignment group.
+        warm_up: see `Bucket`.
+        padding_values: as for `Pad`, like all that follows.
+        padding_side: see `Pad`.
+        pad_to_multiple_of: see `Pad`; `max_steps` counts what it adds.
+        empty: see `Pad`.
+        length_name: see `Pad`.
+        mask_name: see `Pad`.
+    """
+
+    max_steps: int = attrs.field(converter=_max_steps)
+    max_batch_size: int | None = attrs.field(default=None, kw_only=True)
+    batch_size_multiple: int = attrs.field(default=1, kw_only=True)
+    too_long: Literal["error", "drop", "cut_end"] = attrs.field(default="error", kw_only=True)
+    pad_to_boundaries: str | tuple[int, ...] | None = attrs.field(default=None, converter=_boundaries, kw_only=True)
+    buckets: int = attrs.field(default=8, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        check_count("batch_size_multiple", self.batch_size_multiple)
+        check_count("buckets", self.buckets)
+        check_choice("too_long", self.too_long, TOO_LONG)
+        if self.pad_to_boundaries is not None and self.pad_to_multiple_of != 1:
+            raise OptionError("give pad_to_boundaries or pad_to_multiple_of, one of them")
+        if self._longest < 1:
+            raise OptionError(
+                f"max_steps: expected at least batch_size_multiple={self.batch_size_multiple} rows of "
+                f"pad_to_multiple_of={self.pad_to_multiple_of} steps, got {self.max_steps}"
+            )
+        if self.max_batch_size is not None:
+            check_count("max_batch_size", self.max_batch_size)
+            if self.max_batch_size < self.batch_size_multiple:
+                raise OptionError(
+                    f"max_batch_size: expected at least batch_size_multiple={self.batch_size_multiple}, "
+                    f"got {self.max_batch_size}"
+                )
+
+    @property
+    def _longest(self) -> int:
+        """The most steps of a record that fits."""
+        rows = self.max_steps // self.batch_size_multiple
+        return rows // self.pad_to_multiple_of * self.pad_to_multiple_of
+
+    def resolve(self, feed: Feed, group: str) -> tuple[TokenBudgetPlan, Feed, NDArray[np.int64] | None]:
+        """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.
+
+        Raises:
+            OptionError: records do not fit `max_steps`.
+        """
+        option = f"max_steps={self.max_steps}"
+        feed = fit_lengths(feed, group, self._longest, self.too_long, option=option, words=TOO_LONG, parse=True)
+        lengths = feed.lengths(group, parse=True, drop_empty=self.empty == "drop")
+        boundaries: tuple[int, ...] = ()
+        if self.pad_to_boundaries is not None:
+            # Nothing is padded to more than fits: the last bucket's records are padded to the longest of them.
+            given = boundaries_for(self.pad_to_boundaries, lengths, self.buckets)
+            boundaries = tuple(boundary for boundary in given if boundary - 1 <= self._longest)
+        plan = TokenBudgetPlan(
+            boundaries=boundaries,
+            pad_to_boundary=self.pad_to_boundaries is not None,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+            drop_remainder=self.drop_remainder,
+            last=None if lengths is None or not lengths.size else int(lengths.max()),
+            max_steps=self.max_steps,
+            max_batch_size=self.max_batch_size,
+            batch_size_multiple=self.batch_size_multiple,
+            longest=self._longest,
+        )
+        return plan, feed, lengths

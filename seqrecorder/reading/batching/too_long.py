@@ -1,0 +1,60 @@
+"""What becomes of records that are longer than a strategy has room for: one option, `too_long`, one set of words."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from seqrecorder.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seqrecorder.reading.strategy import Feed
+
+_LOG = logging.getLogger("seqrecorder")
+
+_WORDS = {
+    "drop": "to leave them out",
+    "cut_end": "to leave out their last steps",
+    "cut_start": "to leave out their first steps",
+    "split": "to cut them into several",
+}
+
+
+def fit_lengths(
+    feed: Feed, group: str, most: int, too_long: str, *, option: str, words: Sequence[str], parse: bool
+) -> Feed:
+    """Return a feed whose records have at most so many steps; of those that are longer their number is logged.
+
+    Args:
+        feed: the records.
+        group: the alignment group whose lengths count.
+        most: steps.
+        too_long: `error`, `drop`, `cut_end` or `cut_start`.
+        option: what says how many steps there may be, and its value: `length=100`.
+        words: of the strategy's `too_long`.
+        parse: whether every record is parsed where no file of lengths tells its length; else it is left unchecked.
+
+    Raises:
+        OptionError: records are longer, and that is an error.
+    """
+    lengths = feed.lengths(group, parse=parse)
+    over = np.empty(0, np.int64) if lengths is None else lengths[lengths > most]
+    if too_long == "error":
+        if over.size:
+            name = option.partition("=")[0]
+            others = [f"too_long={word!r} {_WORDS[word]}" for word in words if word in _WORDS]
+            raise OptionError(
+                f"{option}: {over.size} records are longer than {most} steps, the longest has {over.max()}; "
+                f"raise {name}, or pass {' or '.join(others)}"
+            )
+        return feed
+    if over.size:
+        done = "left out" if too_long == "drop" else "cut"
+        _LOG.warning("%s: %d records are longer than %d steps and %s", feed.origin.where, over.size, most, done)
+    if too_long == "drop":
+        return feed.leave_out_longer(group, most)
+    return feed.crop(group, slice(most) if too_long == "cut_end" else slice(-most, None))
