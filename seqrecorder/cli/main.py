@@ -207,7 +207,7 @@ def _migrate(options: argparse.Namespace) -> int:
     from seqrecorder.cli import migration_text as summary
     from seqrecorder.legacy.migrate import project
 
-    if options.target == "eager":
+    if options.target == "eager" and project.may_have_queues(options.path):
         quieten_tensorflow()
     done = project.migrate(
         options.path,

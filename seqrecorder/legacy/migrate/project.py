@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError
+from seqrecorder.legacy.migrate.analyze import names
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.findings import Finding
 from seqrecorder.legacy.migrate.rewrite.script import Rewritten, lift_script, rewrite
@@ -115,6 +116,11 @@ def migrate(
     tested: Target = "eager" if target == "eager" else "graph"
     reports = [_migrated(script, change, tested, write=write, verify=verify) for script in scripts]
     return [_with_callers(report, scripts) if report.changed else report for report in reports]
+
+
+def may_have_queues(path: str | os.PathLike[str]) -> bool:
+    """Whether one of some scripts may have a pipeline of queues, for which TensorFlow is asked for names."""
+    return any(names.may_have_queues(script.read_bytes().decode("latin-1")) for script in _scripts(Path(path)))
 
 
 def _with_callers(report: FileReport, scripts: list[Path]) -> FileReport:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import io
 import tokenize
 import warnings
@@ -74,7 +75,10 @@ class Source:
         ends = collections.Counter(line[len(line.rstrip("\r\n")) :] for line in self._whole)
         del ends[""]
         self.end = max(ends, key=lambda end: ends[end], default="\n")
-        self._inside = lines_inside_strings(text)
+
+    @functools.cached_property
+    def _inside(self) -> frozenset[int]:
+        return lines_inside_strings(self.text)
 
     def segment(self, node: ast.AST) -> str:
         """Return the text of an expression, on one line where it has no comments in it."""

@@ -12,6 +12,7 @@ from old_scripts import BATCH, HEAD, READ, UNCLEAR, script
 
 import seqrecorder as sr
 from seqrecorder.cli import main
+from seqrecorder.legacy.migrate.analyze.names import may_have_queues
 from seqrecorder.legacy.migrate.project import migrate
 
 CLEAR = script(READ + BATCH)
@@ -208,3 +209,29 @@ def test_eager_from_the_command_line(capsys, tmp_path):
         True,
         True,
     )
+
+
+def test_scripts_without_queues_need_no_tensorflow(tmp_path):
+    """Under the eager target TensorFlow is imported for names of scripts that have queues, and not before."""
+    (tmp_path / "keras.py").write_text("import tensorflow as tf\n\n\ndef batch(x):\n    return tf.constant(x)\n")
+    code = (
+        "import sys\nfrom seqrecorder.cli.main import main\n"
+        "code = main(['migrate', sys.argv[1], '--target', 'eager'])\nprint(code, 'tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 script: 1 without queues\n0 False\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from tensorflow.train import batch as b",
+        "from tensorflow.compat.v1.train import *\nx = batch([y], 2)",
+        "import tensorflow.contrib.training as t\nx = t.bucket(y)",
+        "import tensorflow as tf\nmake = tf.train\nx = make.batch([y], 3)",
+    ],
+)
+def test_words_of_queues(text):
+    """Whatever their names are imported as, scripts with queues are looked into."""
+    assert may_have_queues(text)
+    assert not may_have_queues(text.replace("tensorflow", "jax"))

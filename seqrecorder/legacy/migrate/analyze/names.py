@@ -7,6 +7,7 @@ The old names are those of TensorFlow 1: `tf.train.batch` stands for `tensorflow
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 import attrs
@@ -83,6 +84,9 @@ SIGNATURES = {
 PIPELINE = frozenset(SIGNATURES) | frozenset(UNCONVERTED)
 """Every name that makes an input pipeline of queues."""
 
+_COMMON = frozenset({"batch", "bucket"})
+_WORDS = frozenset(name.rpartition(".")[2] for name in PIPELINE) - _COMMON
+_MODULES = frozenset({"train", "training", "bucket_ops"})
 _V1 = "tensorflow.compat.v1"
 _OTHER_PLACES = {
     "tf.python.training.": "tf.train.",
@@ -95,6 +99,18 @@ _OTHER_PLACES = {
     "tf.contrib.slim.parallel_reader.parallel_reader.": "tf.contrib.slim.parallel_reader.",
     "tf.contrib.training.python.training.bucket_ops.": "tf.contrib.training.",
 }
+
+
+def may_have_queues(text: str) -> bool:
+    """Whether a text may be that of a script with a pipeline of queues: whether it has words for them.
+
+    >>> may_have_queues("import tensorflow as tf; x = tf.train.batch([y], 3)"), may_have_queues("import tensorflow")
+    (True, False)
+    """
+    if "tensorflow" not in text:
+        return False
+    words = {*re.findall(r"\w+", text)}
+    return bool(words & _WORDS or (words & _COMMON and words & _MODULES))
 
 
 class Names:

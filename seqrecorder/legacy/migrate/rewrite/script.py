@@ -10,7 +10,7 @@ import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, unused_now
 from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
-from seqrecorder.legacy.migrate.analyze.names import PIPELINE, READERS, UNCONVERTED, Names
+from seqrecorder.legacy.migrate.analyze.names import PIPELINE, READERS, UNCONVERTED, Names, may_have_queues
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, find_parts
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
@@ -84,7 +84,7 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
         text: of the script.
         target: whether functions go on to return tensors, or return the dataset.
     """
-    if not any(name.rpartition(".")[2] in text for name in PIPELINE):
+    if not may_have_queues(text):
         return Rewritten("nothing", text)
     bare, _ = without_comments(text)
     try:
@@ -100,6 +100,7 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
         written = Source(script.source.edited([*script.imports(behaving=target == "graph"), *found.edits]))
         functions = tuple(_called(script.source.tree, function) for function in found.functions)
         notes = [f"lifted, with its queues as they are: {', '.join(functions)}"]
+        notes.append("numbers and lists that a lifted function returns beside tensors become tensors and tuples")
         remaining = [*left(written, target, functions)]
         if current != bare:
             notes.append(PYTHON2)
@@ -136,7 +137,7 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
             they return a `tf.data.Dataset`.
         records: whether the features of SequenceExamples become an attrs class, for the eager target.
     """
-    if not any(name.rpartition(".")[2] in text for name in PIPELINE):
+    if not may_have_queues(text):
         return Rewritten("nothing", text)
     # What an earlier run has left may be done by now; what is still left gets its comment anew.
     bare, numbers = without_comments(text)

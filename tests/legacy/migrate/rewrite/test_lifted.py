@@ -63,7 +63,7 @@ def test_lifted_functions_give_the_same_batches(tmp_path, target):
     done = lift_script(KINDS, target)
     assert (done.status, done.functions, done.lifted) == ("converted", FUNCTIONS, True)
     assert done.changed == (FUNCTIONS if target == "eager" else ())
-    assert done.notes == ("lifted, with its queues as they are: pair, input_fn, Source.batches, unclear",)
+    assert done.notes[0] == "lifted, with its queues as they are: pair, input_fn, Source.batches, unclear"
     assert "    def batches(self, files):\n" in done.text
     trials = tried(KINDS, done.text, done.functions, target, tmp_path)
     assert [trial for trial in trials if trial.outcome != "equal"] == []
