@@ -175,13 +175,16 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
     sizes = tf.strings.length(buffers, unit="BYTE")
     width = field.element.itemsize * field.count
     wanted = "" if fixed else "a multiple of "
+    # Where no graph needs it, large buffers are not joined: that holds them three times.
+    is_apart = tf.executing_eagerly() and (fixed or buffers.shape[0] == 1)
     joined = checked(
-        tf.strings.reduce_join(buffers),
+        buffers if is_apart else tf.strings.reduce_join(buffers),
         sizes == width if fixed else sizes % width == 0,
         f"field {field.name!r}: buffers of {wanted}{width} bytes are expected in {field.feature!r}, got",
         sizes,
     )
-    return _from_buffer(joined, field), None if fixed else tf.cast(sizes // width, tf.int64)
+    values = _from_buffer(joined, field)
+    return tf.reshape(values, [-1]) if is_apart else values, None if fixed else tf.cast(sizes // width, tf.int64)
 
 
 def _from_buffer(joined: Any, field: Field) -> Any:

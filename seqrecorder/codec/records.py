@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
+LARGE_RECORD = 32 << 20
+"""Bytes from which on a record's copies count for more than the time to make them."""
+_MANY_TEXTS = 1 << 17
+
+
 class RecordCodec:
     """Encodes and decodes the records of one schema.
 
@@ -159,9 +164,13 @@ class RecordCodec:
     def _decode_all(self, serialized: Any) -> dict[str, Column]:
         import tensorflow as tf
 
+        is_large = int(serialized.shape[0]) == 1 and int(tf.strings.length(serialized)[0]) > LARGE_RECORD
         with tf.device("CPU:0"):
-            columns, _ = self.parser.parse_columns(serialized)
-        return {field.name: _to_numpy(field, columns[field.name]) for field in self.schema.fields}
+            columns, _ = self.parser.parse_columns(serialized, is_large=is_large)
+            # Each is dropped as tensors once it is there as arrays.
+            return {
+                field.name: _to_numpy(field, columns.pop(field.name), is_large=is_large) for field in self.schema.fields
+            }
 
     def _first_failure(self, serialized: Any) -> int:
         """Return the position of the first record that cannot be decoded: the last one, if it is no other."""
@@ -263,18 +272,38 @@ def _sparse_leaves(field: Field, column: Column) -> list[Leaf]:
     return [indices, Leaf(values_name, field.element.wire, place, values, column.counts, steps, present)]
 
 
-def _to_numpy(field: Field, column: Column) -> Column:
+def _to_numpy(field: Field, column: Column, *, is_large: bool) -> Column:
     def array(tensor: Any) -> Any:
         return None if tensor is None else tensor.numpy()
 
     element = field.element
-    values = _texts(field, column.values) if element.name == "str" else array(column.values)
+    if element.name == "str":
+        values = (_many_texts if is_large else _texts)(field, column.values)
+    elif is_large and not element.is_text:
+        values = column.values._numpy()  # noqa: SLF001 - without a copy, and writable: nothing else has this tensor
+    else:
+        values = array(column.values)
     if element.is_time:
         values = values.view(element.numpy)
     present = array(column.present)
     if present is not None and present.all():
         present = None
     return Column(values, array(column.steps), array(column.counts), array(column.indices), present)
+
+
+def _many_texts(field: Field, values: Any) -> NDArray[Any]:
+    """Return the strings of an eager tensor as str objects, one object for many that are equal."""
+    import tensorflow as tf
+
+    flat = tf.reshape(values, [-1])
+    decoded, known = np.empty(int(flat.shape[0]), object), dict[str, str]()
+    for start in range(0, decoded.size, _MANY_TEXTS):
+        some = _texts(field, flat[start : start + _MANY_TEXTS]).tolist()
+        decoded[start : start + len(some)] = list(map(known.setdefault, some, some))
+        if len(known) > _MANY_TEXTS:  # they hardly repeat
+            known.clear()
+    texts: NDArray[Any] = decoded.reshape(values.shape)
+    return texts
 
 
 def _texts(field: Field, values: Any) -> NDArray[Any]:

@@ -54,6 +54,47 @@ def test_objects_come_back_to_the_bit(dtype: str) -> None:
     assert schema.decode(data[3]) == records[3]
 
 
+@pytest.mark.parametrize("dtype", CASES)
+def test_large_records_come_back_to_the_bit(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoded as large ones are, with few copies, records equal those encoded, and their arrays can be written to."""
+    schema, records, data = matrix(dtype)
+    monkeypatch.setattr("seqrecorder.codec.records.LARGE_RECORD", -1)
+    monkeypatch.setattr("seqrecorder.codec.records._MANY_TEXTS", 3)
+    assert list(map(schema.decode, data)) == records
+    arrays = [value for value in attrs.astuple(schema.decode(data[-1]), recurse=False) if isinstance(value, np.ndarray)]
+    assert arrays
+    assert all(array.flags.writeable for array in arrays)
+
+
+def test_large_records_of_others_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a large record lacks takes the default or is named, and steps of another size are refused."""
+    monkeypatch.setattr("seqrecorder.codec.records.LARGE_RECORD", -1)
+
+    @sr.record
+    class Clip:
+        ids: np.ndarray = sr.feature_list("int64")
+        rows: np.ndarray = sr.feature_list("float64", shape=(2,))
+        words: np.ndarray | None = sr.feature_list(str, optional=True, default=None)
+        marks: np.ndarray = sr.feature_list("int8", default=[5], align=None)
+
+    schema = sr.Schema.of(Clip)
+    message = tf.train.SequenceExample()
+    lists = message.feature_lists.feature_list
+    for number in range(2):
+        lists["ids"].feature.add().int64_list.value.append(number)
+        lists["rows"].feature.add().bytes_list.value.append(np.full(2, number, "<f8").tobytes())
+    assert schema.decode(message.SerializeToString()) == Clip([0, 1], [[0, 0], [1, 1]], None, [5])
+    lists["rows"].feature[1].bytes_list.value[0] = bytes(8)
+    with pytest.raises(sr.RecordError, match="16 bytes are expected"):
+        schema.decode(message.SerializeToString())
+    lists["ids"].feature[1].int64_list.value.append(7)
+    with pytest.raises(sr.RecordError, match="cannot be decoded as Clip"):
+        schema.decode(message.SerializeToString())
+    del lists["ids"]
+    with pytest.raises(sr.RecordError, match="'ids'"):
+        schema.decode(message.SerializeToString())
+
+
 @each_part
 @pytest.mark.parametrize("dtype", CASES)
 def test_parse_gives_the_same_bits(dtype: str, part: str) -> None:
