@@ -28,7 +28,7 @@ from seqrecorder.errors import (
 from seqrecorder.schema.display import cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.names import ASSETS, EXAMPLES_CSV, MANIFEST, inside
+from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, inside
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.read_ahead import ahead, threads_for
 from seqrecorder.storage.shard import RecordReader, read_lengths
@@ -217,7 +217,7 @@ def _names_in(manifest: Manifest, split: SplitInfo) -> Iterator[Problem]:
 
 def _assets(manifest: Manifest) -> Iterator[Problem]:
     for name, digest in manifest.asset_digests.items():
-        where = f"{ASSETS}/{name}"
+        where = manifest.asset_infos[name].relative(name)
         try:
             if sha256(manifest.assets[name]) != digest:
                 yield Problem(where, "its SHA-256 is not the manifest's")

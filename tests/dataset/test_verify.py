@@ -313,3 +313,18 @@ def test_a_dataset_that_vanishes_meanwhile_is_reported(lines: Path, monkeypatch:
     report = sr.verify(lines)
     assert len(report.problems) >= 2
     assert "No such file" in str(report.problems[0])
+
+
+def test_damaged_asset_of_an_append(tmp_path):
+    """The damage of an asset is told under the path of its file, which for an append is another than of a write."""
+
+    @sr.record
+    class Count:
+        number: int = sr.context("int64")
+
+    sr.write([Count(1)], tmp_path / "c")
+    sr.write([Count(2)], tmp_path / "c", append=True, assets={"vocabulary.txt": "a b"})
+    asset = sr.info(tmp_path / "c").assets["vocabulary.txt"]
+    asset.write_text("b a")
+    (problem,) = sr.verify(tmp_path / "c").problems
+    assert tmp_path / "c" / problem.path == asset
