@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.migrate.analyze.data_flow import loads
 
@@ -123,7 +123,7 @@ class Reaching:
             start = _either(start, after, *self._begun.pop()) or start
         return _either(self._block(node.orelse, start), *left)
 
-    def _try(self, node: ast.Try, state: _State) -> _State | None:
+    def _try(self, node: Any, state: _State) -> _State | None:
         self._raising.append([state])
         after = self._block(node.body, state)
         raised = _either(*self._raising.pop(), after) or state
