@@ -21,7 +21,7 @@ from seqrecorder.schema.conversion import SparseVector, require_utf8
 from seqrecorder.schema.mismatch import Mismatch, advice
 from seqrecorder.schema.schema import Schema
 from seqrecorder.wire.byte_rows import of_matrix
-from seqrecorder.wire.features import LARGE, WIDE, text_features, wide_features, with_room
+from seqrecorder.wire.feature_bytes import LARGE, WIDE, text_features, wide_features, with_room
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

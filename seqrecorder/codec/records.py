@@ -22,7 +22,7 @@ from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.slicing import parts
 from seqrecorder.codec.tensors_and_images import encode_images, encode_tensors
 from seqrecorder.errors import FieldProblem, RecordError, first_line
-from seqrecorder.wire.features import text_features
+from seqrecorder.wire.feature_bytes import text_features
 from seqrecorder.wire.sequence_example import Leaf, check_limit, serialize
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ __all__ = [
     "csv_line",
     "generations",
     "manifest",
-    "metadata",
     "owned_files",
     "salvage",
     "shard_set",
     "split_shares",
     "splits",
+    "user_metadata",
     "verify",
 ]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.dataset.metadata import DEEPEST, is_too_deep
 from seqrecorder.dataset.split_shares import Splitting, missed_shares, splitting_of
+from seqrecorder.dataset.user_metadata import DEEPEST, is_too_deep
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema

@@ -40,7 +40,15 @@ from seqrecorder.wire.byte_rows import (
     of_matrix,
     total_lengths,
 )
-from seqrecorder.wire.features import FEATURE_TAG, LARGE, WIDE, feature_header, int_features, wide_features, with_room
+from seqrecorder.wire.feature_bytes import (
+    FEATURE_TAG,
+    LARGE,
+    WIDE,
+    feature_header,
+    int_features,
+    wide_features,
+    with_room,
+)
 from seqrecorder.wire.varints import fill_varints, varint, varint_lengths, varints, widths
 
 if TYPE_CHECKING:
@@ -63,7 +71,7 @@ class Leaf:
         kind: the list that holds the values.
         place: `context`; `steps`, one feature per step; or `packed`, one feature for all steps of a record.
         values: flat: int64, float32, a list of bytes or of str (written as UTF-8), or a uint8 matrix with one bytes
-            value per row; or the features themselves (`seqrecorder.wire.features`).
+            value per row; or the features themselves (`seqrecorder.wire.feature_bytes`).
         counts: values per feature, an int where all features have as many.
         steps: features per record (for `steps`), int64 of shape (N,).
         present: which records have the feature at all; None means all. Values are those of present records only.

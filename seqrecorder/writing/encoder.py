@@ -19,7 +19,7 @@ from seqrecorder.codec.memory_size import sizer
 from seqrecorder.codec.records import RecordCodec
 from seqrecorder.dataset.csv_line import csv_line
 from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
-from seqrecorder.writing.snapshots import CannotWait, snapshotter
+from seqrecorder.writing.record_copies import CannotWait, snapshotter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

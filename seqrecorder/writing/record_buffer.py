@@ -3,8 +3,8 @@
 The bytes of a chunk are bounded, but while the list of its records is there anyway, and all of it goes to no worker.
 
 What a record holds is taken when it is given. While a list is gone through, no code of the program runs that could
-change its records. Where such code runs next, those that wait are snapshots (`seqrecorder.writing.snapshots`); a record
-that fills a chunk is encoded before, and is not copied.
+change its records. Where such code runs next, those that wait are snapshots (`seqrecorder.writing.record_copies`); a
+record that fills a chunk is encoded before, and is not copied.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from seqrecorder.codec.memory_size import sizer
 from seqrecorder.wire.byte_rows import sizes
-from seqrecorder.writing.snapshots import CannotWait, snapshotter
+from seqrecorder.writing.record_copies import CannotWait, snapshotter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

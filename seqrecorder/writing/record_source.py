@@ -13,7 +13,7 @@ from seqrecorder.errors import (
     SourceError,
 )
 from seqrecorder.storage.names import check_names
-from seqrecorder.writing.snapshots import CannotWait
+from seqrecorder.writing.record_copies import CannotWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

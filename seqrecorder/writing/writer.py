@@ -31,12 +31,12 @@ from seqrecorder.storage.tfrecord.format import check_compression
 from seqrecorder.writing.column_input import given_columns
 from seqrecorder.writing.encoder import Block, LifeCycle, Sources, check_params
 from seqrecorder.writing.options import WriteOptions, shows_options
+from seqrecorder.writing.placement import Placement
 from seqrecorder.writing.progress import Progress
 from seqrecorder.writing.record_buffer import Waiting
 from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.record_views import views
-from seqrecorder.writing.routing import DEFAULT_SPLIT, Router, UniqueKeys
-from seqrecorder.writing.split_placement import Placement
+from seqrecorder.writing.split_assignment import DEFAULT_SPLIT, Router, UniqueKeys
 from seqrecorder.writing.worker_pool import InlineEncoder, PoolEncoder
 
 if TYPE_CHECKING:

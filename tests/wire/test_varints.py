@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqrecorder.wire.byte_rows import split_rows
-from seqrecorder.wire.features import _INT_HEADS
+from seqrecorder.wire.feature_bytes import _INT_HEADS
 from seqrecorder.wire.varints import BARE, Head, varint, varint_lengths, varints
 
 HEADS = [BARE, *_INT_HEADS.values()]

@@ -13,7 +13,7 @@ from seqrecorder.codec.padding import to_longest
 from seqrecorder.codec.parser import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_warm_up import largest_batch
-from seqrecorder.reading.batching.padded import PaddedBatches
+from seqrecorder.reading.batching.padding_options import PaddedBatches
 from seqrecorder.reading.strategy import Batches, shape_of
 from seqrecorder.reading.tfdata_ops import mapped
 

@@ -13,7 +13,7 @@ import seqrecorder as sr
 from seqrecorder.codec import columns
 from seqrecorder.wire import sequence_example
 from seqrecorder.wire.byte_rows import split_rows
-from seqrecorder.wire.features import text_features
+from seqrecorder.wire.feature_bytes import text_features
 
 TEXTS = ["", "a", "ü", "x" * 127, "naïve", " ", "\x01", "é" * 30]
 

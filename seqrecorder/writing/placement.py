@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
     from seqrecorder.writing.encoder import Block, Sources
     from seqrecorder.writing.options import ShardOptions
-    from seqrecorder.writing.routing import Router, UniqueKeys
+    from seqrecorder.writing.split_assignment import Router, UniqueKeys
 
 
 class Placement:
