@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.codec.records import RecordCodec
+from seqrecorder.codec.decoder import RecordDecoder
 
 
 @sr.record
@@ -72,7 +72,7 @@ def compare(data):
             assert graph[number][name].shape == value.shape, tried[number]
             assert graph[number][name].tobytes() == value.tobytes(), tried[number]
     # What Python decodes is the columns of a parse of its own, which refuses what the parse of a batch refuses.
-    parser = RecordCodec(schema).parser
+    parser = RecordDecoder(schema).parser
     rest = {number: one for number, one in tried.items() if number not in graph}
     columns = accepted(lambda one: parser.parse_columns(one[tf.newaxis])[1]["default"], rest)
     assert not columns, [rest[number] for number in columns]

@@ -131,6 +131,19 @@ def test_private_names_stay_in_their_module() -> None:
     assert not private
 
 
+def test_encoding_needs_no_parsing() -> None:
+    """What makes bytes of records imports nothing, on whatever way, of what makes tensors of bytes."""
+    reached, ahead = set[str](), ["codec.encoder"]
+    while ahead:
+        name = ahead.pop()
+        if name not in reached:
+            reached.add(name)
+            ahead += [module for module, _ in IMPORTS.get(name, ())]
+    assert "codec.slicing" in reached
+    parsing = {"decoder", "decode_values", "graph_ops", "padding", "parser", "parsing_spec", "presence"}
+    assert not reached & {f"codec.{name}" for name in parsing}
+
+
 @pytest.mark.parametrize("module", sorted(name for name in MODULES if room_of(name) in NUMPY_ONLY))
 def test_lowest_rooms_do_not_name_tensorflow(module: str) -> None:
     """What needs numpy only does not import TensorFlow, not even inside functions."""

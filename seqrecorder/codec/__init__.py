@@ -3,7 +3,10 @@
 __all__ = [
     "arrow",
     "columns",
+    "construct",
     "cropping",
+    "decoder",
+    "encoder",
     "forked_tensorflow",
     "graph_ops",
     "malloc",
@@ -13,6 +16,5 @@ __all__ = [
     "parser",
     "parsing_spec",
     "record_index",
-    "records",
     "slicing",
 ]

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.codec.columns import scatter
 from seqrecorder.errors import SchemaError
 from seqrecorder.schema.declarations import METADATA_KEY
 from seqrecorder.schema.field import is_normaliser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from seqrecorder.codec.columns import Column
     from seqrecorder.schema.schema import Schema
 
     Builder = Callable[[Sequence[Sequence[Any]]], list[Any]]
@@ -47,6 +49,11 @@ def builder(schema: Schema) -> Builder:
     if _takes_by_position(schema):
         return lambda values: list(map(build, *values))
     return lambda values: [build(**dict(zip(arguments, row, strict=True))) for row in zip(*values, strict=True)]
+
+
+def records_of(schema: Schema, columns: Mapping[str, Column]) -> list[Any]:
+    """Return the records whose columns these are."""
+    return builder(schema)([scatter(field, columns[field.name]) for field in schema.fields])
 
 
 def _arguments(schema: Schema) -> list[str]:

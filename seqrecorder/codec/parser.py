@@ -16,6 +16,7 @@ import attrs
 
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.cropping import cropped_positions
+from seqrecorder.codec.decode_values import decode_images, tensor_buffers
 from seqrecorder.codec.graph_ops import (
     ascending,
     check_items,
@@ -32,7 +33,6 @@ from seqrecorder.codec.graph_ops import (
 from seqrecorder.codec.padding import Padding, of_all_rows, padded
 from seqrecorder.codec.parsing_spec import Specs, require_bounds
 from seqrecorder.codec.presence import agreed, fixed_values, held_features, presence_of, with_absent
-from seqrecorder.codec.tensors_and_images import decode_images, tensor_buffers
 from seqrecorder.errors import SchemaError
 from seqrecorder.schema.field import DEFAULT_GROUP, value_features
 

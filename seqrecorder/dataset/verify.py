@@ -12,8 +12,9 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import group_lengths
+from seqrecorder.codec.construct import records_of
+from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
-from seqrecorder.codec.records import RecordCodec
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, is_as_written, read_manifest
 from seqrecorder.dataset.shard_set import Origin, resolve
 from seqrecorder.errors import (
@@ -282,7 +283,7 @@ def _size(path: Path) -> int:
 
 def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Iterator[Problem]:
     schema, where = origin.schema, origin.where
-    codec = RecordCodec(schema, origin.layout)
+    codec = RecordDecoder(schema, origin.layout)
     done = 0
     try:
         windows = RecordReader(path, origin.compression, walk.window).windows()
@@ -290,7 +291,7 @@ def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Ite
             size = int(window.shape[0])
             try:
                 columns = decoded.result()
-                codec.to_records(columns)
+                records_of(schema, columns)
             except RecordError as error:
                 place = _place(walk, done + (error.position or 0))
                 yield Problem(where, f"{place}: {error.message} {' '.join(map(str, error.problems))}".rstrip())

@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from seqrecorder.codec.cropping import check_steps
+from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.codec.malloc import keep_freed_memory
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import with_number
-from seqrecorder.codec.records import RecordCodec
 from seqrecorder.dataset.manifest import Manifest, read_manifest
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
@@ -382,5 +382,5 @@ def read_records(
     _require_order(origin)
     origin, deal = origin.take_shard(shard)
     origin.check_lengths()
-    codec = RecordCodec(chosen_fields(origin.schema, fields), origin.layout)
+    codec = RecordDecoder(chosen_fields(origin.schema, fields), origin.layout)
     return records(origin, codec, deal)

@@ -19,7 +19,7 @@ from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from seqrecorder.codec.records import RecordCodec
+    from seqrecorder.codec.decoder import RecordDecoder
     from seqrecorder.dataset.shard_set import Origin, ShardFile
 
 # Each window costs some milliseconds of eager operations: 8,192 short records at a time take a seventh less than 4,096,
@@ -33,7 +33,7 @@ _LEAST_BLOCK = 1 << 12
 T = TypeVar("T", list[bytes], Any)
 
 
-def records(origin: Origin, codec: RecordCodec, deal: tuple[int, int] | None) -> Iterator[Any]:
+def records(origin: Origin, codec: RecordDecoder, deal: tuple[int, int] | None) -> Iterator[Any]:
     """Yield the records that a codec builds.
 
     Args:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import numpy as np
 
+from seqrecorder.codec.encoder import RecordEncoder
 from seqrecorder.codec.memory_size import sizer
-from seqrecorder.codec.records import RecordCodec
 from seqrecorder.dataset.csv_line import csv_line
 from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
 from seqrecorder.writing.record_copies import CannotWait, snapshotter
@@ -163,7 +163,7 @@ class LifeCycle:
 
     def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False) -> None:
         self._schema, self._rows = schema, rows
-        self._codec = RecordCodec(schema)
+        self._codec = RecordEncoder(schema)
         record_class = schema.record_class
         self._params = {name: hook_params(record_class, name, params) for name in ("load", "split")}
         self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.records import RecordCodec
+from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset.split_shares import BY_FUNCTION, Balanced, Balancer, Splitting
 from seqrecorder.dataset.splits import KeyRegistry, Ratios, key_hash, key_hashes
 from seqrecorder.errors import DuplicateKeyError, OptionError, RecordError
@@ -224,7 +224,7 @@ class UniqueKeys:
             return
         self._old_path = manifest.path
         names = [field.name for field in (self._key, self._chunk) if field is not None]
-        codec = RecordCodec(manifest.schema.select(names))
+        codec = RecordDecoder(manifest.schema.select(names))
         for data in _stored(manifest):
             known = self._identities(codec.decode_batch(data))
             hashes = _fingerprints([identity for identity in known if identity is not None])

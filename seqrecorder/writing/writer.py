@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.records import RecordCodec
+from seqrecorder.codec.construct import records_of
 from seqrecorder.codec.slicing import cut
 from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
@@ -297,7 +297,7 @@ class Writer:
         """Return what of the records decides splits, identifies them, and makes lines of the CSV."""
         needs = self._router.needs
         if needs is None or self._looks_at_records:
-            return RecordCodec(self.schema).to_records(columns)
+            return records_of(self.schema, columns)
         return views(self.schema, columns, size, list(dict.fromkeys([*needs, *self._keys.needs])))
 
     def write_all(self, records: Iterable[Any] | Mapping[str, Iterable[Any]] | RecordStream) -> None:

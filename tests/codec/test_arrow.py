@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec.records import RecordCodec
+from seqrecorder.codec.construct import records_of
+from seqrecorder.codec.encoder import RecordEncoder
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.column_input import given_columns
 
@@ -101,7 +102,7 @@ class ForeignStream:
 
 def encoded(given):
     columns, size = given_columns(Schema.of(Everything), given)
-    return list(RecordCodec(Schema.of(Everything)).encode_columns(columns, size)[0])
+    return list(RecordEncoder(Schema.of(Everything)).encode_columns(columns, size)[0])
 
 
 WANTED = Schema.of(Everything).encode_batch(RECORDS)
@@ -217,7 +218,7 @@ MEASURED = {
 
 def measured(given):
     columns, _ = given_columns(Schema.of(Measured), given)
-    return RecordCodec(Schema.of(Measured)).to_records(columns)
+    return records_of(Schema.of(Measured), columns)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, r
 
 import seqrecorder as sr
 from seqrecorder.codec import slicing
-from seqrecorder.codec.records import RecordCodec
+from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.encoder import RecordEncoder
 from seqrecorder.schema.conversion import same_bits
 
 LENGTHS = [3, 0, 1, 2, 5]
@@ -58,8 +59,8 @@ def test_objects_come_back_to_the_bit(dtype: str) -> None:
 def test_large_records_come_back_to_the_bit(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Decoded as large ones are, with few copies, records equal those encoded, and their arrays can be written to."""
     schema, records, data = matrix(dtype)
-    monkeypatch.setattr("seqrecorder.codec.records.LARGE_RECORD", -1)
-    monkeypatch.setattr("seqrecorder.codec.records._MANY_TEXTS", 3)
+    monkeypatch.setattr("seqrecorder.codec.decoder.LARGE_RECORD", -1)
+    monkeypatch.setattr("seqrecorder.codec.decoder._MANY_TEXTS", 3)
     assert list(map(schema.decode, data)) == records
     arrays = [value for value in attrs.astuple(schema.decode(data[-1]), recurse=False) if isinstance(value, np.ndarray)]
     assert arrays
@@ -68,7 +69,7 @@ def test_large_records_come_back_to_the_bit(dtype: str, monkeypatch: pytest.Monk
 
 def test_large_records_of_others_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a large record lacks takes the default or is named, and steps of another size are refused."""
-    monkeypatch.setattr("seqrecorder.codec.records.LARGE_RECORD", -1)
+    monkeypatch.setattr("seqrecorder.codec.decoder.LARGE_RECORD", -1)
 
     @sr.record
     class Clip:
@@ -369,13 +370,16 @@ def test_lengths_are_given_with_the_bytes() -> None:
         b: Any = sr.feature_list("int64", align="other")
         c: Any = sr.feature_list("int64", align=None)
 
-    codec = RecordCodec(sr.Schema.of(Groups))
+    codec = RecordEncoder(sr.Schema.of(Groups))
     records = [Groups([1], [1, 2], []), Groups(None, [], [1, 2, 3])]
     [(data, lengths)] = codec.encode_pieces(records)
     assert codec.schema.groups == ("default", "other", "c")
     assert lengths.tolist() == [[1, 2, 0], [0, 0, 3]]
     for position, group in enumerate(codec.schema.groups):
-        assert codec.parser.lengths(tf.constant(data), group).numpy().tolist() == lengths[:, position].tolist()
+        assert (
+            RecordDecoder(codec.schema).parser.lengths(tf.constant(data), group).numpy().tolist()
+            == lengths[:, position].tolist()
+        )
 
 
 def test_sparse_fields_come_back() -> None:
@@ -430,13 +434,13 @@ def test_the_first_of_several_bad_records_is_found_soon(first: int, monkeypatch:
     bad = attrs.make_class("Row", {"x": sr.context("int16")})
     for position in {first, min(999, first + 1), 999}:
         data[position] = sr.Schema.of(bad).encode(bad(300 + position))
-    tried, whole = [], RecordCodec._decode_all
+    tried, whole = [], RecordDecoder._decode_all
 
-    def decode(self: RecordCodec, serialized: Any) -> Any:
+    def decode(self: RecordDecoder, serialized: Any) -> Any:
         tried.append(int(serialized.shape[0]))
         return whole(self, serialized)
 
-    monkeypatch.setattr(RecordCodec, "_decode_all", decode)
+    monkeypatch.setattr(RecordDecoder, "_decode_all", decode)
     with pytest.raises(sr.RecordError, match=f"int8.*{300 + first}") as caught:
         sr.Schema.of(good).decode_batch(data)
     assert caught.value.position == first

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import attrs
 import numpy as np
 
+from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.parser import Parser
-from seqrecorder.codec.records import RecordCodec
 from seqrecorder.dataset.recovery.lost_ranges import left_out, named_unreadable, numbered_losses
 from seqrecorder.dataset.recovery.positions import Written, place
 from seqrecorder.dataset.recovery.runs import Found
@@ -126,7 +126,7 @@ class _Looked:
     def at(cls, file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout) -> _Looked:
         """Look at every record that was found."""
         groups = max(1, len(schema.groups)) if schema is not None else 1
-        codec = RecordCodec(schema, layout) if schema is not None else None
+        codec = RecordDecoder(schema, layout) if schema is not None else None
         keys: list[int] = []
         reasons: dict[int, str] = {}
         parts = [np.empty((0, groups), np.int64)]
@@ -159,7 +159,7 @@ class _Looked:
             yield Loss(start - HEADER, start + length + FOOTER, int(self.found.slots[number]), 1, reason)
 
 
-def _rejects(codec: RecordCodec, batch: Sequence[bytes]) -> dict[int, str]:
+def _rejects(codec: RecordDecoder, batch: Sequence[bytes]) -> dict[int, str]:
     """Return the positions of the records that cannot be read, and why."""
     try:
         codec.decode_batch(batch)

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.codec.tensors_and_images import decode_images, tensor_buffers, tensor_header
+from seqrecorder.codec.decode_values import decode_images, tensor_buffers
+from seqrecorder.codec.encode_values import tensor_header
 
 
 @pytest.mark.parametrize("name", ["int8", "int64", "uint16", "uint32", "uint64", "float16", "float64", "complex64"])
