@@ -5,7 +5,7 @@ import tensorflow as tf
 from queue_runs import queue_run, rest_after, v1
 
 from seqrecorder import legacy
-from seqrecorder.legacy import fixed_length, text_lines
+from seqrecorder.legacy import fixed_length, line_reader
 
 SIZES = [
     {"record_bytes": 7},
@@ -20,7 +20,7 @@ SIZES = [
 @pytest.fixture
 def paths(tmp_path, monkeypatch):
     """Files below, at and above the size from which they are read as they are needed; fewer digits take less time."""
-    monkeypatch.setattr(text_lines, "SMALL", 32)
+    monkeypatch.setattr(line_reader, "SMALL", 32)
     monkeypatch.setattr(fixed_length, "_DIGITS", 2)
     for size in (31, 32, 33, 47, 48, 49, 400):
         (tmp_path / f"{size}").write_bytes(bytes(number % 251 for number in range(size)))
