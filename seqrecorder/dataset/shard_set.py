@@ -387,9 +387,8 @@ def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: O
             raise
         if is_zlib:
             raise ShardReadError(
-                f"{path}: it is packed with ZLIB, but only plain and GZIP files are read; unpack it: python -c "
-                f"'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))' "
-                f"< {path} > {path.name}.unpacked",
+                f"{path}: it is packed with ZLIB, but only plain and GZIP files are read; make it a dataset: "
+                f"seqrecorder convert {path} {path.name}.dataset",
                 path=path,
             )
     first = next(iter(kinds.values()), None) if wanted is None else wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import importlib
 import sys
 import types
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import did_you_mean
 from seqrecorder.legacy import contrib
+from seqrecorder.legacy.contrib.absent import Absent
+from seqrecorder.legacy.tensorflow0 import TensorFlow0, concat, split
 from seqrecorder.legacy.tf1_behaviour import first_behaviour, quiet
 
 if TYPE_CHECKING:
@@ -25,9 +28,11 @@ _NEW_CODE = ("tensorflow", "keras", "tf_keras", "tensorboard", "seqrecorder")
 def compat() -> Iterator[types.ModuleType]:
     """Let code that is imported and run inside find TensorFlow 1 under `tensorflow`.
 
-    `import tensorflow as tf` then gives the names of `tf.compat.v1`, with a `tf.contrib` that has what
-    `seqrecorder.legacy.contrib` has; `tf.contrib` is found on `tensorflow` and `tensorflow.compat.v1` as they are, too,
-    and `import tensorflow.contrib.slim as slim` works. Shapes and variables are those of TensorFlow 1;
+    `import tensorflow as tf` then gives the names of `tf.compat.v1`, those that TensorFlow 1.0 renamed, and a
+    `tf.contrib` that has what `seqrecorder.legacy.contrib` has; `tf.contrib` is found on `tensorflow` and
+    `tensorflow.compat.v1` as they are, too, and `import tensorflow.contrib.slim as slim` works. Other names of
+    `tf.contrib` can be imported and subclassed, and raise when they are called: so a pipeline can be taken out of a
+    module that has a model as well. Shapes and variables are those of TensorFlow 1;
     `tf.disable_v2_behavior()` and its like do nothing, as datasets need eager execution. TensorFlow's own
     modules, Keras and this package import what they always do. What was imported keeps working after the end.
 
@@ -66,10 +71,7 @@ def compat() -> Iterator[types.ModuleType]:
 
 
 _THERE_IS = "of tf.contrib there is what seqrecorder.legacy.contrib has, which reads data; models need other layers"
-
-_REMOVED = (
-    "it is in no tensorflow.compat.v1: older scripts than TensorFlow 1.0 have other names, and layers are Keras's now"
-)
+_REMOVED = "it is in no tensorflow.compat.v1: layers and cells are Keras's now, and other names are older than 1.0"
 
 
 class _Old(types.ModuleType):
@@ -85,8 +87,10 @@ class _Old(types.ModuleType):
             with contextlib.suppress(AttributeError):
                 return getattr(place, name)
         known = sorted({key for place in self._places for key in dir(place) if not key.startswith("_")})
-        there_is = _THERE_IS if self.__name__.startswith(_CONTRIB) else _REMOVED
-        raise AttributeError(f"{self.__name__} has no {name!r}{did_you_mean(name, known)}; {there_is}")
+        meant = did_you_mean(name, known)
+        if self.__name__.startswith(_CONTRIB) and not name.startswith("__"):
+            return Absent.named(f"{self.__name__}.{name}", f"{meant}; {_THERE_IS}")
+        raise AttributeError(f"{self.__name__} has no {name!r}{meant}; {_REMOVED}")
 
     def __dir__(self) -> list[str]:
         return sorted({key for place in self._places for key in dir(place)} | set(self.__dict__))
@@ -95,11 +99,16 @@ class _Old(types.ModuleType):
 def _old_tensorflow(tf: types.ModuleType) -> Any:
     """Return the module that stands for TensorFlow 1."""
     v1 = tf.compat.v1
-    old = _Old("tensorflow", v1.__doc__ or "", (v1, tf, _Loaded("tensorflow")))
+    old = _Old("tensorflow", v1.__doc__ or "", (v1, tf, _Loaded("tensorflow"), TensorFlow0(v1)))
     old.__dict__.update(
         contrib=_contrib(tf),
         __version__=tf.__version__,
         compat=_Old("tensorflow.compat", "", (types.SimpleNamespace(v1=old), tf.compat)),
+        concat=concat,
+        split=split,
+        image=_Old("tensorflow.image", "", (v1.image, TensorFlow0(v1, "image"))),
+        nn=_Old("tensorflow.nn", "", (types.SimpleNamespace(rnn_cell=_cells(v1)), v1.nn)),
+        train=_Old("tensorflow.train", "", (v1.train, TensorFlow0(v1, "train"))),
         reset_default_graph=_reset_default_graph,
         **dict.fromkeys(_SWITCHES, _does_nothing),
     )
@@ -143,22 +152,31 @@ class _Loaded:
             raise AttributeError(name) from None
 
 
+def _cells(v1: Any) -> Any:
+    """Return `tf.nn.rnn_cell`, of which TensorFlow has kept what needs no layers."""
+    return _Old("tensorflow.nn.rnn_cell", "", (contrib.rnn, v1.nn.rnn_cell))
+
+
 def _contrib(tf: types.ModuleType) -> Any:
     """Return `tf.contrib`, as far as there is one."""
     tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # what contrib had has no public name there
     places = {
-        "data": tf.data.experimental,
+        "data": _Old(f"{_CONTRIB}.data", "", (contrib.data, tf.data.experimental, tf.compat.v1.data)),
+        "layers": contrib.layers,
+        "layers.python.layers": contrib.layers,
         "learn": contrib.learn,
         "learn.io": contrib.learn,
         "learn.python.learn.graph_actions": contrib.learn,
         "learn.python.learn.learn_io": contrib.learn,
         "learn.python.learn.learn_io.graph_io": contrib.learn,
         "lookup": _Old(f"{_CONTRIB}.lookup", "", (contrib.lookup, tables)),
+        "rnn": contrib.rnn,
         "slim": contrib.slim,
         "slim.python.slim": contrib.slim,
         "slim.python.slim.data": contrib.slim,
         "training": contrib.training,
         "training.python.training.bucket_ops": contrib.training,
+        "training.python.training.hparam": contrib.training,
         "training.python.training.sequence_queueing_state_saver": contrib.training,
     }
     modules = {"": _Old(_CONTRIB, "", ())}
@@ -196,19 +214,14 @@ def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:
 
     def find(name: str, *arguments: Any, **named: Any) -> Any:
         given = {**dict(zip(("globals", "locals", "fromlist", "level"), arguments, strict=False)), **named}
-        try:
-            found = importing(name, *arguments, **named)
-        except ModuleNotFoundError as error:
-            if str(error.name).startswith(_CONTRIB):
-                raise ModuleNotFoundError(f"{error}; {_THERE_IS}", name=error.name) from None
-            raise
-        if name.startswith(_CONTRIB):
-            for part in given.get("fromlist") or ():
-                if part != "*" and not hasattr(found, part):
-                    raise ImportError(f"{name} has no {part!r}; {_THERE_IS}", name=name)
         importer = str((given.get("globals") or {}).get("__name__", "")).partition(".")[0]
-        if given.get("level") or importer in _NEW_CODE or name.partition(".")[0] != "tensorflow":
-            return found
+        package, _, rest = name.partition(".")
+        if given.get("level") or importer in _NEW_CODE or package != "tensorflow":
+            return importing(name, *arguments, **named)
+        if rest.partition(".")[0] == "contrib":
+            found = functools.reduce(getattr, rest.split("."), old)
+        else:
+            found = importing(name, *arguments, **named)
         if not given.get("fromlist") or name == "tensorflow":
             return old
         return {"tensorflow.compat": old.compat, "tensorflow.compat.v1": old}.get(name, found)

@@ -120,7 +120,7 @@ def test_records_are_iterated_over(tmp_path):
 def test_errors_of_scripts_are_shown_as_python_does(tmp_path, capsys):
     """Whatever a script raises comes with the place in the script, and with nothing of what runs it."""
     script = tmp_path / "script.py"
-    for line in ("open('/no/such/file')", "tf.contrib.layers", "tf.contrib.training.bucket([], 0, 1, 1)"):
+    for line in ("open('/no/such/file')", "tf.contrib.layers.conv2d(1)", "tf.contrib.training.bucket([], 0, 1, 1)"):
         script.write_text(f"import tensorflow as tf\n\n{line}\n")
         assert main(["legacy", "run", str(script)]) == 1
         shown = capsys.readouterr().err
@@ -198,26 +198,95 @@ assert not hasattr(tf.compat.v1, "contrib")
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+MODEL = """
+import tensorflow as tf
+import tensorflow.contrib.seq2seq as seq2seq
+from tensorflow.contrib import rnn, training
+from tensorflow.contrib.layers.python.layers import utils
+
+slim = tf.contrib.slim
+
+
+class Cell(rnn.RNNCell):
+    pass
+
+
+@tf.contrib.framework.add_arg_scope
+def model(images, scope=None):
+    return slim.fully_connected(images, 3)
+
+
+def inputs():
+    number = tf.train.range_input_producer(2, num_epochs=1, shuffle=False).dequeue()
+    return tf.train.batch([number], 2)
+"""
+
+
+def test_modules_with_a_model_can_be_imported():
+    """Names of contrib that are not there can be imported, subclassed and decorate; called, they say what there is."""
+    model: dict = {"__name__": "script"}
+    with legacy.compat():
+        exec(MODEL, model)  # noqa: S102 - as a script would run it
+        assert [batch.numpy().tolist() for batch in legacy.lift(model["inputs"])] == [[0, 1]]
+    for call, named in (
+        (lambda: model["Cell"](3), "contrib.rnn has no 'RNNCell'"),
+        (lambda: model["model"](3), "contrib.framework has no 'add_arg_scope'"),
+        (lambda: model["slim"].fully_connected(1, 3), "contrib.slim has no 'fully_connected'"),
+        (model["seq2seq"].BasicDecoder, "contrib.seq2seq has no 'BasicDecoder'"),
+        (model["utils"].collect, "contrib.layers.python.layers.utils has no 'collect'"),
+        (
+            lambda: model["training"].bucket_by_length([]),
+            r"'bucket_by_length' \(did you mean 'bucket_by_sequence_length'",
+        ),
+    ):
+        with pytest.raises(AttributeError, match=f"{named}.*of tf.contrib there is what .* which reads data"):
+            call()
+
+
 def test_what_is_not_there_says_what_is():
-    """Another name of contrib is an AttributeError or an ImportError, with what comes closest."""
+    """Another name of TensorFlow is an AttributeError, and another module an ImportError."""
     with legacy.compat() as old:
-        with pytest.raises(AttributeError, match=r"'bucket_by_length' \(did you mean 'bucket_by_sequence_length'"):
-            old.contrib.training.bucket_by_length  # noqa: B018
-        with pytest.raises(
-            AttributeError, match="tensorflow has no 'scalar_summary'.*it is in no tensorflow.compat.v1"
-        ):
-            old.scalar_summary  # noqa: B018 - a name of TensorFlow 0.x
-        with pytest.raises(AttributeError, match="tensorflow.contrib has no 'layers'"):
-            tf.contrib.layers  # noqa: B018
-        for line in (
-            "from tensorflow.contrib.layers import fully_connected",
-            "import tensorflow.contrib.rnn as rnn",
-            "from tensorflow.contrib import training, rnn",
-        ):
-            with pytest.raises(ImportError, match=r"'?(layers|rnn)'?; of tf.contrib there is what .* which reads data"):
-                exec(line, {"__name__": "script"})  # noqa: S102 - as a script would run it
+        with pytest.raises(AttributeError, match="tensorflow has no 'cosine'.*it is in no tensorflow.compat.v1"):
+            old.cosine  # noqa: B018
         with pytest.raises(ModuleNotFoundError, match="^No module named 'tensorflow.examples'$"):
             exec("from tensorflow.examples import tutorials", {"__name__": "script"})  # noqa: S102
+
+
+def test_names_that_tensorflow_1_0_renamed():
+    """Older scripts find the functions that have other names now, and the axis may come first."""
+    with legacy.compat() as old, tf.Graph().as_default(), old.Session() as session:
+        found = session.run(
+            {
+                "mul": old.mul(2, old.sub(5, old.neg(1))),
+                "pack": old.pack([1, 2]),
+                "select": old.select([True, False], [1, 1], [2, 2]),
+                "concat": old.concat(1, [[[1]], [[2]]]),
+                "as_now": old.concat([[1], [2]], 0),
+                "split": old.split(0, 2, [3, 4]),
+                "split_as_now": old.split([3, 4], 2),
+            }
+        )
+        assert old.train.SummaryWriter is old.summary.FileWriter
+        assert old.image.per_image_whitening is old.image.per_image_standardization
+        old.scalar_summary("loss", 1.0)
+        with pytest.raises(AttributeError, match="tensorflow.train has no 'Summary_writer'"):
+            old.train.Summary_writer  # noqa: B018
+    assert {name: [part.tolist() for part in value] if isinstance(value, list) else value.tolist()
+            for name, value in found.items()} == {
+        "mul": 12,
+        "pack": [1, 2],
+        "select": [1, 2],
+        "concat": [[1, 2]],
+        "as_now": [1, 2],
+        "split": [[3], [4]],
+        "split_as_now": [[3], [4]],
+    }  # fmt: skip
+    with legacy.compat() as old:
+        from seqrecorder.legacy.tensorflow0 import RENAMED
+
+        for name in RENAMED:
+            module, _, last = name.rpartition(".")
+            assert callable(getattr(getattr(old, module) if module else old, last))
 
 
 def test_tools_that_look_around(script):

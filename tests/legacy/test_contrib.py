@@ -7,7 +7,7 @@ from queue_runs import assert_lifts_exactly, plain, queue_run, v1
 
 import seqrecorder as sr
 from seqrecorder import legacy
-from seqrecorder.legacy.contrib import learn, slim, training
+from seqrecorder.legacy.contrib import data, layers, learn, rnn, slim, training
 
 LENGTHS = [5, 3, 7, 2]
 
@@ -399,3 +399,50 @@ def test_what_cannot_be_lifted_is_said_at_once():
     """A function of contrib on a pipeline that is fed from Python refuses it while the graph is built."""
     with tf.Graph().as_default(), pytest.raises(sr.LiftError, match="fed from Python"):
         training.bucket_by_sequence_length(v1.placeholder(tf.int32, []), [v1.placeholder(tf.int32, [])], 2, [3])
+
+
+def test_one_hot_encoding_takes_small_labels():
+    """Labels of every integer type are rows of a vector, with the values that are asked for; slim has it too."""
+    assert slim.one_hot_encoding is layers.one_hot_encoding
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        rows = layers.one_hot_encoding([1, 0], 2, on_value=3.0, outputs_collections="rows")
+        assert session.run(rows).tolist() == [[0, 3], [3, 0]]
+        assert graph.get_collection("rows") == [rows]
+
+
+def test_dense_to_sparse_leaves_out_padding():
+    """What is not the padding's value is in the sparse tensor, texts too."""
+    sparse = layers.dense_to_sparse([[1, 0], [0, 2]])
+    assert sparse.indices.numpy().tolist() == [[0, 0], [1, 1]]
+    assert sparse.values.numpy().tolist() == [1, 2]
+    assert sparse.dense_shape.numpy().tolist() == [2, 2]
+    assert layers.dense_to_sparse([b"a", b""], eos_token="").values.numpy().tolist() == [b"a"]
+
+
+def test_batches_without_their_remainder():
+    """Old transformations of datasets give full batches only."""
+    dataset = tf.data.Dataset.range(5)
+    full = dataset.apply(data.batch_and_drop_remainder(2))
+    assert [batch.tolist() for batch in full.as_numpy_iterator()] == [[0, 1], [2, 3]]
+    padded = dataset.map(tf.range).apply(data.padded_batch_and_drop_remainder(3, [None]))
+    assert [batch.tolist() for batch in padded.as_numpy_iterator()] == [[[0, 0], [0, 0], [0, 1]]]
+
+
+def test_states_and_sizes_of_models():
+    """The state of an LSTM is a pair with names; hyperparameters are changed by a text, and keep their types."""
+    state = rnn.LSTMStateTuple(c=1, h=2)
+    assert tuple(state) == (state.c, state.h) == (1, 2)
+    sizes = training.HParams(batch_size=32, rate=0.5, name="a", deep=False, layers=[64, 64])
+    sizes.parse("batch_size=4, rate=1,name=b c,deep=true,layers=[8, 9, 10]")
+    assert sizes.values() == {"batch_size": 4, "rate": 1.0, "name": "b c", "deep": True, "layers": [8, 9, 10]}
+    assert "rate" in sizes
+    assert sizes.get("no", 7) == 7
+    sizes.add_hparam("more", None)
+    sizes.set_hparam("more", "x")
+    assert sizes.more == "x"
+    wrong = {"batch_size": ValueError, "no=1": KeyError, "rate=x": ValueError, "layers=[1": ValueError}
+    for text, error in {**wrong, "deep=2": ValueError}.items():
+        with pytest.raises(error):
+            sizes.parse(text)
+    with pytest.raises(ValueError, match="reserved: rate"):
+        sizes.add_hparam("rate", 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,6 +13,7 @@ from seqrecorder.errors import OptionError, SchemaMismatchError
 from seqrecorder.reading.read import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import Inference, infer
+from seqrecorder.sources.foreign.zlib_files import unpacked
 from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.write import write
 
@@ -68,7 +71,7 @@ def convert(
     2
 
     Without a schema every record is looked at first, with protobuf, so that nothing in them is missed. With one, only
-    its fields are read, and no time is spent on that.
+    its fields are read, and no time is spent on that. Files may be in GZIP or ZLIB; the latter are unpacked beside.
 
     Args:
         paths: a file, a glob or a list of files; or a mapping of a split's name to such.
@@ -89,25 +92,25 @@ def convert(
         DatasetExistsError: something stands at the destination.
         RecordError: a record does not fit the schema; nothing is published.
     """
-    splits = dict(paths) if isinstance(paths, Mapping) else {"": paths}
-    if not splits:
+    named = dict(paths) if isinstance(paths, Mapping) else {"": paths}
+    if not named:
         raise OptionError("expected the files of at least one split, got none")
-    inference, layout = None, "auto"
-    if schema is None:
-        inference = infer(_all(splits), name=name, raw=raw, shapes=shapes, key=key, records=None)
-        inference = _without(inference, leave_out)
-        schema, layout = inference.schema, inference.layout
-    elif raw or shapes or key or leave_out:
-        raise OptionError("raw, shapes, key and leave_out are for a schema that is inferred; the given one says it all")
-    known = Schema.of(schema)
-    sources = {split: read_records(files, schema=known, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
-    records: Any = sources if isinstance(paths, Mapping) else sources[""]
-    manifest = write(records, destination, schema=known, **options)
+    with contextlib.ExitStack() as stack:
+        splits = {split: stack.enter_context(unpacked(files)) for split, files in named.items()}
+        inference, layout = None, "auto"
+        if schema is None:
+            inference = infer(list(chain(*splits.values())), name=name, raw=raw, shapes=shapes, key=key, records=None)
+            inference = _without(inference, leave_out)
+            schema, layout = inference.schema, inference.layout
+        elif raw or shapes or key or leave_out:
+            raise OptionError(
+                "raw, shapes, key and leave_out are for a schema that is inferred; the given one says it all"
+            )
+        known = Schema.of(schema)
+        sources = {split: read_records(files, schema=known, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
+        records: Any = sources if isinstance(paths, Mapping) else sources[""]
+        manifest = write(records, destination, schema=known, **options)
     return Conversion(manifest, inference)
-
-
-def _all(splits: Mapping[str, Any]) -> list[Any]:
-    return [path for paths in splits.values() for path in (paths if isinstance(paths, (list, tuple)) else [paths])]
 
 
 def _without(inference: Inference, leave_out: Sequence[str]) -> Inference:

@@ -20,7 +20,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import RESERVED, draft, identifier
 from seqrecorder.sources.foreign.profile import ABSENT, EXAMPLE, Profiler, Range, aligned
 from seqrecorder.sources.foreign.raw_bytes import RawFeatures
-from seqrecorder.storage.paths import files_named
+from seqrecorder.sources.foreign.zlib_files import unpacked
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import check_walk
 from seqrecorder.storage.tfrecord.format import check_compression
@@ -97,7 +97,7 @@ def infer(
         shape: np.ndarray = sr.context("int64", shape=(3,))
 
     Args:
-        paths: a file, a glob or a list of files.
+        paths: a file, a glob or a list of files, plain, in GZIP or in ZLIB.
         name: of the class.
         raw: for features whose bytes `tf.io.decode_raw` makes numbers of, their dtype (little-endian).
         shapes: for such features, the shape: a tuple, whose first dimension may be None; the name of the feature that
@@ -117,12 +117,12 @@ def infer(
         raise OptionError(f"name: expected a class's name, got {name!r}")
     if records is not None and (not isinstance(records, int) or isinstance(records, bool) or records < 1):
         raise OptionError(f"records: expected a number of 1 or more, or None for all, got {records!r}")
-    files = files_named(paths)
     profiler, declared = Profiler(), RawFeatures.of(raw, shapes)
-    for where, data in _sample(files, records, compression):
-        message = profiler.add(data)
-        if message is not None:
-            declared.add(message, where)
+    with unpacked(paths) as files:
+        for where, data in _sample(files, records, compression):
+            message = profiler.add(data)
+            if message is not None:
+                declared.add(message, where)
     profile = profiler.profile()
     if not profile.features:
         raise SchemaMismatchError(f"{files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}: {profile.message}")

@@ -44,7 +44,7 @@ def messages(layout):
     ]
 
 
-@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
 @pytest.mark.parametrize("layout", ["steps", "packed", "example"])
 def test_every_layout_is_converted(tmp_path, layout, compression):
     """The dataset holds the values of the files, to the bit and in their order."""

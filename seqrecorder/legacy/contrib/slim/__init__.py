@@ -3,6 +3,7 @@
 They are queues and readers of TensorFlow 1, as they were, so that they run in sessions and are lifted like any others.
 """
 
+from seqrecorder.legacy.contrib.layers import one_hot_encoding as one_hot_encoding
 from seqrecorder.legacy.contrib.slim import data_decoder as data_decoder
 from seqrecorder.legacy.contrib.slim import data_provider as data_provider
 from seqrecorder.legacy.contrib.slim import dataset as dataset

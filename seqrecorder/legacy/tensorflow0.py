@@ -1,0 +1,83 @@
+"""Names of TensorFlow 0.x, which TensorFlow 1.0 renamed, for scripts that are older than that.
+
+The renamings are those of the release notes of TensorFlow 1.0.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+RENAMED = {
+    "audio_summary": "summary.audio",
+    "batch_matmul": "matmul",
+    "complex_abs": "abs",
+    "histogram_summary": "summary.histogram",
+    "image.per_image_whitening": "image.per_image_standardization",
+    "image_summary": "summary.image",
+    "inv": "reciprocal",
+    "listdiff": "setdiff1d",
+    "merge_all_summaries": "summary.merge_all",
+    "merge_summary": "summary.merge",
+    "mul": "multiply",
+    "neg": "negative",
+    "pack": "stack",
+    "scalar_summary": "summary.scalar",
+    "select": "where",
+    "sub": "subtract",
+    "train.SummaryWriter": "summary.FileWriter",
+    "unpack": "unstack",
+}
+"""Functions that have another name, and the same arguments in the same order."""
+
+
+class TensorFlow0:
+    """What the names of TensorFlow 0.x mean, as attributes.
+
+    Args:
+        v1: `tf.compat.v1`.
+        inside: the part of TensorFlow whose names these are, `train` say; empty for TensorFlow itself.
+    """
+
+    def __init__(self, v1: Any, inside: str = "") -> None:
+        self._v1, self._prefix = v1, f"{inside}." if inside else ""
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._v1
+        for part in RENAMED.get(self._prefix + name, "").split("."):
+            found = getattr(found, part) if part else None
+        if found is None:
+            raise AttributeError(name)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return []  # nobody is to be led to them
+
+
+def concat(values: Any, axis: Any, name: str = "concat") -> Any:
+    """Return `tf.concat` of tensors, whose first argument was the axis before TensorFlow 1.0.
+
+    Args:
+        values: tensors; or the axis, an int.
+        axis: along which; or the tensors.
+        name: of the operation.
+    """
+    import tensorflow as tf
+
+    values, axis = (axis, values) if isinstance(values, int) else (values, axis)
+    return tf.concat(values, axis, name)
+
+
+def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **named: Any) -> Any:
+    """Return `tf.split` of a tensor, whose first argument was the axis before TensorFlow 1.0.
+
+    Args:
+        value: a tensor; or the axis, an int.
+        num_or_size_splits: how many parts, or their sizes.
+        axis: along which; or the tensor.
+        *more: `num` and `name`.
+        **named: the same, by name.
+    """
+    import tensorflow as tf
+
+    value, axis = (axis, value) if isinstance(value, int) else (value, axis)
+    return tf.split(value, num_or_size_splits, axis, *more, **named)
