@@ -4,6 +4,7 @@ import datetime as dt
 import gc
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import pytest
 # Before TensorFlow is imported: its start-up messages would drown a failure's output.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+FAST_ROOMS = ("schema", "wire", "storage")
+"""The rooms whose tests are the inner loop: they run without TensorFlow."""
 
 LONGEST_FIRST = (
     "reliability/test_corruption.py",
@@ -46,6 +50,15 @@ def pytest_collection_finish():
     # What is imported by now stays. Tracing makes very many small objects, and looking at them all takes a tenth of it.
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_tensorflow_in_fast_rooms(request):
+    """Let every import of TensorFlow fail in the fast rooms, also where another file has imported it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.relative_to(Path(__file__).parent).parts[0] in FAST_ROOMS:
+            patch.setitem(sys.modules, "tensorflow", None)
+        yield
 
 
 @pytest.fixture

@@ -181,6 +181,16 @@ def test_import_is_light() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_inner_loop_is_light() -> None:
+    """Tests of the fast rooms import nothing heavy when collected; that they do not when run, `conftest` enforces."""
+    code = (
+        "import sys, pytest; from conftest import FAST_ROOMS; "
+        "assert pytest.main(['-q', '--collect-only', '-p', 'no:cacheprovider', *FAST_ROOMS]) == 0; "
+        "heavy = {'tensorflow', 'keras', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)
+
+
 def test_public_names() -> None:
     """The public names are these; adding or removing one is a decision."""
     assert {name for name in dir(seqrecorder) if not name.startswith("_")} == {

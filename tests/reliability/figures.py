@@ -21,7 +21,7 @@ TESTS = (
     "codec/test_records.py",
     "dataset/test_splits.py",
     "reliability",
-    "schema/test_evolution.py",
+    "reading/test_schema_evolution.py",
     "storage/test_names.py",
     "storage/test_staging.py",
     "writing/test_writer.py",

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import seqrecorder as sr
 from seqrecorder.schema.conversion import exact_array, exact_scalar, exact_sparse, require_utf8, same_bits
@@ -80,8 +79,6 @@ EXACT: dict[str, tuple[str, Any, Any]] = {
     "an empty list in numpy": ("int16", np.array([]), np.array([], "i2")),
     "an empty list of text in numpy": ("str", np.array([]), np.array([], object)),
     "big-endian": ("int32", np.array([1, 2], ">i4"), np.array([1, 2], "i4")),
-    "a tensor": ("int8", tf.constant([1, 2]), np.array([1, 2], "i1")),
-    "a tensor of text": ("bytes", tf.constant(["a"]), np.array([b"a"], object)),
     "fixed-width text": ("str", np.array(["a", "\u00e9"]), np.array(["a", "\u00e9"], object)),
     "hours of days": ("datetime64[h]", dt.date(2024, 2, 29), np.datetime64("2024-02-29T00", "h")),
     "months of years": ("datetime64[M]", np.datetime64("2024", "Y"), np.datetime64("2024-01", "M")),

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.schema.field import feature_names
 
 STRUCTURED = np.dtype([("a", "i4"), ("b", "f4")])
 
@@ -143,33 +142,6 @@ def test_record_checks_the_class_where_it_stands() -> None:
             b: str = sr.context(str, key=True)
 
 
-def test_attrs_options_work() -> None:
-    """Validators, kw_only, factories, aliases and repr do what they do in attrs."""
-
-    def positive(_: Any, attribute: Any, value: Any) -> None:
-        if value <= 0:
-            raise ValueError(f"{attribute.name} must be positive")
-
-    @sr.record
-    class Clip:
-        rate: int = sr.context("int32", validator=positive)
-        ids: Any = sr.feature_list("int64", factory=list, repr=False)
-        gain: float = sr.context("float32", default=1.0, kw_only=True, alias="volume")
-
-    one, other = Clip(8000, volume=0.5), Clip(8000)
-    assert one.gain == np.float32(0.5)
-    assert one.ids is not other.ids
-    assert one.ids.dtype == np.int64
-    assert "rate" in repr(other)
-    assert "ids" not in repr(other)
-    with pytest.raises(ValueError, match="rate must be positive"):
-        Clip(0)
-    with pytest.raises(TypeError):
-        Clip(8000, [], 0.5)
-    schema = sr.Schema.of(Clip)
-    assert schema.decode(schema.encode(one)) == one
-
-
 def test_kw_only_lifts_the_order_of_defaults() -> None:
     """With kw_only=True a field without a default may follow one with a default."""
     with pytest.raises(sr.SchemaError, match=r"Refused: field 'ids' has no default .* after 'rate'.*kw_only=True"):
@@ -188,35 +160,6 @@ def test_kw_only_lifts_the_order_of_defaults() -> None:
     assert Clip(ids=[1]).rate == 1
 
 
-def test_private_attributes_are_stored_under_their_names() -> None:
-    """A private attribute is stored with its underscore and given without it, as attrs has it."""
-
-    @sr.record
-    class Hidden:
-        _secret: int = sr.context("int8")
-
-    schema = sr.Schema.of(Hidden)
-    record = Hidden(secret=5)
-    assert [field.feature for field in schema.fields] == ["_secret"]
-    assert schema.decode(schema.encode(record)) == record
-    rebuilt = sr.Schema.from_json(schema.to_json())
-    assert rebuilt.decode(schema.encode(record))._secret == 5
-
-
-def test_a_frozen_record_is_decoded_too() -> None:
-    """Frozen records are built by decode and cannot be changed."""
-
-    @sr.record(frozen=True)
-    class Fixed:
-        ids: Any = sr.feature_list("int64")
-
-    schema = sr.Schema.of(Fixed)
-    decoded = schema.decode(schema.encode(Fixed([1, 2])))
-    assert decoded == Fixed([1, 2])
-    with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        decoded.ids = []
-
-
 def test_lists_are_normalised_when_set() -> None:
     """What is given or set is converted to what decode gives, so that a record equals its copy from disk."""
 
@@ -230,21 +173,6 @@ def test_lists_are_normalised_when_set() -> None:
     assert record == Clip(np.array([3, 4, 5], "int16"))
     record.ids = "not this"
     assert record.ids == "not this"  # reported by encode, with all other problems
-
-
-def test_names_of_features() -> None:
-    """A field's features are named after it, or by `name`, and sparse and optional fields add theirs."""
-
-    @sr.record
-    class Clip:
-        a: Any = sr.context("int8", name="foreign name")
-        b: Any = sr.feature_list("int8", sparse=3, optional=True, default=None)
-
-    schema = sr.Schema.of(Clip)
-    assert feature_names(schema["a"]) == ["foreign name"]
-    assert feature_names(schema["b"]) == ["b/indices", "b/values", "b_present"]
-    assert list(schema.context_features) == ["foreign name", "b_present"]
-    assert list(schema.sequence_features) == ["b/indices", "b/values"]
 
 
 @pytest.mark.parametrize("decorate", [sr.record, attrs.define])

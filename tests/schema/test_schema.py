@@ -2,7 +2,6 @@
 
 import gc
 import json
-import pickle
 import random
 import weakref
 from typing import Any
@@ -74,10 +73,8 @@ def test_every_kind_of_attrs_class_has_a_schema(decorate: Any) -> None:
         ids: Any = sr.feature_list("int64")
         path: str = attrs.field(default="")
 
-    schema = sr.Schema.of(Clip)
     assert names(Clip) == ["key", "ids"]
-    assert schema == sr.Schema.of(Clip(key="a", ids=[1])) == sr.Schema.of(schema)
-    assert schema.decode(schema.encode(Clip(key="a", ids=[1], path="gone"))) == Clip(key="a", ids=[1])
+    assert sr.Schema.of(Clip) == sr.Schema.of(Clip(key="a", ids=[1])) == sr.Schema.of(sr.Schema.of(Clip))
 
 
 def test_what_stores_nothing_has_no_schema() -> None:
@@ -353,13 +350,6 @@ def test_integers_of_many_digits_are_refused() -> None:
     """JSON with an integer beyond Python's limit of digits is refused as any other."""
     with pytest.raises(sr.ManifestError):
         sr.Schema.from_json(f'{{"name": "A", "fields": [{"9" * 5000}]}}')
-
-
-def test_schemas_can_be_pickled() -> None:
-    """A schema crosses to other processes, also once codecs and classes were made of it."""
-    rebuilt = sr.Schema.from_json(sr.Schema.of(attrs.make_class("A", {"x": sr.context("int64")})).to_json())
-    assert rebuilt.decode(rebuilt.encode(rebuilt.record_class(x=1))).x == 1
-    assert pickle.loads(pickle.dumps(rebuilt)) == rebuilt  # noqa: S301 - our own bytes
 
 
 def test_classes_are_freed() -> None:

@@ -7,8 +7,6 @@ from pasting import pasted
 from strategies import CASES, class_of
 
 import seqrecorder as sr
-from seqrecorder.schema import dtypes
-from seqrecorder.schema.field import Field
 from seqrecorder.schema.source_code import draft, identifier
 
 
@@ -72,37 +70,3 @@ def test_identifiers_are_python_names(feature):
     other = identifier(feature, [one])
     assert one != other
     attrs.make_class("A", [one, other])
-
-
-ODD = """
-    self cls sr np attrs attr other state record fields split load from_csv_row to_csv_row inst_dict attr_dict NOTHING
-    setattr _setattr _config __x __init__ __class__ __slots__ __attrs_attrs__ _ __ x X x_ x-y x/y x_y class from match
-    type None print object float str dict list \ufb01 fi gr\u00f6\u00dfe \u97f3 \u8a9e
-"""
-ODD_NAMES = list(ODD.split())
-
-
-def test_classes_of_odd_names_work():
-    """Whatever features are called, all in one class, what is pasted is a class whose records come back."""
-    names: list[str] = []
-    for feature in ODD_NAMES:
-        names.append(identifier(feature, names))
-    kinds = ("context", "feature_list")
-    fields = [
-        Field(name, feature, kinds[n % 2], dtypes.element_type(("int64", "str", "float32")[n % 3]), (), default=default)
-        for n, (name, feature) in enumerate(zip(names, ODD_NAMES, strict=True))
-        for default in [attrs.NOTHING if n % 4 else {0: [3, "a", 0.5], 1: [[], [], []]}[n % 2][n % 3]]
-    ]
-    schema = sr.Schema("Draft", tuple(fields))
-    made = pasted(draft(schema))
-    values = {
-        field.name: [[7], ["b"], [1.5]][n % 3] if field.is_list else [7, "b", 1.5][n % 3]
-        for n, field in enumerate(fields)
-    }
-    given = made(**values)
-    mine = sr.Schema.of(made)
-    assert [field.feature for field in mine.fields] == ODD_NAMES
-    assert mine.decode(mine.encode(given)) == given
-    rebuilt = sr.Schema.from_json(mine.to_json())  # and a class of the manifest alone
-    again = rebuilt.decode(mine.encode(given))
-    assert {name: getattr(again, name) for name in values} == values

@@ -7,22 +7,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from tfrecord_files import written
 
 import seqrecorder as sr
-from seqrecorder.reading import read_records
 from seqrecorder.storage.shard_in_turn import read_in_turn
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
 
 _GZIP_HEADER = 10
 RECORDS = [bytes([n]) * size for n, size in enumerate([0, 1, 100, 5, 70_000, 3, 0, 4096, 12])]
-
-
-def write(path, records, compression=None):
-    with tf.io.TFRecordWriter(str(path), compression or "") as writer:
-        for record in records:
-            writer.write(record)
-    return path
 
 
 def header_of(length):
@@ -34,7 +26,7 @@ def header_of(length):
 @pytest.mark.parametrize("records", [RECORDS, RECORDS[:1], [], RECORDS * 5], ids=["all", "empty", "none", "many"])
 def test_every_record_comes_in_order(tmp_path, compression, records):
     """Whatever the window and the block, records come in windows of that size."""
-    path = write(tmp_path / "shard", records, compression)
+    path = written(tmp_path / "shard", records, compression)
     for window in (1, 7, 1000):
         for block in (1, 4096, 1 << 20):
             parts = list(read_in_turn(path, compression, window, block))
@@ -44,7 +36,7 @@ def test_every_record_comes_in_order(tmp_path, compression, records):
 
 def test_streams_that_follow_each_other_are_one(tmp_path):
     """A GZIP file may hold several streams."""
-    plain = write(tmp_path / "plain", RECORDS).read_bytes()
+    plain = written(tmp_path / "plain", RECORDS).read_bytes()
     path = tmp_path / "shard"
     path.write_bytes(gzip.compress(plain[:100]) + gzip.compress(plain[100:]))
     assert [record for part in read_in_turn(path, "GZIP", 4, 64) for record in part] == RECORDS
@@ -54,7 +46,7 @@ def test_streams_that_follow_each_other_are_one(tmp_path):
 def test_no_wrong_record_comes_from_a_damaged_shard(tmp_path, compression):
     """Whichever byte is changed, and wherever the file is cut inside a frame, what comes before is right."""
     records = RECORDS[:4]
-    path = write(tmp_path / "shard", records, compression)
+    path = written(tmp_path / "shard", records, compression)
     whole = path.read_bytes()
     ends = {0, *np.cumsum([len(record) + 16 for record in records]).tolist()}
     changes = [whole[:n] + bytes([whole[n] ^ 0x41]) + whole[n + 1 :] for n in range(len(whole))]
@@ -90,44 +82,3 @@ def test_a_bomb_stops(tmp_path):
     path.write_bytes(gzip.compress(header_of(1 << 30) + bytes(1 << 26)))
     with pytest.raises(sr.ShardReadError, match="damaged after 0"):
         list(read_in_turn(path, "GZIP", 1, 64))
-
-
-@sr.record
-class Row:
-    key: str = sr.context(str, key=True)
-    ids: np.ndarray = sr.feature_list("int64")
-
-
-ROWS = [Row(f"k{n}", np.arange(n % 5)) for n in range(101)]
-
-
-@pytest.mark.parametrize("compression", [None, "GZIP"])
-def test_many_dealt_shards_are_read_in_written_order(tmp_path, monkeypatch, compression):
-    """Records of more shards than are kept open come in the order of few; and so do those that damage leaves."""
-    path = tmp_path / "rows"
-    sr.write(ROWS, path, shards=7, compression=compression)
-    monkeypatch.setattr(read_records, "_MOST_OPEN", 3)
-    for options in ({}, {"shard": (1, 2)}, {"check": "full"}):
-        many = list(sr.read_records(path, schema=Row, **options))
-        with monkeypatch.context() as patch:
-            patch.setattr(read_records, "_MOST_OPEN", 100)
-            assert many == list(sr.read_records(path, schema=Row, **options))
-    assert list(sr.read_records(path, schema=Row)) == ROWS
-    shard = path / "train" / "train-00002-of-00007.tfrecord"
-    data = bytearray(shard.read_bytes())
-    data[-9] ^= 1
-    shard.write_bytes(data)
-    with pytest.raises(sr.ShardReadError, match=r"00002-of-00007.*damaged"):
-        list(sr.read_records(path))
-
-
-def test_counts_of_many_dealt_shards_are_asserted(tmp_path, monkeypatch):
-    """A shard that ends too early is named, where many are read in turn as well."""
-    path = tmp_path / "rows"
-    sr.write(ROWS, path, shards=7)
-    monkeypatch.setattr(read_records, "_MOST_OPEN", 3)
-    shard = path / "train" / "train-00002-of-00007.tfrecord"
-    first = int.from_bytes(shard.read_bytes()[:8], "little") + 16
-    shard.write_bytes(shard.read_bytes()[:first])
-    with pytest.raises(sr.ShardReadError, match=r"00002-of-00007.*expected 15 records, got 1"):
-        list(sr.read_records(path, check="none"))

@@ -1,17 +1,10 @@
 """Features that are made while values are gathered, against those that protobuf writes and the slower way makes."""
 
-import itertools
-from pathlib import Path
 from typing import Any
 
-import attrs
-import numpy as np
 import pytest
-import tensorflow as tf
+from protobuf_messages import BytesList, Feature, FeatureList
 
-import seqrecorder as sr
-from seqrecorder.codec import columns
-from seqrecorder.wire import sequence_example
 from seqrecorder.wire.byte_rows import split_rows
 from seqrecorder.wire.feature_bytes import text_features
 
@@ -20,7 +13,7 @@ TEXTS = ["", "a", "ü", "x" * 127, "naïve", " ", "\x01", "é" * 30]
 
 def feature(text: str | bytes) -> Any:
     data = text.encode() if isinstance(text, str) else text
-    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[data]))
+    return Feature(bytes_list=BytesList(value=[data]))
 
 
 @pytest.mark.parametrize("kind", [str, bytes])
@@ -36,7 +29,7 @@ def test_texts_are_those_that_protobuf_writes(kind: type, longest: int) -> None:
     if made is not None:
         assert split_rows(made) == [feature(text).SerializeToString() for text in given]
     if wrapped is not None:
-        lists = [tf.train.FeatureList(feature=[feature(text)]) for text in given]
+        lists = [FeatureList(feature=[feature(text)]) for text in given]
         assert split_rows(wrapped) == [part.SerializeToString() for part in lists]
 
 
@@ -54,7 +47,7 @@ def test_a_few_long_texts_among_short_ones(kind: type, long: list[int], place: i
     assert made is not None
     assert wrapped is not None
     assert split_rows(made) == [feature(text).SerializeToString() for text in given]
-    lists = [tf.train.FeatureList(feature=[feature(text)]) for text in given]
+    lists = [FeatureList(feature=[feature(text)]) for text in given]
     assert split_rows(wrapped) == [part.SerializeToString() for part in lists]
 
 
@@ -76,114 +69,3 @@ def test_lone_surrogates_cannot_be_encoded() -> None:
     """A text that UTF-8 cannot hold is found by joining too."""
     with pytest.raises(UnicodeEncodeError):
         text_features(["a", "\ud800"], str, wrapped=True)
-
-
-@sr.record
-class Clip:
-    """Large arrays in each form that is copied once, and beside them some that are not."""
-
-    pixels: np.ndarray = sr.feature_list("float32", shape=(16,))
-    sound: np.ndarray = sr.feature_list("uint8", shape=(64,), storage="raw")
-    maybe: np.ndarray | None = sr.feature_list("float32", shape=(4, 4), optional=True)
-    halves: np.ndarray = sr.feature_list("float16", shape=(32,))
-    flags: np.ndarray = sr.feature_list("bool", shape=(8, 8), storage="raw")
-    still: np.ndarray = sr.context("float32", shape=(3, 8))
-    mask: np.ndarray | None = sr.context("bool", shape=(9, 9), storage="raw", optional=True)
-    whole: np.ndarray = sr.feature_list("float32", shape=(16,), storage="packed")
-
-
-def clip(steps: int, *, maybe: bool = True) -> Clip:
-    rng = np.random.default_rng(steps)
-    return Clip(
-        rng.standard_normal((steps, 16), np.float32),
-        rng.integers(0, 256, (steps, 64), np.uint8),
-        rng.standard_normal((steps, 4, 4), np.float32) if maybe else None,
-        rng.standard_normal((steps, 32)).astype(np.float16),
-        rng.integers(0, 2, (steps, 8, 8)).astype(bool),
-        rng.standard_normal((3, 8), np.float32),
-        rng.integers(0, 2, (9, 9)).astype(bool) if maybe else None,
-        rng.standard_normal((steps, 16), np.float32),
-    )
-
-
-def test_large_arrays_become_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However large arrays must be to be copied once, and whatever lies in memory how: bytes and lengths are equal."""
-    odd = clip(6)
-    odd.pixels = np.asfortranarray(odd.pixels)
-    odd.sound = odd.sound[::-1]
-    odd.maybe = np.repeat(odd.maybe, 2, axis=2)[:, :, ::2]
-    clips = [clip(3), clip(5, maybe=False), odd, clip(0), clip(1)]
-    schema, seen = sr.Schema.of(Clip), set[str]()
-    whole = columns._large_arrays
-
-    def spy(field: Any, values: list[Any]) -> Any:
-        column = whole(field, values)
-        seen.update([] if column is None else [field.name])
-        return column
-
-    monkeypatch.setattr(columns, "_large_arrays", spy)
-    made = []
-    for least, wide in itertools.product((1, 1 << 40), repeat=2):
-        monkeypatch.setattr(columns, "LARGE", least)
-        monkeypatch.setattr(sequence_example, "LARGE", least)
-        monkeypatch.setattr(columns, "WIDE", wide)
-        monkeypatch.setattr(sequence_example, "WIDE", wide)
-        made.append(schema.encode_batch(clips))
-        lists, single = {"pixels", "sound", "maybe", "flags"}, {"still", "mask"}
-        assert seen == (set() if least > 1 else lists | single if wide == 1 else lists)
-        seen.clear()
-    assert made[1:] == made[:1] * 3
-    assert schema.decode_batch(made[0]) == clips
-
-
-@pytest.mark.parametrize("wide", [1, 1 << 40])
-def test_columns_of_wide_values_become_the_same_bytes(
-    wide: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What write_batch cuts out of one array is what each record's own array gives."""
-    clips = [clip(3), clip(0), clip(5), clip(1)]
-    steps = np.array([len(item.pixels) for item in clips])
-    for module in (columns, sequence_example):
-        monkeypatch.setattr(module, "WIDE", wide)
-        monkeypatch.setattr(module, "LARGE", 1)
-    given = {
-        field.name: np.stack([getattr(item, field.name) for item in clips])
-        if field.kind == "context"
-        else (np.concatenate([getattr(item, field.name) for item in clips]), steps)
-        for field in sr.Schema.of(Clip).fields
-    }
-    with sr.Writer(tmp_path / "columns", Clip) as writer:
-        writer.write_batch(given)
-    sr.write(clips, tmp_path / "records", schema=Clip)
-    shards = [tmp_path / name / "train" / "train-00000-of-00001.tfrecord" for name in ("columns", "records")]
-    assert shards[0].read_bytes() == shards[1].read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (np.zeros((2, 16)), None),
-        (np.zeros((2, 16), ">f4"), None),
-        ([[0.0] * 16] * 2, None),
-        (np.zeros((2, 15), np.float32), "shape"),
-        (np.zeros(16, np.float32), "shape"),
-        (np.full((2, 16), 0.1), "float32"),
-        (np.zeros((2, 16), object), None),
-    ],
-    ids=["float64", "big-endian", "list", "narrow", "flat", "inexact", "objects"],
-)
-def test_large_arrays_of_another_kind_are_looked_at(
-    value: Any, message: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is not exactly as declared goes the way of all values: converted where that is exact, else an error."""
-    rows = attrs.make_class("Rows", {"x": sr.feature_list("float32", shape=(16,))})
-    monkeypatch.setattr(columns, "LARGE", 1)
-    schema, good = sr.Schema.of(rows), rows(np.ones((2, 16), np.float32))
-    bad = rows(np.zeros((2, 16), np.float32))
-    bad.x = value
-    if message is None:
-        assert (schema.decode_batch(schema.encode_batch([good, bad]))[1].x == 0).all()
-        return
-    with pytest.raises(sr.RecordError, match=message) as caught:
-        schema.encode_batch([good, bad])
-    assert caught.value.position == 1

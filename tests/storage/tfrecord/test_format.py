@@ -1,11 +1,12 @@
 """The walk over frames: whatever the bytes, it ends soon and says what is wrong and where."""
 
 import gzip
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from tfrecord_files import written
 
 import seqrecorder as sr
 from seqrecorder.storage.tfrecord.format import (
@@ -13,6 +14,7 @@ from seqrecorder.storage.tfrecord.format import (
     HEADER,
     check_compression,
     detect_compression,
+    lengths_lead_to_end,
     masked_crc32c,
     walk_frames,
 )
@@ -28,15 +30,12 @@ def header(length: int) -> bytes:
 
 @pytest.fixture(scope="module", params=[None, "GZIP"])
 def shard(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, str | None]:
-    path = tmp_path_factory.mktemp("shard") / "whole"
-    with tf.io.TFRecordWriter(str(path), request.param or "") as writer:
-        for record in RECORDS:
-            writer.write(record)
+    path = written(tmp_path_factory.mktemp("shard") / "whole", RECORDS, request.param)
     return path.read_bytes(), request.param
 
 
 def test_a_whole_shard_is_walked(shard: tuple[bytes, str | None], tmp_path: Path) -> None:
-    """A whole shard, as TensorFlow wrote it, gives its lengths and no problem, and tells its compression."""
+    """A whole shard gives its lengths and no problem, and tells its compression."""
     data, compression = shard
     path = tmp_path / "shard"
     path.write_bytes(data)
@@ -132,3 +131,24 @@ def test_names_of_compressions() -> None:
     ]
     with pytest.raises(sr.OptionError, match="expected None or 'GZIP', got 'ZLIB'"):
         check_compression("ZLIB")
+
+
+def framed(*lengths):
+    return b"".join(struct.pack("<QI", length, 0) + bytes(length + 4) for length in lengths)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [(), (0,), (5, 0, 17), (300_000,) * 3, (3 << 20, 1, 2 << 20, 600_000), range(3000), ((1 << 18) - 32, 3, 1 << 18)],
+)
+def test_lengths_lead_to_the_end(tmp_path, lengths):
+    """Frames of every size are followed to the end of the file, and one byte more or less is noticed."""
+    file = tmp_path / "shard"
+    data = framed(*lengths)
+    file.write_bytes(data)
+    assert lengths_lead_to_end(file)
+    file.write_bytes(data + b"\0")
+    assert not lengths_lead_to_end(file)
+    if data:
+        file.write_bytes(data[:-1])
+        assert not lengths_lead_to_end(file)

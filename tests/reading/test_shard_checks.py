@@ -1,7 +1,6 @@
 """Looking at shards before TensorFlow opens them: what is found, and that it costs nothing twice."""
 
 import os
-import struct
 import time
 
 import numpy as np
@@ -17,10 +16,6 @@ from seqrecorder.storage.tfrecord.format import lengths_lead_to_end
 class Line:
     key: str = sr.context(str, key=True)
     ids: np.ndarray = sr.feature_list("int64")
-
-
-def framed(*lengths):
-    return b"".join(struct.pack("<QI", length, 0) + bytes(length + 4) for length in lengths)
 
 
 @pytest.fixture
@@ -40,23 +35,6 @@ def walked(monkeypatch):
 def settled(monkeypatch):
     """Files count as settled as soon as they are written."""
     monkeypatch.setattr(file_state, "_SETTLED_NS", -1)
-
-
-@pytest.mark.parametrize(
-    "lengths",
-    [(), (0,), (5, 0, 17), (300_000,) * 3, (3 << 20, 1, 2 << 20, 600_000), range(3000), ((1 << 18) - 32, 3, 1 << 18)],
-)
-def test_lengths_lead_to_the_end(tmp_path, lengths):
-    """Frames of every size are followed to the end of the file, and one byte more or less is noticed."""
-    file = tmp_path / "shard"
-    data = framed(*lengths)
-    file.write_bytes(data)
-    assert lengths_lead_to_end(file)
-    file.write_bytes(data + b"\0")
-    assert not lengths_lead_to_end(file)
-    if data:
-        file.write_bytes(data[:-1])
-        assert not lengths_lead_to_end(file)
 
 
 @pytest.mark.usefixtures("settled")

@@ -1,0 +1,106 @@
+"""Forked processes: they leave their parent's files alone, and are told that TensorFlow has no threads in them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
+
+# One process tries all, as to import TensorFlow takes seconds. What a case prints stands below its name.
+SCRIPT = """
+import os, sys, numpy as np, seqrecorder as sr
+
+@sr.record
+class Row:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+def said(function):
+    try:
+        function()
+    except sr.OptionError as error:
+        return str(error)
+    return "nothing"
+
+def write(path, compression, end):
+    with sr.Writer(path, Row, compression=compression, csv=True) as writer:
+        for number in range(300):
+            writer.write_batch({"key": [f"k{number}"], "ids": (np.arange(number), np.array([number]))})
+        if not os.fork():
+            print(said(lambda: writer.write(Row("child", [1]))), flush=True)
+            if end != "return":
+                exec(end)
+            return
+        os.wait()
+        writer.write(Row("last", [1]))
+    print(sr.verify(path).ok, sr.info(path).records)
+    print(sum(1 for _ in open(f"{path}/train/examples.csv")))
+
+def child(number):
+    sys.stdout.flush()
+    if os.fork():
+        return os.wait()
+    if number:
+        for use in (sr.read, sr.verify, lambda p: sr.salvage(p, "x"), lambda p: list(sr.read_records(p))):
+            print(said(lambda: use("data")).split(",")[0])
+    print(sr.verify("data", level="quick").ok)
+    sr.write([Row("a", [1])], f"by {number}", compression="GZIP")
+    if not number:
+        print(len(list(sr.read_records("data"))))
+    sys.stdout.flush()
+    os._exit(0)
+
+print("# tensorflow")
+sr.write([Row(f"k{i}", np.arange(200)) for i in range(2000)], "data")
+child(0)
+assert len(list(sr.read_records("data"))) == 2000
+child(1)
+print(len(list(sr.read_records("by 1"))))
+
+parent = os.getpid()
+for path, compression, end in (
+    ("returned", None, "return"), ("exited", "GZIP", "sys.exit()"), ("killed", "GZIP", "os._exit(0)")
+):
+    print("#", path, flush=True)
+    try:
+        write(path, compression, end)
+    except sr.OptionError as error:
+        print(error, flush=True)  # the child's, where it leaves the block as if all were well
+    if os.getpid() != parent:
+        sys.exit()
+print("#", *[name for name in os.listdir() if name.startswith(".")])
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """What was printed in each case; under no name, what was left over."""
+    directory = tmp_path_factory.mktemp("forks")
+    path = directory / "script.py"
+    path.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, path], cwd=directory, capture_output=True, text=True, timeout=300, check=True
+    )
+    cases = [part.partition("\n") for part in done.stdout.split("#")[1:]]
+    return {name.strip(): lines.splitlines() for name, _, lines in cases}
+
+
+@pytest.mark.parametrize("end", ["returned", "exited", "killed"])
+def test_a_child_publishes_nothing_and_writes_nothing(said, end):
+    """However a child ends that was forked between two records, the parent's dataset is whole, and lines of the CSV."""
+    lines = said[end]
+    assert lines[0].startswith("this Writer is of process")
+    assert lines[1:-2] == lines[:1] * (end == "returned")
+    assert lines[-2:] == ["True 301", "302"]
+    assert not said[""]
+
+
+def test_a_child_of_a_process_that_used_tensorflow_is_told(said):
+    """What needs TensorFlow's threads says that it would hang; what was forked before goes on, and so does writing."""
+    lines = said["tensorflow"]
+    pid = lines[2].split("(pid ")[1].split(")")[0]
+    told = f"this process (pid {pid}) was forked after its parent had used TensorFlow"
+    expected = [f"{name}: {told}" for name in ("read", "verify", "salvage", "read_records")]
+    assert lines == ["True", "2000", *expected, "True", "1"]
