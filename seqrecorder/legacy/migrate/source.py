@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+_LEAST_WIDTH = 79
+
+
 @attrs.frozen
 class Edit:
     """Lines that take the place of others.
@@ -75,6 +78,11 @@ class Source:
         ends = collections.Counter(line[len(line.rstrip("\r\n")) :] for line in self._whole)
         del ends[""]
         self.end = max(ends, key=lambda end: ends[end], default="\n")
+
+    @functools.cached_property
+    def width(self) -> int:
+        """Columns that a line may take: those of the longest of the script, and not less than PEP 8 gives."""
+        return max(_LEAST_WIDTH, *map(len, self.lines), 0)
 
     @functools.cached_property
     def _inside(self) -> frozenset[int]:

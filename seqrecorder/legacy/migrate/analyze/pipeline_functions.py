@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 Role = Literal["queue", "source", "batch"]
 
-_WIDTH = 100  # of a line that is written anew
-
 
 @attrs.define(eq=False)
 class Part:
@@ -241,7 +239,7 @@ def signature(source: Source, part: Part, dataset: str) -> Edit:
     start = f"{source.indent(function)}def {function.name}("
     end = f"){ending[1]}{'  ' + ending[2] if ending[2] else ''}"
     lines = [start + ", ".join(texts) + end]
-    if len(lines[0]) > _WIDTH:
+    if len(lines[0]) > source.width:
         most = len(texts) - 1
         lines = [f"{' ' * len(start) if i else start}{text}{',' * (i < most)}" for i, text in enumerate(texts)]
         lines[-1] += end

@@ -10,6 +10,7 @@ from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.findings import Finding
 from seqrecorder.legacy.migrate.rewrite.tf2_names import is_there, modernised
 from seqrecorder.legacy.migrate.source import Edit
+from seqrecorder.legacy.tensorflow0 import RENAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,15 +27,7 @@ _CONSUMERS = {
         "{} keeps datasets from being iterated over: take it away",
     ),
 }
-_OLD = {
-    "tf.batch_matmul": "tf.matmul",
-    "tf.mul": "tf.multiply",
-    "tf.neg": "tf.negative",
-    "tf.pack": "tf.stack",
-    "tf.select": "tf.where",
-    "tf.sub": "tf.subtract",
-    "tf.unpack": "tf.unstack",
-}
+_OLD = {f"tf.{old}": f"tf.{new}" for old, new in RENAMED.items()}
 
 
 def renamed(source: Source, functions: set[str]) -> list[Edit]:

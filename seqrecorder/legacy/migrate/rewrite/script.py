@@ -22,6 +22,7 @@ from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
 from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
 from seqrecorder.legacy.migrate.rewrite.record_statements import draws
+from seqrecorder.legacy.migrate.rewrite.text import folds
 from seqrecorder.legacy.migrate.rewrite.tf2_names import modern_name
 from seqrecorder.legacy.migrate.source import Edit, Source, comments_gone, lines_of
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -211,6 +212,7 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
             written = Source(with_record_class(written.text))
         except Unclear as why:
             script.notes.append(f"no attrs class: {why.reason}")
+    written = Source(written.edited([*folds(written, script.source)]))
     found = [*left(written, target, script.functions)]
     if python2:
         script.notes.append(PYTHON2)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from seqrecorder.legacy.migrate.source import Edit, Verbatim
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.analyze.names import Names
     from seqrecorder.legacy.migrate.source import Source
-
-
-_WIDTH = 100  # of a line that is written anew
 
 
 class Text:
@@ -87,8 +84,8 @@ class Text:
         for line in lines:
             if isinstance(line, Verbatim) or not line.strip():
                 found.append(line if isinstance(line, Verbatim) else "")
-            elif len(indent + line) > _WIDTH and self.dataset and re.search(rf"\b{self.dataset}\b", line):
-                found += folded(indent + line, self.source.unit(indent))
+            elif len(indent + line) > self.source.width and self.dataset and re.search(rf"\b{self.dataset}\b", line):
+                found += folded(indent + line, self.source.unit(indent), self.source.width)
             else:
                 found.append(indent + line)
         return found
@@ -100,22 +97,62 @@ class Text:
         return [unit * depth + line[depth * len("    ") :] for depth, line in zip(depths, lines, strict=True)]
 
 
-def folded(line: str, unit: str) -> list[str]:
+def folds(source: Source, old: Source) -> Iterator[Edit]:
+    """Yield the edits that fold statements that became longer than any line of the old script.
+
+    Args:
+        source: the new script.
+        old: the script as it was.
+    """
+    as_before = set(old.lines)
+    for node in ast.walk(source.tree):
+        if not isinstance(node, (ast.Assign, ast.Return, ast.Expr)) or not source.alone(node):
+            continue
+        lines = source.lines[node.lineno - 1 : node.end_lineno]
+        too_long = any(len(line) > old.width and line not in as_before for line in lines)
+        if too_long and not any("#" in line for line in lines):
+            indent = source.indent(node)
+            new = folded(indent + source.segment(node), source.unit(indent), old.width)
+            yield Edit(node.lineno, node.end_lineno or node.lineno, tuple(new))
+
+
+def folded(line: str, unit: str, width: int) -> list[str]:
     """Return a statement with a line for each argument of the call that it is; unchanged where it is none.
 
-    >>> folded("x = f(1, g(2))", "  ")
+    >>> folded("x = f(1, g(2))", "  ", 9)
     ['x = f(', '  1,', '  g(2),', ')']
+
+    Args:
+        line: the statement.
+        unit: white space of one more level.
+        width: columns; arguments that need more are folded as well.
     """
     text = line.strip()
     indent = line[: len(line) - len(line.lstrip())]
     [statement] = ast.parse(text).body if text.endswith(")") and not text.startswith(("def ", "#")) else [None]
-    call = statement.value if isinstance(statement, (ast.Assign, ast.Return)) else None
-    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
-    if not given or not text.isascii():
-        return [line]
-    parts = [text[node.col_offset : node.end_col_offset] for node in given]
-    head = indent + text[: given[0].col_offset].rstrip()
-    return [head, *(f"{indent}{unit}{part}," for part in parts), f"{indent})"]
+    call = statement.value if isinstance(statement, (ast.Assign, ast.Return, ast.Expr)) else None
+    return _folded(text, 0, call, (indent, unit, width)) if _can_fold(call) and text.isascii() else [line]
+
+
+def _can_fold(call: ast.expr | None) -> TypeGuard[ast.Call]:
+    given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
+    return bool(given) and not isinstance(given[0], ast.GeneratorExp)
+
+
+def _folded(text: str, start: int, call: ast.Call, form: tuple[str, str, int]) -> list[str]:
+    """Return the lines of what begins at a place in a text, and ends with a call."""
+    indent, unit, width = form
+    given: list[ast.expr | ast.keyword] = sorted([*call.args, *call.keywords], key=lambda node: node.col_offset)
+    lines = [indent + text[start : given[0].col_offset].rstrip()]
+    for node in given:
+        inner = node.value if isinstance(node, ast.keyword) else node
+        line = f"{indent}{unit}{text[node.col_offset : node.end_col_offset]},"
+        if len(line) > width and _can_fold(inner):
+            lines += _folded(text, node.col_offset, inner, (indent + unit, unit, width))
+            lines[-1] += ","
+        else:
+            lines.append(line)
+    return [*lines, f"{indent})"]
 
 
 class _Replacing(ast.NodeTransformer):

@@ -21,6 +21,7 @@ _ALIKE: dict[str, tuple[str, int, tuple[str, ...]]] = {
     **{
         f"tf.reduce_{name}": (f"tf.reduce_{name}", 2, _REDUCING) for name in ("all", "any", "max", "mean", "min", "sum")
     },
+    "tf.cond": ("tf.cond", 3, ("pred", "true_fn", "false_fn", "name")),
     "tf.shape": ("tf.shape", 1, ("out_type", "name")),
     "tf.size": ("tf.size", 1, ("out_type", "name")),
     "tf.expand_dims": ("tf.expand_dims", 2, ("axis", "name")),
@@ -91,7 +92,11 @@ def modernised(node: ast.AST, names: Names) -> Iterator[tuple[ast.expr, str]]:
         inner = waiting.pop()
         if isinstance(inner, ast.JoinedStr):  # where names stand in it, Python does not tell before 3.12
             continue
-        if isinstance(inner, ast.Call) and (old := names.resolve(inner.func)) in _ALIKE and _is_alike(inner, old):
+        if (
+            isinstance(inner, ast.Call)
+            and (old := names.resolve(inner.func)) in _ALIKE
+            and _is_alike(inner, old, names)
+        ):
             if _ALIKE[old][0] != old:
                 yield inner.func, f"{names.module}{_ALIKE[old][0][2:]}"
             waiting += [*inner.args, *inner.keywords]
@@ -105,6 +110,19 @@ def modernised(node: ast.AST, names: Names) -> Iterator[tuple[ast.expr, str]]:
             yield inner, f"{names.module}{new[2:]}"
 
 
-def _is_alike(call: ast.Call, old: str) -> bool:
+def _is_alike(call: ast.Call, old: str, names: Names) -> bool:
     _, most, keywords = _ALIKE[old]
-    return len(call.args) <= most and all(keyword.arg in keywords for keyword in call.keywords)
+    if len(call.args) > most or not all(keyword.arg in keywords for keyword in call.keywords):
+        return False
+    return old != "tf.cond" or any(_gives_a_tensor(value, names) for value in (*call.args, *_values(call)))
+
+
+def _values(call: ast.Call) -> Iterator[ast.expr]:
+    return (keyword.value for keyword in call.keywords)
+
+
+def _gives_a_tensor(branch: ast.expr, names: Names) -> bool:
+    """Whether a branch of `tf.cond` surely gives no list, out of which TensorFlow 1 took a single tensor."""
+    return (
+        isinstance(branch, ast.Lambda) and isinstance(branch.body, ast.Call) and bool(names.resolve(branch.body.func))
+    )

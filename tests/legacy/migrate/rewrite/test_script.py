@@ -644,3 +644,34 @@ def test_buckets(tmp_path):
     for lengths, ids in batches:
         np.testing.assert_array_equal((ids > 0).sum(axis=1), lengths)
         assert ids.shape[1] == lengths.max()
+
+
+WIDE = """\
+import tensorflow as tf
+
+
+def batches(filenames, given):
+    queue = tf.train.string_input_producer(filenames, num_epochs=1, shuffle=False)
+    _, serialized = tf.TFRecordReader().read(queue)
+    found = tf.parse_single_example(serialized, {"a": tf.FixedLenFeature([], 'int64')})
+    one = tf.cond(found["a"] > 1, lambda: tf.constant(1), lambda: tf.constant(2))
+    two = tf.cond(found["a"] > 1, lambda: given, lambda: given)
+    return tf.train.batch([tf.decode_csv(one, [[0]]), two], 4)
+"""
+
+
+def test_new_lines_are_no_longer_than_old_ones():
+    """What became longer than the longest line of the script is folded, arguments of arguments too."""
+    new = rewrite(WIDE, "eager").text
+    width = max(map(len, WIDE.splitlines()))
+    assert max(map(len, new.splitlines())) <= width
+    assert "found = tf.io.parse_single_example(\n            serialized,\n" in new
+    wider = WIDE.replace("import tensorflow as tf", f"# {'-' * 200}\nimport tensorflow as tf")
+    assert "tf.io.parse_single_example(serialized, {" in rewrite(wider, "eager").text
+
+
+def test_conditions_are_those_of_tensorflow_2_where_a_branch_gives_a_tensor():
+    """`tf.cond` of TensorFlow 1 took a single tensor out of a list, so it stays where a branch might give one."""
+    new = rewrite(WIDE, "eager").text
+    assert "one = tf.cond(" in new
+    assert "two = tf.compat.v1.cond(" in new
