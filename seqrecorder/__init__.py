@@ -29,6 +29,7 @@ from seqrecorder.errors import LimitExceededError as LimitExceededError
 from seqrecorder.errors import ManifestError as ManifestError
 from seqrecorder.errors import OptionError as OptionError
 from seqrecorder.errors import RecordError as RecordError
+from seqrecorder.errors import RecordNotFoundError as RecordNotFoundError
 from seqrecorder.errors import SchemaError as SchemaError
 from seqrecorder.errors import SchemaMismatchError as SchemaMismatchError
 from seqrecorder.errors import SeqrecorderError as SeqrecorderError
@@ -48,9 +49,12 @@ if TYPE_CHECKING:
     from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
     from seqrecorder.codec.columns import Column as Column
+    from seqrecorder.dataset.corpus import Corpus as Corpus
+    from seqrecorder.dataset.corpus import open as open  # noqa: A004 - `sr.open` is what users call
     from seqrecorder.dataset.manifest import Manifest as Manifest
     from seqrecorder.dataset.salvage import Salvage as Salvage
     from seqrecorder.dataset.salvage import salvage as salvage
+    from seqrecorder.dataset.selection import Selection as Selection
     from seqrecorder.dataset.split_shares import Balanced as Balanced
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
@@ -82,6 +86,7 @@ _LAZY = {
     "Balanced": "seqrecorder.dataset.split_shares",
     "Bucket": "seqrecorder.reading.batching.bucket",
     "Column": "seqrecorder.codec.columns",
+    "Corpus": "seqrecorder.dataset.corpus",
     "Manifest": "seqrecorder.dataset.manifest",
     "Pack": "seqrecorder.reading.batching.pack",
     "Pad": "seqrecorder.reading.batching.pad",
@@ -89,6 +94,7 @@ _LAZY = {
     "PlanTable": "seqrecorder.reading.plan",
     "Ragged": "seqrecorder.reading.batching.ragged",
     "Salvage": "seqrecorder.dataset.salvage",
+    "Selection": "seqrecorder.dataset.selection",
     "TokenBudget": "seqrecorder.reading.batching.token_budget",
     "Unroll": "seqrecorder.reading.batching.unroll",
     "VerifyReport": "seqrecorder.dataset.verify",
@@ -98,6 +104,7 @@ _LAZY = {
     "from_csv": "seqrecorder.sources.csv_rows",
     "info": "seqrecorder.reading.read",
     "mix": "seqrecorder.reading.mix",
+    "open": "seqrecorder.dataset.corpus",
     "plan": "seqrecorder.reading.plan",
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read",

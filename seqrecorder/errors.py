@@ -7,6 +7,7 @@
     |   +-- LimitExceededError                a record over a limit of the format
     |   +-- DuplicateKeyError                 two records with one key
     +-- OptionError(ValueError)               an argument that makes no sense
+    +-- RecordNotFoundError(IndexError, KeyError)   no record at a position, or of a key
     +-- SourceError(ValueError)               a source of records, such as a CSV line, that failed
     +-- LiftError(ValueError)                 a TensorFlow 1 input pipeline that cannot be translated
     +-- DatasetError(OSError)                 a directory or a file
@@ -137,6 +138,12 @@ class DuplicateKeyError(RecordError):
 
 class OptionError(SeqrecorderError, ValueError):
     """An argument that makes no sense, alone or with the others."""
+
+
+class RecordNotFoundError(SeqrecorderError, IndexError, KeyError):
+    """No record at a position of a selection, or of a key."""
+
+    __str__ = Exception.__str__  # KeyError would quote it
 
 
 class SourceError(SeqrecorderError, ValueError):

@@ -12,4 +12,5 @@ __all__ = [
     "splits",
     "user_metadata",
     "verify",
+    "written_order",
 ]

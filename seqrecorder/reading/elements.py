@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +12,7 @@ from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
 from seqrecorder.codec.record_index import to_numbers
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.keras_losses import loss_rank, loss_weights, with_last_axis
+from seqrecorder.schema.schema import chosen_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,25 +80,6 @@ class OutputOptions:
             raise OptionError("targets and weights go with inputs: name the inputs of the model too")
         if self.inputs is not None and self.output != "dict":
             raise OptionError("inputs and targets shape the elements already: leave `output` out")
-
-
-def chosen_fields(schema: Schema, fields: Sequence[str] | None) -> Schema:
-    """Return the schema of some fields, of all for None.
-
-    Raises:
-        SchemaError: there is no field of a name.
-        OptionError: these are no names, or none.
-    """
-    if fields is None:
-        return schema
-    if isinstance(fields, str):
-        raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")
-    if not isinstance(fields, Iterable):
-        raise OptionError(f"fields: expected a sequence of names, got {fields!r}")
-    names = list(fields)
-    if not names:
-        raise OptionError("fields: expected one name or more, got none; leave `fields` out for all of them")
-    return schema.select(names)
 
 
 def needed_fields(schema: Schema, options: OutputOptions, fields: Sequence[str] | None) -> Schema:

@@ -23,11 +23,12 @@ from seqrecorder.reading.batching.single import Single
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
-from seqrecorder.reading.elements import OutputOptions, chosen_fields, needed_fields, shaper
+from seqrecorder.reading.elements import OutputOptions, needed_fields, shaper
 from seqrecorder.reading.read_records import records
 from seqrecorder.reading.record_stream import Limits, StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed, group_of_lengths
 from seqrecorder.reading.tfdata_ops import counted
+from seqrecorder.schema.schema import chosen_fields
 
 if TYPE_CHECKING:
     import os

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
+from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.read_ahead import ahead, threads_for
 from seqrecorder.storage.shard import RecordReader
@@ -77,7 +78,7 @@ class _Part:
 def _parts(origin: Origin, deal: tuple[int, int] | None) -> Iterator[_Part]:
     """Yield what is ours of each window."""
     position = 0
-    for files in _in_written_order(origin.files):
+    for files in in_written_order(origin.files):
         for window in _windows(origin, files):
             positions = range(position, position + int(window.shape[0]))
             position = positions.stop
@@ -100,18 +101,6 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
                     return f"{file.path}, record {number} at byte {byte}: {message}; {advice(hint)}"
                 number, byte = number + 1, byte + HEADER + len(item) + FOOTER
     return f"{origin.where}: {message}"  # the file has changed meanwhile
-
-
-def _in_written_order(files: Sequence[ShardFile]) -> list[list[ShardFile]]:
-    """Return the files in groups: each is a file of its own, or files among which records were dealt in turn."""
-    groups: list[list[ShardFile]] = []
-    for file in files:
-        first = groups[-1][0] if groups else None
-        if first and file.step == first.step > 1 and 0 < file.start - first.start < file.step:
-            groups[-1].append(file)
-        else:
-            groups.append([file])
-    return groups
 
 
 def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[Any]:

@@ -11,11 +11,12 @@ import hashlib
 import json
 import keyword
 import unicodedata
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
 
-from seqrecorder.errors import ManifestError, SchemaError, SchemaMismatchError, did_you_mean
+from seqrecorder.errors import ManifestError, OptionError, SchemaError, SchemaMismatchError, did_you_mean
 from seqrecorder.schema.declarations import declare, stored_fields
 from seqrecorder.schema.display import cut, html_table, some
 from seqrecorder.schema.evolution import changes, source_of
@@ -24,7 +25,7 @@ from seqrecorder.schema.field_json import brief, field_from_dict, field_to_dict,
 from seqrecorder.schema.mismatch import Mismatch, advice, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from seqrecorder.schema.evolution import Change
 
@@ -352,6 +353,25 @@ class Schema:
             `(B,)`), and `<group>_length` for each further alignment group.
         """
         return self._codec.parse_batch(serialized)
+
+
+def chosen_fields(schema: Schema, fields: Sequence[str] | None) -> Schema:
+    """Return the schema of some fields, of all for None.
+
+    Raises:
+        SchemaError: there is no field of a name.
+        OptionError: these are no names, or none.
+    """
+    if fields is None:
+        return schema
+    if isinstance(fields, str):
+        raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")
+    if not isinstance(fields, Iterable):
+        raise OptionError(f"fields: expected a sequence of names, got {fields!r}")
+    names = list(fields)
+    if not names:
+        raise OptionError("fields: expected one name or more, got none; leave `fields` out for all of them")
+    return schema.select(names)
 
 
 def _check_arguments(fields: Sequence[Field]) -> None:

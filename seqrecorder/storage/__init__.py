@@ -8,6 +8,7 @@ __all__ = [
     "locks",
     "names",
     "paths",
+    "random_access",
     "read_ahead",
     "scratch",
     "shard",

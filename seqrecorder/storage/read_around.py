@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,6 +39,49 @@ def on_read(action: Callable[[str, int, int], object]) -> Iterator[None]:
         yield
     finally:
         _hook = previous
+
+
+class PlacedFile:
+    """A file that threads read at places of their own; it is closed with the last reference to it.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._lock = threading.Lock()  # for Windows, which has no `pread`
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+    def read_at(self, start: int, count: int) -> bytes:
+        """Return bytes from a place on, fewer where the file ends.
+
+        Raises:
+            OSError: they cannot be read.
+        """
+        if _hook is not None:
+            _hook(self._path, start, start + count)
+        data = self._read(count, start)
+        while data and len(data) < count:  # the system reads 2 GiB at a time at most
+            more = self._read(count - len(data), start + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def _read(self, count: int, start: int) -> bytes:
+        if hasattr(os, "pread"):
+            return os.pread(self._descriptor, count, start)
+        with self._lock:
+            os.lseek(self._descriptor, start, os.SEEK_SET)
+            return os.read(self._descriptor, count)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):  # it was not opened
+            os.close(self._descriptor)
 
 
 class _Watched(io.RawIOBase):

@@ -48,11 +48,38 @@ def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
         data: serialized records.
     """
     rows = of_list(data)
-    footers = _masked_crcs(rows).astype("<u4").view(np.uint8).reshape(-1, FOOTER)
-    return interleave([of_matrix(_headers(rows.lengths)), rows, of_matrix(footers)]).data
+    footers = masked_crcs(rows).astype("<u4").view(np.uint8).reshape(-1, FOOTER)
+    return interleave([of_matrix(frame_headers(rows.lengths)), rows, of_matrix(footers)]).data
 
 
-def _headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+def is_framed(frame: bytes) -> bool:
+    """Return whether bytes are one record with its frame, both of whose CRCs are right.
+
+    >>> is_framed(frames([b"abc"]).tobytes()), is_framed(bytes(19))
+    (True, False)
+    """
+    size = len(frame) - HEADER - FOOTER
+    if size < 0:
+        return False
+    if not 0 < size <= _TABLED:
+        whole = np.frombuffer(frame, np.uint8)
+        return whole.tobytes() == frames([frame[HEADER:-FOOTER]]).tobytes()
+    if frame[:HEADER] != frame_headers(np.array([size])).tobytes():
+        return False
+    table, starts = _tables(max(_LEAST_TABLE, 1 << (size - 1).bit_length()))
+    entries = np.frombuffer(frame, np.uint8, size, HEADER) + _descending()[-size:]
+    register = np.bitwise_xor.reduce(table.take(entries)) ^ starts[size]
+    return int(mask(np.array([register]))[0]) == int.from_bytes(frame[-FOOTER:], "little")
+
+
+@functools.cache
+def _descending() -> NDArray[np.int64]:
+    """Return 256 times how many bytes follow each of the longest record whose CRC is looked up."""
+    return _OCTETS * np.arange(_TABLED)[::-1]
+
+
+def frame_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return what stands before records of these lengths, uint8 `(n, HEADER)`."""
     return _short_headers().take(lengths, axis=0) if int(lengths.max(initial=0)) < _TABLED else _new_headers(lengths)
 
 
@@ -66,7 +93,8 @@ def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH)])
 
 
-def _masked_crcs(rows: Blob) -> NDArray[np.uint32]:
+def masked_crcs(rows: Blob) -> NDArray[np.uint32]:
+    """Return the masked CRC-32C of each row."""
     starts = range(0, max(1, len(rows)), _LOOKED_UP)
     return np.concatenate([_crcs_of_some(rows.part(i, i + _LOOKED_UP)) for i in starts])
 

@@ -148,6 +148,38 @@ def lengths_lead_to_end(path: Path) -> bool:
     return offset == size
 
 
+def frame_starts(path: Path) -> NDArray[np.int64] | None:
+    """Return where each frame of a plain shard begins, and where the last one ends, going by the frames' lengths.
+
+    Args:
+        path: of the shard.
+
+    Returns:
+        int64, `(records + 1,)`; None where the lengths do not lead to the last byte of the file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    unpack, margin = _LENGTH.unpack_from, HEADER + FOOTER
+    parts: list[NDArray[np.int64]] = []
+    with open_source(path, buffering=0) as file:
+        size, offset, block = os.fstat(file.fileno()).st_size, 0, _LONGEST_BLOCK
+        while offset < size:
+            file.seek(offset)
+            data = file.read(block)
+            place, last, places = 0, len(data) - _LENGTH.size, list[int]()
+            while place <= last:
+                places.append(place)
+                place += unpack(data, place)[0] + margin
+            if not places or offset + place > size:
+                return None
+            parts.append(offset + np.array(places, np.int64))
+            # Where frames are far longer than a block, reading nothing but lengths is faster, on disks too.
+            block = _LENGTH.size if place > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
+            offset += place
+    return np.concatenate([*parts, np.array([size], np.int64)])
+
+
 def walk_frames(path: Path, compression: Compression) -> Walk:
     """Walk over the frames of a shard, reading headers only, and check the lengths against their CRCs and the size.
 

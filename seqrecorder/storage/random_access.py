@@ -1,0 +1,220 @@
+"""Records of a shard by their numbers: where each frame begins, and reading some of them, checked like all reading.
+
+A plain shard is walked over once for the places of its frames, and then sought. A GZIP shard cannot be sought: records
+of it come in ascending order only.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from seqrecorder.errors import OptionError, ShardReadError
+from seqrecorder.storage.read_around import PlacedFile, reason_at
+from seqrecorder.storage.shard import RecordReader, damage_error
+from seqrecorder.storage.tfrecord.check import advice, check_frames, check_size
+from seqrecorder.storage.tfrecord.encode import frame_headers, is_framed, masked_crcs
+from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts
+from seqrecorder.wire.byte_rows import of_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.storage.tfrecord.format import Compression
+
+_FRAME = HEADER + FOOTER
+_GAP = 1 << 14
+"""Bytes that are rather read than sought over: reading one more page costs less than another call."""
+_RUN = 16 << 20
+"""Bytes that are read at a time, unless one record has more."""
+_SHORT_STREAM = 1024
+
+
+class SoughtShard:
+    """The records of one plain shard.
+
+    Args:
+        path: of the shard.
+        records: how many it holds.
+        size: of the file, in bytes.
+        dataset: whose shard it is, for the advice in errors.
+    """
+
+    def __init__(self, path: Path, records: int, size: int, dataset: Path) -> None:
+        check_size(path, size, dataset)
+        self.path, self.records, self.size, self.dataset = path, records, size, dataset
+        self._file = PlacedFile(path)
+
+    @functools.cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each frame begins, and where the last one ends: int64, `(records + 1,)`.
+
+        Raises:
+            ShardReadError: the frames do not lead from the first byte of the file to its last.
+        """
+        try:
+            starts = frame_starts(self.path)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if starts is None:
+            check_frames(self.path, None, self.dataset)  # which says what is wrong
+        if starts is None or starts.size != self.records + 1:
+            got = "frames that lead out of the file" if starts is None else f"{starts.size - 1}"
+            raise ShardReadError(
+                f"{self.path}: expected {self.records} records, got {got}; {advice(self.dataset)}", path=self.path
+            )
+        return starts
+
+    def read_one(self, row: int) -> bytes:
+        """Return one record.
+
+        Raises:
+            ShardReadError: it is damaged.
+        """
+        start, stop = self.starts[row : row + 2].tolist()
+        frame = self._bytes(start, stop - start)
+        if not is_framed(frame):
+            raise self._damaged(row)
+        return frame[HEADER:-FOOTER]
+
+    def read(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """Return some records.
+
+        Args:
+            rows: their numbers in the shard, ascending.
+
+        Raises:
+            ShardReadError: one of them is damaged.
+        """
+        out: list[bytes] = []
+        for part in self._runs(rows):
+            out += self._read_run(part)
+        return out
+
+    def frames(self, rows: NDArray[np.int64]) -> Iterator[bytes]:
+        """Yield the frames of some records as they stand in the file, unchecked, many to a piece.
+
+        Args:
+            rows: their numbers in the shard, ascending.
+        """
+        for part in self._runs(rows):
+            begins, ends = self.starts[part].tolist(), self.starts[part + 1].tolist()
+            data = memoryview(self._bytes(begins[0], ends[-1] - begins[0]))
+            if ends[-1] - begins[0] == sum(ends) - sum(begins):
+                yield bytes(data)
+            else:
+                yield b"".join([data[b - begins[0] : e - begins[0]] for b, e in zip(begins, ends, strict=True)])
+
+    def _runs(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Yield the numbers of records that are read by one call each."""
+        if not rows.size:
+            return
+        begins, ends = self.starts[rows], self.starts[rows + 1]
+        cuts = np.flatnonzero(begins[1:] - ends[:-1] > _GAP) + 1
+        for start, stop in itertools.pairwise([0, *cuts.tolist(), rows.size]):
+            first = start
+            while first < stop:
+                fitting = int(np.searchsorted(ends[first:stop], begins[first] + _RUN, side="right"))
+                last = first + max(1, fitting)
+                yield rows[first:last]
+                first = last
+
+    def _read_run(self, rows: NDArray[np.int64]) -> list[bytes]:
+        begins, ends = self.starts[rows], self.starts[rows + 1]
+        base = int(begins[0])
+        data = self._bytes(base, int(ends[-1]) - base)
+        begins, ends = begins - base, ends - base
+        edges = zip((begins + HEADER).tolist(), (ends - FOOTER).tolist(), strict=True)
+        records = [data[begin:end] for begin, end in edges]
+        octets = np.frombuffer(data, np.uint8)
+        stored = np.ascontiguousarray(octets[(ends - FOOTER)[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)
+        headers = octets[begins[:, None] + np.arange(HEADER)]
+        whole = masked_crcs(of_list(records)) == stored
+        whole &= (headers == frame_headers(ends - begins - _FRAME)).all(1)
+        if not whole.all():
+            raise self._damaged(int(rows[np.flatnonzero(~whole)[0]]))
+        return records
+
+    def _bytes(self, start: int, count: int) -> bytes:
+        try:
+            data = self._file.read_at(start, count)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if len(data) < count:
+            raise ShardReadError(
+                f"{self.path}: ends at byte {start + len(data)}, where {self.size} are expected; "
+                f"{advice(self.dataset)}",
+                path=self.path,
+            )
+        return data
+
+    def _unreadable(self, error: OSError) -> ShardReadError:
+        return ShardReadError(f"{self.path}: cannot be read: {reason_at(self.path, error)}", path=self.path)
+
+    def _damaged(self, row: int) -> ShardReadError:
+        return ShardReadError(
+            f"{self.path}: record {row} at byte {int(self.starts[row])} is damaged (its CRC differs); "
+            f"{advice(self.dataset)}",
+            path=self.path,
+        )
+
+
+class StreamedShard:
+    """The records of one GZIP shard, forwards only.
+
+    Args:
+        path: of the shard.
+        compression: of the shard.
+        records: how many it holds.
+        size: of the file, in bytes.
+        dataset: whose shard it is, for the advice in errors.
+    """
+
+    def __init__(self, path: Path, compression: Compression, records: int, size: int, dataset: Path) -> None:
+        check_size(path, size, dataset)
+        self.path, self.records = path, records
+        self.compression: Compression = compression
+        self._next, self._window = 0, list[bytes]()
+        self._windows = iter(RecordReader(path, compression, _SHORT_STREAM))
+
+    def read_one(self, row: int) -> bytes:
+        """Raise `OptionError`."""
+        del row
+        raise cannot_be_sought(self.path)
+
+    def read(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """Return some records.
+
+        Args:
+            rows: their numbers in the shard, ascending, none before one that was read.
+
+        Raises:
+            ShardReadError: the shard is damaged.
+            OptionError: a number before one that was read.
+        """
+        out = []
+        for row in rows.tolist():
+            first = self._next - len(self._window)
+            if row < first:
+                raise cannot_be_sought(self.path)
+            while row >= self._next:
+                self._window = next(self._windows, [])
+                if not self._window:
+                    raise damage_error(self.path, self.compression, self._next, f"{self.records} records are expected")
+                first, self._next = self._next, self._next + len(self._window)
+            out.append(self._window[row - first])
+        return out
+
+
+def cannot_be_sought(path: Path) -> OptionError:
+    """Return the error of a record in the midst of a GZIP shard."""
+    return OptionError(
+        f"{path} is packed with GZIP, so that records can be read in their written order only, and not by position or "
+        "key; write the dataset again without compression"
+    )

@@ -1,0 +1,338 @@
+"""Selections: some records of a dataset, equal to the same list in memory."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import seqrecorder as sr
+
+
+@sr.record(kw_only=True)
+class Utterance:
+    key: str = sr.context(str, key=True)
+    label: int = sr.context("int32")
+    score: float = sr.context("float32")
+    speaker: str | None = sr.context(str, optional=True, default=None)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+def utterances(count: int, start: int = 0) -> list[Utterance]:
+    return [
+        Utterance(
+            key=f"u{i}", label=i % 7, score=i / 4, speaker=f"s{i % 5}" if i % 3 else None, ids=np.arange(i * 7 % 5)
+        )
+        for i in range(start, start + count)
+    ]
+
+
+TRAIN, EVAL = utterances(41), utterances(9, start=41)
+
+
+def keys(records: object) -> list[str]:
+    return [record.key for record in records]
+
+
+@pytest.fixture(scope="module", params=["in turn", "one after the other", "appended"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset whose records lie in several shards."""
+    path = tmp_path_factory.mktemp("selection") / "corpus"
+    if request.param == "in turn":
+        sr.write({"train": TRAIN, "eval": EVAL}, path, shards=3)
+    elif request.param == "one after the other":
+        sr.write({"train": TRAIN, "eval": EVAL}, path, shard_bytes=400)
+    else:
+        sr.write({"train": TRAIN[:20], "eval": EVAL}, path, shards=2)
+        sr.write({"train": TRAIN[20:]}, path, shards=3, append=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpus(path: Path) -> sr.Corpus:
+    return sr.open(path, schema=Utterance)
+
+
+def test_splits_are_in_written_order(corpus: sr.Corpus) -> None:
+    """A split gives its records in written order; several come one after the other."""
+    assert list(corpus["train"]) == TRAIN
+    assert list(corpus.all()) == [*TRAIN, *EVAL]
+    assert list(corpus["eval", "train"]) == [*EVAL, *TRAIN]
+    assert list(corpus) == ["train", "eval"]
+    assert "eval" in corpus
+    assert len(corpus) == 2
+
+
+def test_what_is_indexed_is_a_list(corpus: sr.Corpus) -> None:
+    """Positions, slices, arrays, masks and lists of keys give what a list of the records gives."""
+    train = corpus["train"]
+    assert train[17] == TRAIN[17]
+    assert train[-3] == TRAIN[-3]
+    assert train[np.int64(4)] == TRAIN[4]
+    assert list(train[-3:]) == TRAIN[-3:]
+    assert list(train[30:2:-4][1:]) == TRAIN[30:2:-4][1:]
+    assert list(train[[4, 1, 4, -1]]) == [TRAIN[4], TRAIN[1], TRAIN[4], TRAIN[-1]]
+    assert list(train[train.lengths() == 3]) == [record for record in TRAIN if len(record.ids) == 3]
+    assert list(train[["u5", "u2"]]) == [TRAIN[5], TRAIN[2]]
+    assert train[[]] == train[5:5]
+    assert list(train[[]]) == []
+    assert train.__getitems__([2, 0]) == [TRAIN[2], TRAIN[0]]
+
+
+def test_records_are_found_by_key(corpus: sr.Corpus) -> None:
+    """A key gives its record if it is selected."""
+    train = corpus["train"]
+    assert train["u17"] == TRAIN[17]
+    assert "u17" in train
+    assert "u17" in train[[17]]
+    assert "u17" not in train[:17]
+    assert "u45" not in train
+    assert 17 not in train
+    with pytest.raises(KeyError, match="no record of the key 'u45'"):
+        train["u45"]
+
+
+def test_places_that_are_not_there(corpus: sr.Corpus) -> None:
+    """A place outside is an IndexError that says how many there are; anything else is refused by name."""
+    train = corpus["train"]
+    for place in (41, -42):
+        with pytest.raises(IndexError, match=f"no record {place}: it has 41 records"):
+            train[place]
+        with pytest.raises(sr.RecordNotFoundError, match=f"no record {place}: it has 41 records"):
+            train[[0, place]]
+    for wrong in (None, 1.5, [0.5], np.zeros((2, 2), int), [True]):
+        with pytest.raises(sr.OptionError, match="expected"):
+            train[wrong]
+    with pytest.raises(sr.DatasetNotFoundError, match="did you mean 'train'"):
+        corpus["trian"]
+    with pytest.raises(sr.OptionError, match="expected the name"):
+        corpus[["train"]]
+
+
+def test_where_by_values_and_by_predicate(corpus: sr.Corpus) -> None:
+    """All conditions must hold; None is a value of optional fields."""
+    train = corpus["train"]
+    assert list(train.where(label=[3, 5])) == [r for r in TRAIN if r.label in (3, 5)]
+    assert list(train.where(label={3}, speaker="s3")) == [r for r in TRAIN if r.label == 3 and r.speaker == "s3"]
+    assert list(train.where(speaker=None)) == [r for r in TRAIN if r.speaker is None]
+    assert list(train.where(speaker=["s1", None])) == [r for r in TRAIN if r.speaker in ("s1", None)]
+    assert list(train.where(score=0.25)) == [TRAIN[1]]
+    long = train.where(lambda r: len(r.ids) > 2, fields=["ids"], label=range(3))
+    assert list(long) == [r for r in TRAIN if len(r.ids) > 2 and r.label < 3]
+    assert list(long.where(lambda r: r.key > "u2")) == [r for r in long if r.key > "u2"]
+    assert list(train[:0].where(label=3)) == []
+    with pytest.raises(AttributeError, match="label"):
+        train.where(lambda r: r.label, fields=["ids"])
+    for problem, arguments in {
+        "expected int32, got str '3'": {"label": "3"},
+        "expected a context field without a shape": {"ids": 3},
+        "expected a predicate": {},
+    }.items():
+        with pytest.raises(sr.OptionError, match=problem):
+            train.where(**arguments)
+    with pytest.raises(sr.SchemaError, match="did you mean 'label'"):
+        train.where(lable=3)
+
+
+def test_samples_are_seeded_and_stay(corpus: sr.Corpus) -> None:
+    """A sample has its size, keeps the order, and is the same for the same seed."""
+    train = corpus["train"]
+    some = train.sample(0.25, seed=1)
+    assert len(some) == 10
+    assert (np.diff(some.positions) > 0).all()
+    assert some == train.sample(10, seed=1)
+    assert some != train.sample(10, seed=2)
+    assert train.sample(1.0, seed=1) == train
+    assert len(train.sample(0, seed=1)) == 0
+    # Of more data mostly the same ones: each has its own number.
+    assert len(corpus.all().sample(12, seed=1) & some) >= 8
+    for wrong in (42, -1, 1.5, True, "a"):
+        with pytest.raises(sr.OptionError, match="sample: expected"):
+            train.sample(wrong, seed=0)
+
+
+def test_selections_are_joined_and_sorted(corpus: sr.Corpus) -> None:
+    """Union, intersection and difference keep an order that can be told beforehand; sorting is stable."""
+    train, held = corpus["train"], corpus["eval"]
+    assert (train | held) == corpus.all()
+    assert list(train[::-1] | train[[3, 40]] | held[:1]) == [*TRAIN[::-1], EVAL[0]]
+    assert list(train[::-1] & train[3:6]) == TRAIN[5:2:-1]
+    assert list(train[::-1] - train[3:]) == TRAIN[2::-1]
+    assert list(train.sorted_by("label")) == sorted(TRAIN, key=lambda r: r.label)
+    by_steps = train.sorted_by(lambda r: len(r.ids), fields=["ids"], reverse=True)
+    assert list(by_steps) == sorted(TRAIN, key=lambda r: len(r.ids), reverse=True)
+    with pytest.raises(sr.OptionError, match="without an order"):
+        train.sorted_by("speaker")
+    with pytest.raises(TypeError):
+        train | [1]
+
+
+def test_columns_come_in_order_and_in_parts(corpus: sr.Corpus) -> None:
+    """Columns hold the records of the selection in its order, of the fields that are asked for."""
+    some = corpus["train"][::-2]
+    parts = list(some.columns(["ids", "speaker"], size=8))
+    assert [part["ids"].steps.size for part in parts] == [8, 8, 5]
+    assert parts[0].keys() == {"ids", "speaker"}
+    wanted = TRAIN[::-2]
+    assert np.concatenate([part["ids"].values for part in parts]).tolist() == [i for r in wanted for i in r.ids]
+    assert [text for part in parts for text in part["speaker"].values] == [r.speaker for r in wanted if r.speaker]
+    assert np.concatenate([part["speaker"].present for part in parts]).tolist() == [bool(r.speaker) for r in wanted]
+    assert some.lengths().tolist() == [len(r.ids) for r in wanted]
+    for wrong in (0, True, 1.5):
+        with pytest.raises(sr.OptionError, match="size: expected"):
+            some.columns(size=wrong)
+    with pytest.raises(sr.OptionError, match="group: expected one of default"):
+        some.lengths("other")
+
+
+def test_selections_pickle_small(path: Path, corpus: sr.Corpus) -> None:
+    """A pickle holds the place of the dataset and the positions, and gives an equal selection."""
+    train = corpus["train"]
+    assert len(pickle.dumps(train)) < 600
+    for some in (train, train[[5, 3]], corpus.all()[::-3]):
+        again = pickle.loads(pickle.dumps(some))  # noqa: S301 - our own
+        assert again == some
+        assert list(again) == list(some)
+    assert list(pickle.loads(pickle.dumps(corpus))["eval"]) == EVAL  # noqa: S301
+    again = sr.open(path, schema=Utterance)["train"]
+    assert again == train
+    assert len({train, again}) == 1
+
+
+def test_a_pickle_of_other_data_is_refused(tmp_path: Path) -> None:
+    """Where the dataset was written again, the positions of a pickle would be those of other records."""
+    sr.write(TRAIN, tmp_path / "corpus")
+    pickled = pickle.dumps(sr.open(tmp_path / "corpus")["train"])
+    sr.write(EVAL, tmp_path / "corpus", append=True)
+    with pytest.raises(sr.DatasetError, match="select again"):
+        pickle.loads(pickled)  # noqa: S301
+
+
+def test_selections_show_themselves(corpus: sr.Corpus) -> None:
+    """In a line they say how many of what, in a notebook the first records with their lengths, escaped."""
+    train = corpus["train"][3:]
+    assert repr(train).startswith("<Selection of 38 records: Utterance, of train of ")
+    table = train._repr_html_()
+    assert "<td>3</td><td>u3</td><td>3</td><td>0.75</td><td>None</td><td>1</td>" in table
+    assert "u14" not in table
+
+
+def test_damage_is_named_where_it_is_selected(tmp_path: Path) -> None:
+    """A damaged record is an error where it is selected, with its shard and number, and none in a selection without."""
+    sr.write(TRAIN, tmp_path / "corpus")
+    [shard] = (tmp_path / "corpus" / "train").glob("*.tfrecord")
+    data = bytearray(shard.read_bytes())
+    data[data.index(b"u20")] ^= 1
+    shard.write_bytes(data)
+    train = sr.open(tmp_path / "corpus", schema=Utterance)["train"]
+    for damaged in (lambda: train[20], lambda: list(train), lambda: list(train[[3, 20]].columns(["label"]))):
+        with pytest.raises(sr.ShardReadError, match="record 20 at byte .* is damaged.*seqrecorder verify"):
+            damaged()
+    assert list(train[[19, 21, 3]]) == [TRAIN[19], TRAIN[21], TRAIN[3]]
+    assert "<td>" not in train[15:]._repr_html_()
+    shard.write_bytes(data[:-1])
+    with pytest.raises(sr.ShardReadError, match="expected .* bytes"):
+        sr.open(tmp_path / "corpus")["train"][0]
+
+
+def test_gzip_says_that_it_cannot_be_sought(tmp_path: Path) -> None:
+    """Records of GZIP shards come in written order, all or some; by position they are refused with the way out."""
+    sr.write(TRAIN, tmp_path / "corpus", compression="GZIP", shards=2)
+    train = sr.open(tmp_path / "corpus", schema=Utterance)["train"]
+    assert list(train) == TRAIN
+    assert list(train.where(label=3)[1:]) == [r for r in TRAIN if r.label == 3][1:]
+    assert "u7" in train
+    assert "x" not in train
+    for sought in (lambda: train[3], lambda: train["u3"]):
+        with pytest.raises(sr.OptionError, match=r"packed with GZIP.*write the dataset again without compression"):
+            sought()
+
+
+def test_a_class_that_differs_is_read_as(path: Path) -> None:
+    """With a class, records are of it: fields that the data lack have their defaults; others are refused."""
+
+    @sr.record(kw_only=True)
+    class Wider:
+        key: str = sr.context(str, key=True)
+        label: int = sr.context("int64")
+        added: int = sr.context("int32", default=7)
+
+    train = sr.open(path, schema=Wider)["train"]
+    assert train[2] == Wider(key="u2", label=2)
+    assert [record.label for record in train.where(added=7)] == [record.label for record in TRAIN]
+
+    @sr.record
+    class Other:
+        score: str = sr.context(str)
+
+    with pytest.raises(sr.SchemaMismatchError, match="score"):
+        sr.open(path, schema=Other)
+
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("slice"), st.slices(50)),
+        st.tuples(st.just("take"), st.lists(st.integers(0, 10**6), max_size=30)),
+        st.tuples(st.just("where"), st.sets(st.integers(0, 6))),
+        st.tuples(st.just("predicate"), st.integers(0, 4)),
+        st.tuples(st.just("sort"), st.booleans()),
+        st.tuples(st.sampled_from(["|", "&", "-"]), st.slices(50)),
+    ),
+    max_size=4,
+)
+
+
+def applied(selection: sr.Selection, records: list, operation: tuple, corpus: sr.Corpus) -> tuple[sr.Selection, list]:
+    """Do the same to a selection and to a list of the records."""
+    name, what = operation
+    everything = [*TRAIN, *EVAL]
+    if name == "slice":
+        return selection[what], records[what]
+    if name == "take":
+        places = [place % len(records) for place in what] if records else []
+        return selection[places], [records[place] for place in places]
+    if name == "where":
+        return selection.where(label=what), [r for r in records if r.label in what]
+    if name == "predicate":
+        return selection.where(lambda r: r.ids.size >= what, fields=["ids"]), [r for r in records if len(r.ids) >= what]
+    if name == "sort":
+        return selection.sorted_by("score", reverse=what), sorted(records, key=lambda r: r.score, reverse=what)
+    other, others = corpus.all()[what], everything[what]
+    if name == "&":
+        return selection & other, [r for r in records if r in others]
+    if name == "-":
+        return selection - other, [r for r in records if r not in others]
+    place = {record.key: number for number, record in enumerate(everything)}
+    both = [*records, *others]
+    first = [record for number, record in enumerate(both) if record not in both[:number]]
+    orders = [[place[record.key] for record in part] for part in (records, others)]
+    if all(order == sorted(set(order)) for order in orders):
+        first.sort(key=lambda record: place[record.key])
+    return selection | other, first
+
+
+def check(corpus: sr.Corpus, operations: list) -> None:
+    selection, records = corpus.all(), [*TRAIN, *EVAL]
+    for operation in operations:
+        selection, records = applied(selection, records, operation, corpus)
+    assert len(selection) == len(records)
+    assert keys(selection) == keys(records)
+    if records:
+        assert selection[len(records) // 2] == records[len(records) // 2]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=OPERATIONS)
+def test_selections_equal_lists(corpus: sr.Corpus, operations: list) -> None:
+    """Whatever is selected of what was selected, it is what the same does to a list of the records."""
+    check(corpus, operations)
+
+
+@pytest.mark.nightly
+@settings(max_examples=4000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=OPERATIONS)
+def test_selections_equal_lists_in_the_longer_run(corpus: sr.Corpus, operations: list) -> None:
+    """The same over ten thousand cases."""
+    check(corpus, operations)
