@@ -235,6 +235,7 @@ def test_public_names() -> None:
         "context",
         "feature_list",
         "from_csv",
+        "from_table",
         "info",
         "keras",
         "legacy",

@@ -17,4 +17,6 @@ __all__ = [
     "parsing_spec",
     "record_index",
     "slicing",
+    "tables",
+    "to_arrow",
 ]

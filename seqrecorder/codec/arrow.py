@@ -13,6 +13,9 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column
 from seqrecorder.errors import OptionError
+from seqrecorder.schema.casting import cast_values
+from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.field import Field
 from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.schema.times import ADVICE, zone_of
 from seqrecorder.wire.byte_rows import bounds
@@ -21,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
-
-    from seqrecorder.schema.field import Field
 
 
 def is_arrow(given: object) -> bool:
@@ -43,7 +44,7 @@ def columns_of_table(given: Any) -> dict[str, Any]:
     Raises:
         OptionError: it is an array; pyarrow is not installed.
     """
-    pa = _pyarrow()
+    pa = pyarrow()
     try:
         table = pa.table(given)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -53,7 +54,7 @@ def columns_of_table(given: Any) -> dict[str, Any]:
     return {name: column for name, column in columns.items() if not name.startswith("__index_level_")}
 
 
-def column_of_array(field: Field, given: Any) -> Column:
+def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
     """Return a column of an array whose rows are records.
 
     Args:
@@ -61,12 +62,15 @@ def column_of_array(field: Field, given: Any) -> Column:
             dimensions of its shape are lists too, of which all are equally long. A null stands for None, and for NaN
             among floats that cannot be None.
         given: an array, chunked or not.
+        cast: whether numbers become the declared type as `cast_values` says.
 
     Raises:
         OptionError: the array is not nested like that, or of times with a zone; pyarrow is not installed.
         Mismatch: there is a null inside of a record; the index begins with the position of the record.
     """
     array = _imported(field, given)
+    if pyarrow().types.is_null(array.type):  # of what kind its values would be is not said
+        array = _nulls(field, len(array))
     present = None
     is_scalar = not field.is_list and not field.shape
     if array.null_count and not (is_scalar and field.element.has_nan and not field.optional):
@@ -85,7 +89,8 @@ def column_of_array(field: Field, given: Any) -> Column:
                     f"columns: field {field.name!r}: expected lists of {size} values, of shape {field.rest}, got one "
                     f"of {int(counts[counts != size][0])}"
                 )
-        values = _flat(field, array).reshape(-1, *field.rest)
+        values = _flat(field, array)
+        values = (cast_values(values, field.element) if cast else values).reshape(-1, *field.rest)
     except Mismatch as mismatch:
         raise Mismatch(mismatch.expected, mismatch.got, outward(mismatch.index, lengths[::-1], present)) from None
     return Column(
@@ -94,6 +99,49 @@ def column_of_array(field: Field, given: Any) -> Column:
         counts=lengths[int(field.is_list)] if field.is_ragged else None,
         present=present,
     )
+
+
+def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = False) -> Column:
+    """Return the column of a sparse field of two arrays of lists: the indices of what is stored, and the values.
+
+    Args:
+        field: of the column, which is sparse. A feature list takes lists of lists.
+        indices: ascending in each list, from 0 to below the declared size.
+        values: as many as indices in each list.
+        cast: see `column_of_array`.
+
+    Raises:
+        OptionError: see `column_of_array`; or the lengths of the lists differ.
+        Mismatch: an index is out of range, doubled or out of order.
+    """
+    pair = [
+        column_of_array(Field(field.name, part, field.kind, element, (None,), optional=True), array, cast=cast)
+        for part, element, array in (("indices", element_type("int64"), indices), ("values", field.element, values))
+    ]
+    where, what = pair
+    for name in ("present", "steps", "counts"):
+        left, right = getattr(where, name), getattr(what, name)
+        if (left is None) is not (right is None) or not np.array_equal(left, right):
+            raise OptionError(f"columns: field {field.name!r}: expected as many indices as values in each list")
+    found = np.asarray(where.values)
+    starts = np.zeros(found.size, bool)
+    starts[(bounds(where.counts)[:-1])[np.asarray(where.counts) > 0]] = True
+    fits = (found >= 0) & (found < (field.sparse or 0)) & (starts | (np.diff(found, prepend=-1) > 0))
+    if not fits.all():
+        first = int(np.argmin(fits))
+        lengths = [part for part in (where.counts, where.steps) if part is not None]
+        expected = f"indices in [0, {field.sparse}), ascending"
+        raise Mismatch(expected, str(found[first]), outward((first,), lengths, where.present))
+    return Column(what.values, where.steps, where.counts, found.astype(np.int64), where.present)
+
+
+def _nulls(field: Field, size: int) -> Any:
+    """Return so many nulls of lists as deep as a field's."""
+    pa = pyarrow()
+    kind = pa.null()
+    for _ in range(int(field.is_list) + len(field.shape)):
+        kind = pa.list_(kind)
+    return pa.nulls(size, kind)
 
 
 def outward(
@@ -128,7 +176,12 @@ def flat_array(field: Field, given: Any) -> NDArray[Any]:
     return _flat(field, _imported(field, given))
 
 
-def _pyarrow() -> Any:
+def pyarrow() -> Any:
+    """Return the module pyarrow.
+
+    Raises:
+        OptionError: it is not installed.
+    """
     try:
         import pyarrow as pa
     except ImportError:
@@ -141,13 +194,13 @@ def _pyarrow() -> Any:
 
 def _imported(field: Field, given: Any) -> Any:
     """Return one array of pyarrow's, of a type that has lists, numbers or text in it."""
-    pa = _pyarrow()
+    pa = pyarrow()
     try:
         if hasattr(type(given), "__arrow_c_stream__"):
             array = pa.chunked_array(given).combine_chunks()
         else:
             array = pa.array(given)
-        array = _decoded(array)
+        array = _without_views(_decoded(array))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     zone = zone_of(array.type) if field.element.is_time else None
@@ -161,7 +214,7 @@ def _imported(field: Field, given: Any) -> Any:
 
 def _decoded(array: Any) -> Any:
     """Return an array of categories as the values that they stand for, and one of a type of its own as it is stored."""
-    pa = _pyarrow()
+    pa = pyarrow()
     if isinstance(array, pa.ExtensionArray) and pa.types.is_nested(array.type.storage_type):
         return array.storage
     if not pa.types.is_dictionary(array.type):
@@ -170,11 +223,25 @@ def _decoded(array: Any) -> Any:
 
 
 def _without_views(array: Any) -> Any:
-    """Return texts in the form that all functions of Arrow know, unlike the newer one of polars."""
-    pa = _pyarrow()
-    if pa.types.is_string_view(array.type):
-        return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
+    """Return an array in the forms that all functions of Arrow know, unlike the newer ones of polars."""
+    plain = _without_view(array.type)
+    return array if plain is array.type else array.cast(plain)
+
+
+def _without_view(kind: Any) -> Any:
+    """Return a type without views, which is the same object where there is none in it."""
+    pa = pyarrow()
+    types = pa.types
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return pa.large_string() if types.is_string_view(kind) else pa.large_binary()
+    views = types.is_list_view(kind) or types.is_large_list_view(kind)
+    if not (views or types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        return kind
+    value = kind.value_type
+    inner = _without_view(value)
+    if inner is value and not views:
+        return kind
+    return pa.list_(inner, kind.list_size) if types.is_fixed_size_list(kind) else pa.large_list(inner)
 
 
 def _unnested(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
@@ -183,7 +250,7 @@ def _unnested(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
     Raises:
         Mismatch: there is a null instead of a list.
     """
-    types = _pyarrow().types
+    types = pyarrow().types
     kind = array.type
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
         raise OptionError(
@@ -198,7 +265,7 @@ def _unnested(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
 
 
 def _flat(field: Field, array: Any) -> NDArray[Any]:
-    pa = _pyarrow()
+    pa = pyarrow()
     try:
         array = _without_views(_decoded(array))
         if pa.types.is_nested(array.type):
@@ -213,6 +280,8 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
             array = array.cast(pa.float64())  # which refuses integers that it would round
         # numpy has NaN for the nulls of floats.
         values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        if field.element.name == "bfloat16" and values.dtype == np.float32 and not values.view("<u2")[::2].any():
+            values = values.view("<u2")[1::2].copy().view(field.element.numpy)  # with the bits of every NaN
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, OptionError):
             raise
@@ -221,7 +290,7 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
 
 
 def _may_be_floats(kind: Any) -> bool:
-    types = _pyarrow().types
+    types = pyarrow().types
     return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_null(kind))
 
 

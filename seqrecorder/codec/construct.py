@@ -8,6 +8,7 @@ field that takes 100 ns a record, and `__init__` 360.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from itertools import repeat
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.columns import scatter
-from seqrecorder.errors import SchemaError
+from seqrecorder.errors import FieldProblem, RecordError, SchemaError, did_you_mean
 from seqrecorder.schema.declarations import METADATA_KEY
 from seqrecorder.schema.field import is_normaliser
+from seqrecorder.schema.mismatch import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.schema.schema import Schema
@@ -54,6 +56,58 @@ def builder(schema: Schema) -> Builder:
 def records_of(schema: Schema, columns: Mapping[str, Column]) -> list[Any]:
     """Return the records whose columns these are."""
     return builder(schema)([scatter(field, columns[field.name]) for field in schema.fields])
+
+
+def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
+    """Return the function that makes a record of a dictionary of field to value, and its position.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Point:
+    ...     name: str = sr.context(str)
+    ...     rank: int | None = sr.context("int8", optional=True)
+    >>> maker_from_mapping(sr.Schema.of(Point))({"name": "a"}, 0)
+    Point(name='a', rank=None)
+
+    Fields that have a default or are optional may be left out. The function raises `RecordError` for a key that is no
+    field, one that is missing, and what is no dictionary.
+    """
+    record_class = schema.record_class
+    alias = {a.name: a.alias or a.name for a in attrs.fields(record_class) if a.init}
+    renamed = {name: other for name, other in alias.items() if name != other}
+    empty = {field.name: None for field in schema.fields if field.optional and field.default is attrs.NOTHING}
+    key = schema.key_field.name if schema.key_field is not None else None
+
+    def make(row: Any, position: int) -> Any:
+        if not isinstance(row, Mapping):
+            raise RecordError(f"expected a dictionary, as the records before, got {describe(row)}", position=position)
+        values = {**empty, **row} if empty else row
+        if renamed:
+            values = {renamed.get(name, name): value for name, value in values.items()}
+        try:
+            return record_class(**values)
+        except TypeError:
+            problems = _bad_keys(schema, row, alias)
+            if not problems:
+                raise
+            found = row.get(key) if key else None
+            message = f"this dictionary is no {schema.name}"
+            raise RecordError(message, position=position, key=found, problems=problems) from None
+
+    return make
+
+
+def _bad_keys(schema: Schema, row: Mapping[Any, Any], names: Mapping[str, str]) -> list[FieldProblem]:
+    problems = [
+        FieldProblem(str(name), (), f"a field of {schema.name}{did_you_mean(str(name), names)}", "a key that is none")
+        for name in row
+        if name not in names
+    ]
+    return problems + [
+        FieldProblem(field.name, (), "a value (only what has a default or is optional may be missing)", "nothing")
+        for field in schema.fields
+        if field.name not in row and field.default is attrs.NOTHING and not field.optional
+    ]
 
 
 def _arguments(schema: Schema) -> list[str]:

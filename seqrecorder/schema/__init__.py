@@ -1,3 +1,14 @@
 """A record class as data: declarations, fields, element types, exact values, evolution; no bytes, no files."""
 
-__all__ = ["conversion", "declarations", "display", "dtypes", "field", "mismatch", "schema", "source_code", "times"]
+__all__ = [
+    "casting",
+    "conversion",
+    "declarations",
+    "display",
+    "dtypes",
+    "field",
+    "mismatch",
+    "schema",
+    "source_code",
+    "times",
+]

@@ -14,8 +14,8 @@ from seqrecorder.errors import (
     SourceError,
 )
 from seqrecorder.storage.paths import local_path
+from seqrecorder.writing.column_source import SkippingSource
 from seqrecorder.writing.encoder import check_params, hook_params
-from seqrecorder.writing.record_source import SkippingSource
 
 if TYPE_CHECKING:
     import os

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.arrow import column_of_array, columns_of_table, flat_array, is_arrow, outward
+from seqrecorder.codec.arrow import column_of_array, column_of_sparse, columns_of_table, flat_array, is_arrow, outward
 from seqrecorder.codec.columns import Column, check_alignment, collect, with_texts
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
 from seqrecorder.schema.conversion import exact_array, require_utf8
@@ -29,12 +29,13 @@ _LENGTHS = {
 }
 
 
-def given_columns(schema: Schema, given: Any) -> tuple[dict[str, Column], int]:
+def given_columns(schema: Schema, given: Any, *, cast: bool = False) -> tuple[dict[str, Column], int]:
     """Return columns as `gather` makes them of records, and the number of records.
 
     Args:
         schema: what the records are.
         given: a mapping of field to column, or a table; see `Writer.write_batch`.
+        cast: whether numbers of arrays become the declared type as `cast_values` says.
 
     Raises:
         OptionError: the columns are not of the form that their fields ask for, or of different sizes.
@@ -44,6 +45,7 @@ def given_columns(schema: Schema, given: Any) -> tuple[dict[str, Column], int]:
         given = columns_of_table(given)
     if not isinstance(given, Mapping):
         raise OptionError(f"columns: expected a mapping of field to column, got {type(given).__name__}{_advice(given)}")
+    given = _paired(schema, given)
     names = [field.name for field in schema.fields]
     for name in given:
         if name not in names:
@@ -57,7 +59,7 @@ def given_columns(schema: Schema, given: Any) -> tuple[dict[str, Column], int]:
     for field in schema.fields:
         if given.get(field.name) is not None:
             try:
-                column = _column(field, given[field.name], problems)
+                column = _column(field, given[field.name], problems, cast=cast)
             except Mismatch as mismatch:  # a null inside of a record
                 column = None
                 _add(field, mismatch, mismatch.index, problems)
@@ -68,8 +70,9 @@ def given_columns(schema: Schema, given: Any) -> tuple[dict[str, Column], int]:
         columns |= {field.name: _absent(field, size) for field in schema.fields if field.name not in columns}
         check_alignment(schema, columns, size, problems)
     if problems:
-        position = min(problems)
-        raise RecordError(f"{schema.name} cannot be encoded", position=position, problems=problems[position])
+        position, key = min(problems), schema.key_field
+        found = columns[key.name].values[position] if key is not None and key.name in columns else None
+        raise RecordError(f"{schema.name} cannot be encoded", position=position, key=found, problems=problems[position])
     return columns, size
 
 
@@ -82,9 +85,22 @@ def _advice(given: Any) -> str:
 # One column ----------------------------------------------------------------------------------------------------------
 
 
-def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]]) -> Column | None:
-    if is_arrow(given):
-        given = column_of_array(field, given)
+def _paired(schema: Schema, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return columns of which those of the indices and the values of sparse fields are pairs."""
+    pairs = {field.name: (f"{field.name}/indices", f"{field.name}/values") for field in schema.fields if field.sparse}
+    pairs = {name: parts for name, parts in pairs.items() if all(part in given for part in parts)}
+    if not pairs:
+        return given
+    paired = {part for parts in pairs.values() for part in parts}
+    left = {name: column for name, column in given.items() if name not in paired}
+    return {**left, **{name: tuple(given[part] for part in parts) for name, parts in pairs.items()}}
+
+
+def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]], *, cast: bool = False) -> Column | None:
+    if field.sparse is not None and isinstance(given, tuple) and len(given) == 2 and all(map(is_arrow, given)):  # noqa: PLR2004 - a pair
+        given = column_of_sparse(field, *given, cast=cast)
+    elif is_arrow(given):
+        given = column_of_array(field, given, cast=cast)
     if isinstance(given, Column):
         values, lengths, column = (
             given.values,

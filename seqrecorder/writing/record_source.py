@@ -6,27 +6,22 @@ import itertools
 from collections.abc import Iterable, Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.codec.arrow import is_arrow
+from seqrecorder.codec.construct import maker_from_mapping
+from seqrecorder.codec.tables import is_table, table_of
 from seqrecorder.errors import (
     DatasetError,
     OptionError,
+    RecordError,
     SourceError,
 )
 from seqrecorder.storage.names import check_names
+from seqrecorder.writing.column_source import ColumnSource, SkippingSource, TableRecords
 from seqrecorder.writing.record_copies import CannotWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-
-class SkippingSource:
-    """A source that leaves some of its rows out.
-
-    Attributes:
-        skipped: how many, the last time that it was gone through to its end.
-    """
-
-    skipped: int = 0
+    from seqrecorder.schema.schema import Schema
 
 
 class RecordStream:
@@ -37,37 +32,47 @@ class RecordStream:
     (('train', ['a', 'b']), ('train', ['c']), ('eval', ['d']), (None, []))
 
     Args:
-        records: an iterable of records, or a mapping of a split's name to such.
+        records: an iterable of records or of dictionaries, a table, a `ColumnSource`, or a mapping of a split's name
+            to such.
+        schema: what the records are; needed for dictionaries and tables.
 
     Attributes:
         splits: the names, where the source has them.
+        columns: what gives its records in columns, each with the name of its split; `take` gives the others.
         size: how many records there are; None where the source does not know.
         skipped: how many rows `from_csv` left out, of the parts that came to their end.
         cannot_wait: whether no snapshot could be taken of the record that was taken last.
     """
 
-    def __init__(self, records: Any) -> None:
+    def __init__(self, records: Any, schema: Schema | None = None) -> None:
         if isinstance(records, RecordStream):
             raise OptionError("a RecordStream is consumed once: give the records themselves")
         self.splits = check_names(records, "split") if isinstance(records, Mapping) else ()
         parts = list(records.values()) if isinstance(records, Mapping) else [records]
-        for part in parts:
-            if is_arrow(part):
+        self._schema = schema
+        self.columns: list[tuple[str | None, ColumnSource]] = []
+        self._parts: Iterator[tuple[str | None, Any]]
+        rows: list[tuple[str | None, Any]] = []
+        for split, part in zip(self.splits or (None,), parts, strict=True):
+            if isinstance(part, ColumnSource):
+                self.columns.append((split, part))
+            elif is_table(part):
+                if schema is None:
+                    raise OptionError(f"a {type(part).__name__} does not say what its records are: pass schema=Class")
+                self.columns.append((split, TableRecords(table_of(part), schema)))
+            elif not isinstance(part, Iterable) or isinstance(part, (type, Mapping)):
                 raise OptionError(
-                    f"records: expected an iterable of records, got a {type(part).__name__}; give tables to"
-                    " Writer.write_batch: with seqrecorder.Writer(path, Class) as writer: writer.write_batch(table)"
+                    "records: expected an iterable of records or dictionaries, a table, or a mapping of names of splits"
+                    f" to such, got {type(part).__name__}"
                 )
-            if not isinstance(part, Iterable) or isinstance(part, (type, Mapping)):
-                raise OptionError(
-                    "records: expected an iterable of records, or a mapping of names of splits to such, got"
-                    f" {type(part).__name__}"
-                )
-        sizes = [len(part) if isinstance(part, Sized) else None for part in parts]
-        self.size = None if None in sizes else sum(filter(None, sizes))
+            else:
+                rows.append((split, part))
+        sizes = [len(part) if isinstance(part, Sized) else None for _, part in rows]
+        self.size = None if None in sizes or self.columns else sum(filter(None, sizes))
         self.skipped = 0
         self.cannot_wait = False
         self._taken = 0
-        self._parts = zip(self.splits or (None,), parts, strict=True)
+        self._parts = iter(rows)
         self._part: Any = None
         self._split: str | None = None
         self._records: Iterator[Any] | None = None  # of the part
@@ -110,8 +115,7 @@ class RecordStream:
                     self._split, self._part = next(self._parts, (None, None))
                     if self._part is None:
                         return None, []
-                    self._records = iter(self._part)
-                    self._left = len(self._part) if type(self._part) in (list, tuple) else 0
+                    self._records = self._iterate(self._part)
                 records = itertools.islice(self._records, most)
                 if snapshot is None:
                     block.extend(records)
@@ -125,6 +129,19 @@ class RecordStream:
             self._taken += len(block)
             self._left = max(0, self._left - len(block))
         return self._split, block
+
+    def _iterate(self, part: Iterable[Any]) -> Iterator[Any]:
+        """Return the records of a part, made of its dictionaries where it has such."""
+        held = type(part) in (list, tuple)
+        records = iter(part)
+        if self._schema is not None:
+            first = list(itertools.islice(part if held else records, 1))
+            records = records if held else itertools.chain(first, records)
+            if first and isinstance(first[0], Mapping):
+                make = maker_from_mapping(self._schema)
+                return map(make, records, itertools.count(self._taken))
+        self._left = len(part) if held else 0  # type: ignore[arg-type]  # lists and tuples have a length
+        return records
 
     def _take_snapshots(self, records: Iterable[Any], snapshot: Callable[[Any], Any], block: list[Any]) -> None:
         for record in records:
@@ -142,7 +159,7 @@ class RecordStream:
             self.skipped += self._part.skipped
 
     def _failed(self, error: Exception) -> Exception:
-        if isinstance(error, (SourceError, DatasetError)):
+        if isinstance(error, (SourceError, DatasetError, OptionError, RecordError)):
             return error
         ours = SourceError(
             f"the source of records failed at record {self._taken}: {type(error).__name__}: {error};"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
+from seqrecorder.writing.column_source import ColumnSource
 from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.writer import Writer
@@ -43,10 +44,12 @@ def write(
     A large record takes about three times its encoded size of memory while it is written, itself included.
 
     Args:
-        records: any iterable of records of one class, taken one by one and never held as a whole; or a mapping of a
-            split's name to such an iterable. Values are taken as a record comes; the next may use its arrays.
+        records: any iterable of records of one class, taken one by one and never held as a whole; of dictionaries of
+            field to value; a table whose rows are records, of any library with the Arrow C interface or of Hugging
+            Face, or what `from_table`, `from_rows` and the like give; or a mapping of a split's name to any of these.
+            Values are taken as a record comes; the next may use its arrays.
         destination: local directory of the dataset, as for `Writer`.
-        schema: the record class; needed only where there may be no record at all.
+        schema: the record class; needed for dictionaries and tables, and where there may be no record at all.
         **options: the fields of `WriteOptions`.
 
     Returns:
@@ -56,12 +59,18 @@ def write(
         DatasetExistsError: something stands at the destination.
         RecordError: a record cannot be encoded; nothing is published.
         SourceError: the iterable raised; nothing is published.
+        OptionError: options make no sense, or the columns of a table are not the fields.
     """
     if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
-    stream = RecordStream(records)
+    if schema is None:
+        parts = records.values() if isinstance(records, Mapping) else [records]
+        schema = next((part.schema for part in parts if isinstance(part, ColumnSource)), None)
+    stream = RecordStream(records, None if schema is None else Schema.of(schema))
     if schema is None:
         first = stream.peek()
+        if isinstance(first, Mapping):
+            raise OptionError("dictionaries do not say what records they are: pass schema=Class")
         if first is None:
             raise OptionError("there is no record to write; pass schema= to write an empty dataset")
         schema = Schema.of(first)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.writing.column_source import ColumnSource
     from seqrecorder.writing.options import WriteKeywords
     from seqrecorder.writing.worker_pool import Encoder
 
@@ -271,9 +272,9 @@ class Writer:
             self._failure = error
             raise
 
-    def _write_columns(self, given: Any, split: str | None) -> None:
+    def _write_columns(self, given: Any, split: str | None, *, cast: bool = False) -> None:
         try:
-            columns, size = given_columns(self.schema, given)
+            columns, size = given_columns(self.schema, given, cast=cast)
         except RecordError as error:
             error.position = None if error.position is None else error.position + self._position
             raise
@@ -301,17 +302,17 @@ class Writer:
         return views(self.schema, columns, size, list(dict.fromkeys([*needs, *self._keys.needs])))
 
     def write_all(self, records: Iterable[Any] | Mapping[str, Iterable[Any]] | RecordStream) -> None:
-        """Add all records of a source, one by one.
+        """Add all records of a source, one by one, or batch by batch where it gives columns.
 
         Args:
-            records: an iterable of records, or a mapping of a split's name to such an iterable.
+            records: what `write` takes.
 
         Raises:
             RecordError: see `write`.
             SourceError: the iterable failed; the number of the record is named.
         """
         placement = self._opened
-        stream = records if isinstance(records, RecordStream) else RecordStream(records)
+        stream = records if isinstance(records, RecordStream) else RecordStream(records, self.schema)
         for name in stream.splits:
             placement.check_given(name)
             placement.open(name)
@@ -322,6 +323,28 @@ class Writer:
                 self._flush()
         finally:
             placement.skipped += stream.skipped
+        for split, source in stream.columns:
+            self._write_source(source, split)
+
+    def _write_source(self, source: ColumnSource, split: str | None) -> None:
+        """Add the records of a source of columns; one by one, where hooks of the class take them so."""
+        self._flush()
+        try:
+            if self._life_cycle.has_hooks:
+                records = iter(source)
+                for _ in self._waiting.fill(RecordStream(records if split is None else {split: records})):
+                    self._flush()
+            else:
+                with self._lock:
+                    for block in self._encoder.drain():  # records that came before
+                        self._place(block)
+                for batch in source.batches():
+                    with self._lock:
+                        self._write_columns(batch, split, cast=source.cast)
+            self._opened.skipped += source.skipped
+        except BaseException as error:
+            self._failure = error
+            raise
 
     def _flush(self) -> None:
         first, (records, given) = self._position, self._waiting.take()

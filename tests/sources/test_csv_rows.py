@@ -118,9 +118,9 @@ def test_what_came_before_a_failure_is_given(most: int) -> None:
 @pytest.mark.parametrize(
     "make", [pa.table, pd.DataFrame, pl.DataFrame, lambda columns: {"train": pd.DataFrame(columns)}]
 )
-def test_tables_are_not_records(make):
-    """A table is refused before it is iterated over, with the name of what takes it."""
-    with pytest.raises(sr.OptionError, match="Writer.write_batch"):
+def test_tables_need_a_class(make):
+    """A table is refused before it is iterated over, where nobody says what its rows are."""
+    with pytest.raises(sr.OptionError, match="schema=Class"):
         RecordStream(make({"key": ["a"]}))
 
 
@@ -128,7 +128,6 @@ def test_tables_are_not_records(make):
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
-        ([{"text": "a", "count": 1}], r"\(\*\*row\)"),
         ([("a", 1)], r"\(\*row\)"),
         ({"text": ["a"], "count": [1]}, "Writer.write_batch"),
         (np.zeros(3), "Writer.write_batch"),

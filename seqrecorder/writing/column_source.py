@@ -1,0 +1,222 @@
+"""Sources that give records in columns: many at a time, without an object for each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from seqrecorder.codec.construct import records_of
+from seqrecorder.errors import OptionError, RecordError, did_you_mean
+from seqrecorder.writing.column_input import given_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seqrecorder.codec.tables import Table
+    from seqrecorder.schema.schema import Schema
+
+_LOG = logging.getLogger("seqrecorder")
+
+
+class SkippingSource:
+    """A source that leaves some of its rows out.
+
+    Attributes:
+        skipped: how many, the last time that it was gone through to its end.
+    """
+
+    skipped: int = 0
+
+
+class ColumnSource(SkippingSource):
+    """Records that `write` takes in batches of columns, and that an iteration makes one by one.
+
+    Args:
+        schema: what the records are.
+        cast: whether values may lose precision: see `from_table`.
+        on_error: what is done with a record that does not fit: `raise`, or `skip` and count it.
+
+    Attributes:
+        skipped: how many records were left out, the last time that it was gone through.
+    """
+
+    def __init__(self, schema: Schema, *, cast: bool = False, on_error: Literal["raise", "skip"] = "raise") -> None:
+        if on_error not in ("raise", "skip"):
+            raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
+        self.schema, self.cast, self.on_error, self.skipped = schema, cast, on_error, 0
+
+    def tables(self) -> Iterator[Any]:
+        """Yield tables of pyarrow, whose columns are the fields."""
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[Any]:
+        """Yield tables whose records fit, if those that do not are left out; else all tables."""
+        self.skipped = 0
+        for table in self.tables():
+            if self.on_error == "raise":
+                yield table
+            else:
+                yield from self._good_parts(table)
+
+    def _good_parts(self, table: Any) -> Iterator[Any]:
+        """Yield the parts of a table that can be encoded, found by halving."""
+        ahead = [table] if table.num_rows else []
+        while ahead:
+            part = ahead.pop()
+            try:
+                given_columns(self.schema, part, cast=self.cast)
+            except RecordError as error:
+                if part.num_rows > 1:
+                    middle = part.num_rows // 2
+                    ahead += [part.slice(middle), part.slice(0, middle)]
+                    continue
+                self.skipped += 1
+                if self.skipped == 1:
+                    _LOG.warning("on_error='skip': the first record that is left out: %s", error)
+            else:
+                yield part
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the records as objects of their class."""
+        position = 0
+        for table in self.batches():
+            try:
+                columns, size = given_columns(self.schema, table, cast=self.cast)
+            except RecordError as error:
+                error.position = None if error.position is None else error.position + position
+                raise
+            position += size
+            yield from records_of(self.schema, columns)
+
+
+class TableRecords(ColumnSource):
+    """The rows of a table as records; made by `from_table`.
+
+    Attributes:
+        ignored: the columns that are no field, where `extra="ignore"` lets them be.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        schema: Schema,
+        *,
+        columns: Mapping[str, str] | None = None,
+        extra: Literal["error", "ignore"] = "error",
+        cast: bool = False,
+        on_error: Literal["raise", "skip"] = "raise",
+    ) -> None:
+        super().__init__(schema, cast=cast, on_error=on_error)
+        self.table = table
+        self.column_of = mapped_columns(schema, table, columns)
+        self.ignored = unused_columns(schema, table, self.column_of.values(), extra)
+
+    def __repr__(self) -> str:
+        ignored = f", ignored={list(self.ignored)}" if self.ignored else ""
+        return f"<{self.schema.name} records, a row each, of {self.table.name}{ignored}>"
+
+    def tables(self) -> Iterator[Any]:
+        """Yield tables whose columns are named as the fields."""
+        import pyarrow as pa
+
+        wanted = list(dict.fromkeys(self.column_of.values()))
+        for batch in self.table.batches(wanted):
+            check_types(batch.schema, self.column_of)
+            yield pa.table({field: batch.column(name) for field, name in self.column_of.items()})
+
+
+def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the column of each part of each field: `<field>` is one, of sparse fields `/indices` and `/values`.
+
+    Args:
+        schema: what the records are.
+        table: has the columns.
+        columns: the column of a field, where that has another name.
+
+    Raises:
+        OptionError: there is no such field or column, or none for a field that is required.
+    """
+    doubled = {name for name in table.names if table.names.count(name) > 1}
+    columns = columns or {}
+    if not isinstance(columns, Mapping):
+        raise OptionError(f"columns: expected a mapping of field to column, got {columns!r}")
+    names = [field.name for field in schema.fields]
+    for given in columns:
+        if given not in names:
+            raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), names)}")
+    found: dict[str, str] = {}
+    for field in schema.fields:
+        name = columns.get(field.name, field.name)
+        parts = ("/indices", "/values") if field.sparse is not None else ("",)
+        if all(name + part in table.names for part in parts):
+            found |= {field.name + part: name + part for part in parts}
+        elif field.name in columns or not (field.optional or field.has_default):
+            close = did_you_mean(name, table.names)
+            said = " and ".join(repr(name + part) for part in parts)
+            raise OptionError(
+                f"{table.name} has no column {said} for field {field.name!r}{close}; it has "
+                f"{', '.join(map(repr, table.names))}: columns={{'field': 'column'}} maps names"
+            )
+    for name in found.values():
+        if name in doubled:
+            raise OptionError(f"{table.name} has several columns {name!r}: name them apart")
+    return found
+
+
+def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple[str, ...]:
+    """Return the columns that nothing uses.
+
+    Raises:
+        OptionError: there are some, and they are not to be ignored.
+    """
+    if extra not in ("error", "ignore"):
+        raise OptionError(f"extra: expected 'error' or 'ignore', got {extra!r}")
+    used = set(used)
+    unused = tuple(name for name in table.names if name not in used and not name.startswith("__index_level_"))
+    if unused and extra == "error":
+        names = [field.name for field in schema.fields]
+        raise OptionError(
+            f"{schema.name} has no field for the column {unused[0]!r}{did_you_mean(unused[0], names)} of {table.name}"
+            f" ({len(unused)} such: {', '.join(unused)}); columns={{'field': 'column'}} maps names, and "
+            f"seqrecorder.from_table(..., extra='ignore') leaves columns out"
+        )
+    return unused
+
+
+def check_types(given: Any, column_of: Mapping[str, str]) -> None:
+    """Raise `OptionError` for a column of a type that no field holds.
+
+    Args:
+        given: schema of pyarrow's.
+        column_of: the column of each field.
+    """
+    import pyarrow as pa
+
+    for field, name in column_of.items():
+        kind = given.field(name).type
+        while True:
+            inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+            inner = inner.value_type if pa.types.is_dictionary(inner) or _is_list(inner) else inner
+            if inner == kind:
+                break
+            kind = inner
+        refused = pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_interval(kind)
+        if refused or pa.types.is_time(kind):
+            raise OptionError(
+                f"column {name!r}, for field {field!r}: no field holds {kind}; "
+                + ("give each member a column" if pa.types.is_nested(kind) else "cast it to numbers or text first")
+            )
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )

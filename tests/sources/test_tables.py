@@ -1,0 +1,311 @@
+"""Tables whose rows are records: the same bytes as objects, from every library and file, and the same care."""
+
+import datetime as dt
+import decimal
+import logging
+
+import attrs
+import datasets
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, ipc, parquet
+
+import seqrecorder as sr
+from seqrecorder.codec import tables as codec_tables
+
+
+@sr.record
+class Utterance:
+    key: str = sr.context(str, key=True)
+    label: int = sr.context("int16")
+    frames: np.ndarray = sr.feature_list("float64", shape=(2,))
+    words: np.ndarray = sr.feature_list(str)
+    speaker: str | None = sr.context(str, optional=True, default=None)
+
+
+def utterance(number):
+    steps = number % 4
+    return Utterance(
+        f"k{number}", number, np.full((steps, 2), number / 3), ["wörd"] * steps, None if number % 3 else f"s{number}"
+    )
+
+
+RECORDS = [utterance(number) for number in range(50)]
+ROWS = [
+    {
+        "key": record.key,
+        "label": int(record.label),
+        "frames": record.frames.tolist(),
+        "words": list(record.words),
+        "speaker": record.speaker,
+    }
+    for record in RECORDS
+]
+COLUMNS = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+TYPES = {"frames": pa.list_(pa.list_(pa.float64())), "words": pa.list_(pa.string())}
+TABLE = pa.table({name: pa.array(values, TYPES.get(name)) for name, values in COLUMNS.items()})
+
+
+def digests(manifest):
+    """Return what tells the bytes of all shards."""
+    return {name: [shard.sha256 for shard in split.shards] for name, split in manifest.splits.items()}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    return digests(sr.write(RECORDS, tmp_path_factory.mktemp("x") / "d", splits={"a": 0.5, "b": 0.5}))
+
+
+class Stream:
+    """What only gives a stream, once: a relation of DuckDB, a reader of another library."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+MAKERS = {
+    "pyarrow": lambda: TABLE,
+    "pandas": lambda: pd.DataFrame(COLUMNS),
+    "polars": lambda: pl.DataFrame(COLUMNS),
+    "reader": lambda: pa.RecordBatchReader.from_batches(TABLE.schema, TABLE.to_batches(7)),
+    "batch": lambda: TABLE.to_batches()[0],
+    "stream": lambda: Stream(TABLE),
+    "hub": lambda: datasets.Dataset.from_list(ROWS[::-1]).select(range(49, -1, -1)),
+    "hub_stream": lambda: datasets.Dataset.from_list(ROWS).to_iterable_dataset(num_shards=3),
+    "dictionaries": lambda: ROWS,
+    "iterator": lambda: iter(ROWS),
+    "categories": lambda: pl.DataFrame(COLUMNS).with_columns(pl.col("key").cast(pl.Categorical)),
+    "wide_lists": lambda: TABLE.set_column(2, "frames", TABLE["frames"].cast(pa.large_list(pa.list_(pa.float64(), 2)))),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_write_takes_what_has_rows(tmp_path, expected, make):
+    """Tables of every library and dictionaries are written as the same bytes as records, in the same splits."""
+    assert digests(sr.write(make(), tmp_path / "d", schema=Utterance, splits={"a": 0.5, "b": 0.5})) == expected
+
+
+def test_splits_may_be_of_different_kinds(tmp_path):
+    """A mapping of splits takes a table here and dictionaries there."""
+    manifest = sr.write({"a": TABLE[:5], "b": ROWS[5:9], "c": RECORDS[9:]}, tmp_path / "d", schema=Utterance)
+    assert {name: split.records for name, split in manifest.splits.items()} == {"a": 5, "b": 4, "c": 41}
+    assert manifest.records == 50
+
+
+def test_the_writer_takes_tables_among_records(tmp_path):
+    """`write_all` keeps the order of what it is given, be it records or columns."""
+    with sr.Writer(tmp_path / "d", Utterance) as writer:
+        writer.write(RECORDS[0])
+        writer.write_all(TABLE[1:30])
+        writer.write_all(ROWS[30:])
+    whole = sr.write(RECORDS, tmp_path / "whole")
+    assert digests(writer.manifest) == digests(whole)
+
+
+def write_stream(path):
+    with ipc.new_stream(str(path), TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=9)
+
+
+FILES = {
+    "parquet": lambda path: parquet.write_table(TABLE, path, row_group_size=9),
+    "arrow": lambda path: feather.write_feather(TABLE, path, compression="uncompressed"),
+    "ipc": write_stream,
+    "jsonl": lambda path: pd.DataFrame(COLUMNS).to_json(path, orient="records", lines=True, double_precision=15),
+    "jsonl.gz": lambda path: pd.DataFrame(COLUMNS).to_json(path, orient="records", lines=True, double_precision=15),
+}
+
+
+@pytest.mark.parametrize("ending", FILES)
+def test_files_of_tables_are_read(tmp_path, expected, ending):
+    """Each format that holds lists gives the same records, packed or not."""
+    FILES[ending](tmp_path / f"t.{ending}")
+    records = sr.from_table(str(tmp_path / f"t.{ending}"), Utterance, cast="json" in ending)
+    if "json" in ending:  # of 15 digits
+        assert [record.key for record in records] == COLUMNS["key"]
+    else:
+        assert digests(sr.write(records, tmp_path / "d", splits={"a": 0.5, "b": 0.5})) == expected
+        assert list(records) == RECORDS, "it can be gone through again"
+
+
+def test_directories_and_globs_are_read_in_order(tmp_path):
+    """Files of a directory come in the order of their names, hidden ones not at all."""
+    for number in range(3):
+        parquet.write_table(TABLE[number * 10 : number * 10 + 10], tmp_path / f"part-{number}.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "notes.txt").touch()
+    for given in (tmp_path, tmp_path / "part-*.parquet", [tmp_path / f"part-{number}.parquet" for number in range(3)]):
+        assert list(sr.from_table(given, Utterance)) == RECORDS[:30]
+
+
+@sr.record
+class Reading:
+    key: str = sr.context(str, key=True)
+    x: float = sr.context("float32")
+    at: np.datetime64 = sr.context("datetime64[s]")
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r.csv.gz", "r.tsv"])
+def test_text_is_read_as_the_fields_declare(tmp_path, name):
+    """Files of text tell no types: zeros in front stay, numbers are rounded to the declared float, times are times."""
+    table = pa.table({"key": ["007", "8"], "x": ["0.1", ""], "at": ["2024-01-01T00:00:01", "1970-01-01"]})
+    separator = "\t" if name.endswith("tsv") else ","
+    with pa.output_stream(str(tmp_path / name), compression="detect") as stream:
+        csv.write_csv(table, stream, csv.WriteOptions(quoting_style="none", delimiter=separator))
+    assert list(sr.from_table(tmp_path / name, Reading)) == [
+        Reading("007", 0.1, np.datetime64("2024-01-01T00:00:01", "s")),
+        Reading("8", np.float32("nan"), np.datetime64(0, "s")),
+    ]
+
+
+def test_columns_are_mapped_and_others_listed():
+    """`columns` maps names, one column may serve two fields, and what is left out is listed when asked."""
+    frame = pd.DataFrame({"id": ["a"], "seconds": pd.to_datetime(["2024-01-01"]), "value": [0.1], "note": ["x"]})
+    mapping = {"key": "id", "at": "seconds", "x": "value"}
+    records = sr.from_table(frame, Reading, columns=mapping, extra="ignore", cast=True)
+    assert records.ignored == ("note",)
+    assert "ignored=['note']" in repr(records)
+    assert list(records) == [Reading("a", 0.1, np.datetime64("2024-01-01", "s"))]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        ({"kay": ["a"]}, {}, "no field for the column 'kay' \\(did you mean 'key'\\?\\).*extra='ignore'"),
+        ({}, {"columns": {"kye": "key"}}, "no field 'kye' \\(did you mean 'key'"),
+        ({}, {"columns": {"key": "kee"}}, "no column 'kee' for field 'key' \\(did you mean 'key'"),
+        ({}, {"columns": "key"}, "mapping of field to column"),
+        ({"x": None}, {}, "no column 'x' for field 'x'.*columns="),
+        ({}, {"extra": "drop"}, "'error' or 'ignore'"),
+        ({}, {"on_error": "ignore"}, "'raise' or 'skip'"),
+        ({"x": [decimal.Decimal("1.5")]}, {}, "column 'x', for field 'x': no field holds decimal"),
+        ({"x": [{"a": 1}]}, {}, "column 'x', for field 'x': no field holds struct"),
+        ({"x": [dt.time(1)]}, {}, "no field holds time64"),
+    ],
+)
+def test_columns_that_do_not_belong_are_refused(change, options, said):
+    """What has no field, no column, or no type that a field holds is named."""
+    columns = {"key": ["a"], "x": pa.array([0.5], pa.float32()), "at": pa.array([1], pa.timestamp("s")), **change}
+    table = pa.table({name: values for name, values in columns.items() if values is not None})
+    with pytest.raises(sr.OptionError, match=f"(?s){said}"):
+        list(sr.from_table(table, Reading, **options))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([{"key": "a"}], "dictionaries and records go to seqrecorder.write"),
+        (pl.LazyFrame({"key": ["a"]}), "collect"),
+        (3, "expected a table"),
+        (pa.array([1]), "no columns|no table|column"),
+    ],
+)
+def test_what_is_no_table_is_refused(given, said):
+    """The message says what to do with dictionaries and with plans of tables."""
+    with pytest.raises(sr.OptionError, match=said):
+        sr.from_table(given, Reading)
+
+
+def test_values_that_do_not_fit_are_refused_unless_licensed(tmp_path):
+    """float64 does not fit float32, and does with `cast`; what overflows never does; the record is named."""
+    frame = pd.DataFrame({"key": ["a", "b"], "x": [0.5, 0.1], "at": pd.to_datetime(["2024-01-01"] * 2)})
+    with pytest.raises(sr.RecordError, match=r"record 1 \(key 'b'\)(?s:.*)x: expected"):
+        sr.write(frame, tmp_path / "d", schema=Reading)
+    assert not (tmp_path / "d").exists()
+    assert sr.write(sr.from_table(frame, Reading, cast=True), tmp_path / "d").records == 2
+    with pytest.raises(sr.RecordError, match="finite"):
+        list(sr.from_table(frame.assign(x=1e300), Reading, cast=True))
+
+
+@pytest.mark.parametrize("bad", [[], [0], [49], [3, 4, 30], range(50)])
+def test_bad_rows_are_left_out_and_counted(tmp_path, bad, caplog):
+    """With `on_error="skip"` all rows but the bad ones are written; the manifest counts, and the first is logged."""
+    labels = [10**6 if number in bad else number for number in range(50)]
+    table = TABLE.set_column(1, "label", pa.array(labels))
+    with caplog.at_level(logging.WARNING, "seqrecorder"):
+        records = sr.from_table(table, Utterance, on_error="skip")
+        manifest = sr.write(records, tmp_path / "d")
+    assert manifest.skipped == len(bad) == records.skipped
+    good = [record for number, record in enumerate(RECORDS) if number not in bad]
+    assert digests(manifest) == digests(sr.write(good, tmp_path / "good", schema=Utterance))
+    assert ("first record that is left out" in caplog.text) is bool(bad)
+
+
+def test_batches_are_bounded(monkeypatch):
+    """A large table comes in batches of a bounded size, and positions in errors count from the first."""
+    monkeypatch.setattr(codec_tables, "BATCH_ROWS", 8)
+    records = sr.from_table(TABLE, Utterance)
+    assert [table.num_rows for table in records.tables()] == [8] * 6 + [2]
+    assert list(records) == RECORDS
+    labels = [10**6 if number == 44 else number for number in range(50)]
+    with pytest.raises(sr.RecordError, match=r"record 44 \(key 'k44'\)"):
+        list(sr.from_table(TABLE.set_column(1, "label", pa.array(labels)), Utterance))
+
+
+def test_streams_come_once():
+    """A stream whose rows were taken is refused, rather than empty."""
+    records = sr.from_table(Stream(TABLE), Utterance)
+    assert list(records) == RECORDS
+    with pytest.raises(sr.SourceError, match="once"):
+        list(records)
+
+
+def test_classes_with_hooks_take_tables_as_records(tmp_path):
+    """Where a class has `load` or `split`, records are made of the rows."""
+
+    @sr.record
+    class Loaded:
+        key: str = sr.context(str, key=True)
+        ids: np.ndarray = sr.feature_list("int64")
+
+        def load(self):
+            return attrs.evolve(self, ids=self.ids * 2)
+
+    table = pa.table({"key": ["a", "b"], "ids": [[1, 2], []]})
+    given, objects = {"s": table}, {"s": [Loaded("a", [1, 2]), Loaded("b", [])]}
+    assert digests(sr.write(given, tmp_path / "d", schema=Loaded)) == digests(sr.write(objects, tmp_path / "e"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"key": "a", "x": 1.0, "at": np.datetime64(1, "s"), "y": 1}], "y: expected a field of Reading"),
+        ([{"key": "a"}], r"record 0 \(key 'a'\): this dictionary is no Reading\n.*x: expected a value"),
+        ([{"key": "a", "x": 1.0, "at": np.datetime64(1, "s")}, 3], "record 1: expected a dictionary"),
+        ([{"key": "a", "x": "1", "at": np.datetime64(1, "s")}], "x: expected float32, got str"),
+    ],
+)
+def test_dictionaries_that_are_no_records_are_refused(tmp_path, rows, said):
+    """Keys that are no field, missing ones and bad values are named with the record."""
+    for given in (rows, iter(rows)):
+        with pytest.raises(sr.RecordError, match=said):
+            sr.write(given, tmp_path / "d", schema=Reading)
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize("given", [TABLE, ROWS, {"train": TABLE}])
+def test_rows_without_a_class_are_refused(tmp_path, given):
+    """Neither a table nor a dictionary says what its records are."""
+    with pytest.raises(sr.OptionError, match="schema=Class"):
+        sr.write(given, tmp_path / "d")
+
+
+def test_files_that_differ_are_refused(tmp_path):
+    """Files of one table have one set of columns; the one that differs is named, and so is a damaged one."""
+    parquet.write_table(pa.table({"key": ["a"]}), tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"kay": ["a"]}), tmp_path / "b.parquet")
+    with pytest.raises(sr.SourceError, match=r"b\.parquet: expected the columns"):
+        sr.from_table(tmp_path, Reading)
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(sr.SourceError, match=r"b\.parquet: "):
+        sr.from_table(tmp_path / "b.parquet", Reading)
+    with pytest.raises(sr.OptionError, match="ends in"):
+        sr.from_table(__file__, Reading)
+    with pytest.raises(sr.DatasetNotFoundError, match="no file"):
+        sr.from_table(tmp_path / "c.parquet", Reading)
