@@ -9,9 +9,10 @@ The rooms, and the two walks through them::
     storage/   frames, shards, syncing, staging            codec/     one parse a batch: tensors, padded
     dataset/   manifest and lengths, published at once     keras.py   what a model needs beside batches
 
-`schema/` is what both walks go by: the record class as data. `sources/` is what records are made from, `legacy/` the
-queues of TensorFlow 1, `cli/` the command line, `testing.py` what tests of record classes call, `errors.py` what is
-raised. Importing this imports no TensorFlow; names that need more than the schema are loaded when first used.
+`schema/` is what both walks go by: the record class as data. `sources/` is what records are made from, `analysis/`
+what they are asked before training, `legacy/` the queues of TensorFlow 1, `cli/` the command line, `testing.py` what
+tests of record classes call, `errors.py` what is raised. Importing this imports no TensorFlow; names that need more
+than the schema are loaded when first used.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from seqrecorder import keras as keras
     from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
+    from seqrecorder.analysis.field_stats import FieldStats as FieldStats
+    from seqrecorder.analysis.stats import Stats as Stats
+    from seqrecorder.analysis.stats import stats as stats
     from seqrecorder.codec.columns import Column as Column
     from seqrecorder.dataset.corpus import Corpus as Corpus
     from seqrecorder.dataset.corpus import open as open  # noqa: A004 - `sr.open` is what users call
@@ -88,6 +92,7 @@ _LAZY = {
     "Bucket": "seqrecorder.reading.batching.bucket",
     "Column": "seqrecorder.codec.columns",
     "Corpus": "seqrecorder.dataset.corpus",
+    "FieldStats": "seqrecorder.analysis.field_stats",
     "Manifest": "seqrecorder.dataset.manifest",
     "Pack": "seqrecorder.reading.batching.pack",
     "Pad": "seqrecorder.reading.batching.pad",
@@ -96,6 +101,7 @@ _LAZY = {
     "Ragged": "seqrecorder.reading.batching.ragged",
     "Salvage": "seqrecorder.dataset.salvage",
     "Selection": "seqrecorder.dataset.selection",
+    "Stats": "seqrecorder.analysis.stats",
     "TokenBudget": "seqrecorder.reading.batching.token_budget",
     "Unroll": "seqrecorder.reading.batching.unroll",
     "VerifyReport": "seqrecorder.dataset.verify",
@@ -111,6 +117,7 @@ _LAZY = {
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read",
     "salvage": "seqrecorder.dataset.salvage",
+    "stats": "seqrecorder.analysis.stats",
     "verify": "seqrecorder.dataset.verify",
     "write": "seqrecorder.writing.write",
 }

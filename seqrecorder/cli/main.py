@@ -4,6 +4,7 @@
     seqrecorder info PATH       what a dataset, or an unknown shard, contains
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
+    seqrecorder stats PATH      what the values are like, field by field
     seqrecorder schema FILES    a class to paste, for files of unknown contents
     seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
     seqrecorder convert FILES DIR   TFRecord files that others wrote, as a dataset
@@ -26,12 +27,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
-from seqrecorder.cli import arguments
+from seqrecorder.cli import analysis_commands, arguments
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import OptionError, SeqrecorderError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 OK, PROBLEM, USAGE = 0, 1, 2
 
@@ -256,6 +257,17 @@ def _salvage(options: argparse.Namespace) -> int:
     return OK
 
 
+def _shown(told: Callable[[argparse.Namespace], tuple[Any, str]]) -> Callable[[argparse.Namespace], int]:
+    """Return the handler of a function from arguments to a document and its text."""
+
+    def run(options: argparse.Namespace) -> int:
+        quieten_tensorflow()
+        _print(options, *told(options))
+        return OK
+
+    return run
+
+
 def _print(options: argparse.Namespace, document: Any, text: str) -> None:
     from seqrecorder.cli.report import to_json
 
@@ -320,6 +332,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--quick", action="store_true", help="look at the manifest and the files' sizes only")
     _add_schema(verify, "the class that a shard's records are checked against")
 
+    analysis_commands.add_commands(commands, _command, _shown)
     _add_old_data(commands)
     salvage = _command(commands, "salvage", _salvage, "write every record that is whole to a new place")
     salvage.add_argument("path", metavar="PATH", help="a damaged dataset's directory, or a shard; it is only read")

@@ -2,11 +2,13 @@
 
 __all__ = [
     "assets",
+    "corpus",
     "csv_line",
     "generations",
     "manifest",
     "owned_files",
     "salvage",
+    "selection",
     "shard_set",
     "split_shares",
     "splits",

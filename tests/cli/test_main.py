@@ -589,3 +589,15 @@ def test_info_shows_the_lengths_of_all_groups(tmp_path, capsys):
     next((path / "train").glob("*.lengths")).unlink()
     assert main.main(["info", str(path)]) == 0
     assert ["train", "target", "-", "-", "-"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_stats_are_a_table_for_each_split_and_a_document(corpus, capsys):
+    """`stats` prints a table for all records and for each split, and with --json all figures."""
+    assert main.main(["stats", str(corpus)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Stats Clip: 8 records (train 7, eval 1)")
+    assert text.count("mfcc") == 3
+    assert main.main(["stats", str(corpus), "--split", "eval", "--field", "mfcc", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document["fields"]) == ["mfcc"]
+    assert document["fields"]["mfcc"]["maximum"] == [4.0, 2.0]

@@ -1,0 +1,72 @@
+"""Frequencies of numbers: exact up to a limit, then within a stated bound, in whatever order they come."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqrecorder.analysis.distribution import RELATIVE_ERROR, Distribution
+
+SHARES = np.array([0.0, 0.01, 0.25, 0.5, 0.77, 1.0])
+
+
+def counted(values: np.ndarray, limit: int = 1 << 30) -> Distribution:
+    made = Distribution(limit, np.empty(0, values.dtype))
+    made.add(values)
+    return made
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-1e30, 1e30), min_size=1, max_size=60), st.integers(0, 60), st.integers(1, 40))
+def test_the_state_depends_on_the_values_alone(given_values, cut, limit):
+    """Whether they come at once, in two parts or merged, backwards or not: the same counts, with a limit or without."""
+    values = np.array(given_values)
+    whole = counted(values, limit)
+    parts = counted(values[:cut], limit)
+    parts.merge(counted(values[cut:], limit))
+    backwards = counted(values[cut:][::-1], limit)
+    backwards.add(values[:cut])
+    for other in (parts, backwards):
+        assert (other.values is None) == (whole.values is None) == (np.unique(values).size > limit)
+        assert np.array_equal(other.steps()[0], whole.steps()[0])
+        assert np.array_equal(other.steps()[1], whole.steps()[1])
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 1e30])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quantiles_beyond_the_limit_keep_their_bound(scale, dtype, random):
+    """Each lies within the stated error of the order statistics that it lies between."""
+    values = (random.normal(size=5001) * scale).astype(dtype)
+    ordered = np.sort(values.astype(np.float64))
+    found = counted(values, limit=100)
+    assert found.distinct is None
+    assert found.top(3) == []
+    places = SHARES * (values.size - 1)
+    low, high = ordered[np.floor(places).astype(int)], ordered[np.ceil(places).astype(int)]
+    bound = (RELATIVE_ERROR + 1e-6) * np.maximum(np.abs(low), np.abs(high))
+    assert (np.abs(found.quantile(SHARES) - np.quantile(ordered, SHARES)) <= bound).all()
+    assert found.total == values.size
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_whole_numbers_are_counted_exactly(dtype, random):
+    """Codes and numbers far apart alike."""
+    for values in (random.integers(0, 50, 500), random.integers(0, 2**62, 50), np.array([], np.int64)):
+        found = counted(values.astype(dtype))
+        distinct, counts = np.unique(values, return_counts=True)
+        assert np.array_equal(found.values, distinct)
+        assert np.array_equal(found.counts, counts)
+    top = counted(np.array([5, 3, 3, 5, 1], dtype)).top(2)
+    assert top == [(3, 2), (5, 2)]
+
+
+def test_histograms_count_what_lies_between_edges(random):
+    """As numpy's, of all values where they are counted one by one."""
+    values = random.normal(size=300)
+    edges = np.linspace(-2, 2, 9)
+    assert np.array_equal(counted(values).histogram(edges), np.histogram(values, edges)[0])
+
+
+def test_what_has_no_values_has_no_quantiles():
+    """NaN stands for them."""
+    assert np.isnan(counted(np.empty(0)).quantile(0.5))
