@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read import read as read
     from seqrecorder.reading.read import read_records as read_records
     from seqrecorder.sources.csv_rows import from_csv as from_csv
+    from seqrecorder.sources.rows import from_rows as from_rows
     from seqrecorder.sources.tables import from_table as from_table
     from seqrecorder.writing.options import WriteOptions as WriteOptions
     from seqrecorder.writing.write import write as write
@@ -109,6 +110,7 @@ _LAZY = {
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",
     "from_csv": "seqrecorder.sources.csv_rows",
+    "from_rows": "seqrecorder.sources.rows",
     "from_table": "seqrecorder.sources.tables",
     "info": "seqrecorder.reading.read",
     "mix": "seqrecorder.reading.mix",

@@ -238,6 +238,7 @@ def test_public_names() -> None:
         "context",
         "feature_list",
         "from_csv",
+        "from_rows",
         "from_table",
         "info",
         "keras",

@@ -200,7 +200,7 @@ def _imported(field: Field, given: Any) -> Any:
             array = pa.chunked_array(given).combine_chunks()
         else:
             array = pa.array(given)
-        array = _without_views(_decoded(array))
+        array = without_views(_decoded(array))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     zone = zone_of(array.type) if field.element.is_time else None
@@ -219,11 +219,15 @@ def _decoded(array: Any) -> Any:
         return array.storage
     if not pa.types.is_dictionary(array.type):
         return array
-    return _without_views(array.dictionary).take(array.indices)
+    return without_views(array.dictionary).take(array.indices)
 
 
-def _without_views(array: Any) -> Any:
+def without_views(array: Any) -> Any:
     """Return an array in the forms that all functions of Arrow know, unlike the newer ones of polars."""
+    pa = pyarrow()
+    if pa.types.is_dictionary(array.type):
+        values = without_views(array.dictionary)
+        return pa.DictionaryArray.from_arrays(array.indices, values) if values is not array.dictionary else array
     plain = _without_view(array.type)
     return array if plain is array.type else array.cast(plain)
 
@@ -267,7 +271,7 @@ def _unnested(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
 def _flat(field: Field, array: Any) -> NDArray[Any]:
     pa = pyarrow()
     try:
-        array = _without_views(_decoded(array))
+        array = without_views(_decoded(array))
         if pa.types.is_nested(array.type):
             raise OptionError(
                 f"columns: field {field.name!r}: expected numbers or text at this depth, got {array.type}"

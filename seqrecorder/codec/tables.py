@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.arrow import is_arrow, pyarrow
+from seqrecorder.codec.arrow import is_arrow, pyarrow, without_views
 from seqrecorder.errors import OptionError, SourceError
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class Table:
         pa = pyarrow()
         try:
             for batch in self.open(names):
-                yield from cut_batch(batch)
+                plain = [without_views(column) for column in batch.columns]
+                yield from cut_batch(pa.record_batch(plain, names=batch.schema.names))
         except (pa.ArrowException, TypeError, ValueError, OSError) as error:
             if isinstance(error, (SourceError, OptionError)):
                 raise

@@ -19,18 +19,19 @@ def _is_seen() -> bool:
 
 
 class Progress:
-    """Counts records on stderr through tqdm.
+    """Counts records, or something else, on stderr through tqdm.
 
     Args:
         show: True forces the bar, False silences it; None shows it when tqdm is installed and stderr is a terminal, or
             the output of a notebook.
-        label: what is counted.
+        label: what is done.
+        unit: what is counted.
 
     Raises:
         OptionError: `show` is none of the three, or True without tqdm.
     """
 
-    def __init__(self, show: bool | None, label: str) -> None:  # noqa: FBT001 - see `sr.write`
+    def __init__(self, show: bool | None, label: str, unit: str = "records") -> None:  # noqa: FBT001 - see `sr.write`
         if show not in (True, False, None):
             raise OptionError(f"progress: expected True, False or None, got {show!r}")
         installed = importlib.util.find_spec("tqdm") is not None
@@ -43,7 +44,7 @@ class Progress:
             from tqdm.auto import tqdm  # a widget in notebooks
 
             with self._drawn():
-                self._bar = tqdm(desc=label, unit=" records", file=sys.stderr)
+                self._bar = tqdm(desc=label, unit=f" {unit}", file=sys.stderr)
 
     def expect(self, count: int) -> None:
         """Learn that some more records will come."""

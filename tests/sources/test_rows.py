@@ -1,0 +1,352 @@
+"""Tables whose rows are steps: the same records as a loop over sorted rows gives, in memory and outside of it."""
+
+import datetime as dt
+import logging
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import csv, parquet
+
+import seqrecorder as sr
+from seqrecorder.codec import tables as codec_tables
+from seqrecorder.sources import row_order
+
+
+@sr.record
+class Series:
+    sensor: str = sr.context(str, key=True)
+    site: int = sr.context("int32")
+    time: np.ndarray = sr.feature_list("datetime64[ns]")
+    watts: np.ndarray = sr.feature_list("float64")
+    note: np.ndarray | None = sr.feature_list(str, optional=True, default=None)
+
+
+START = np.datetime64("2024-01-01", "ns")
+
+
+def frame(seed=0, rows=400, groups=20):
+    random = np.random.default_rng(seed)
+    sensor = random.integers(0, groups, rows)
+    seconds = random.permutation(rows)
+    return pa.table(
+        {
+            "sensor": [f"s{number:02}" for number in sensor],
+            "site": pa.array(sensor % 3, pa.int32()),
+            "time": pa.array(START + seconds.astype("m8[s]").astype("m8[ns]")),
+            "watts": random.normal(size=rows),
+            "note": pa.array([None if number % 4 == 0 else f"n{i}" for i, number in enumerate(sensor)]),
+        }
+    )
+
+
+def slowly(table):
+    """Return what `from_rows` is to give, by a loop."""
+    found = {}
+    for row in sorted(
+        zip(
+            *(table[name].to_pylist() for name in ("sensor", "site")),
+            table["time"].to_numpy().tolist(),
+            table["watts"].to_pylist(),
+            table["note"].to_pylist(),
+            strict=True,
+        )
+    ):
+        found.setdefault(row[:2], []).append(row[2:])
+    return [
+        Series(
+            sensor,
+            site,
+            np.array([row[0] for row in rows], "datetime64[ns]"),
+            [row[1] for row in rows],
+            None if rows[0][2] is None else [row[2] for row in rows],
+        )
+        for (sensor, site), rows in found.items()
+    ]
+
+
+TABLE = frame()
+EXPECTED = slowly(TABLE)
+MAKERS = {
+    "pyarrow": lambda: TABLE,
+    "pandas": TABLE.to_pandas,
+    "polars": lambda: pl.from_arrow(TABLE),
+    "categories": lambda: pl.from_arrow(TABLE).with_columns(pl.col("sensor").cast(pl.Categorical)),
+    "chunks": lambda: pa.RecordBatchReader.from_batches(TABLE.schema, TABLE.to_batches(37)),
+    "sorted": lambda: TABLE.sort_by([("sensor", "ascending"), ("time", "ascending")]),
+}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let tables come in small batches, and files in small parts."""
+    monkeypatch.setattr(codec_tables, "BATCH_ROWS", 32)
+    monkeypatch.setattr(row_order, "_LEAST_BATCH", 512)
+
+
+@pytest.mark.parametrize("memory", [row_order.MEMORY, 3000], ids=["memory", "files"])
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.usefixtures("small")
+def test_rows_become_records(make, memory):
+    """Rows of every library, sorted or not, in memory or not, give what a loop over sorted rows gives."""
+    records = sr.from_rows(make(), Series, by="sensor", order="time", memory=memory)
+    assert list(records) == EXPECTED
+    assert (records.rows, records.groups, records.equal_times, records.gaps) == (400, 20, 0, 0)
+
+
+def test_they_are_written_without_objects(tmp_path):
+    """The shards are those of the same records as objects, in the same splits."""
+    options = {"splits": {"train": 0.5, "eval": 0.5}, "split_by": "site", "shards": 2}
+    given = sr.write(sr.from_rows(TABLE, Series, by="sensor", order="time"), tmp_path / "d", **options)
+    objects = sr.write(EXPECTED, tmp_path / "e", **options)
+    assert [s.sha256 for part in given.splits.values() for s in part.shards] == [
+        s.sha256 for part in objects.splits.values() for s in part.shards
+    ]
+
+
+FILES = {
+    "parquet": lambda path: parquet.write_table(TABLE, path, row_group_size=50),
+    "csv": lambda path: csv.write_csv(TABLE, str(path)),
+    "jsonl": lambda path: pl.from_arrow(TABLE).write_ndjson(path),
+}
+
+
+@pytest.mark.parametrize("memory", [row_order.MEMORY, 3000], ids=["memory", "files"])
+@pytest.mark.parametrize("ending", FILES)
+@pytest.mark.usefixtures("small")
+def test_files_of_rows_are_read(tmp_path, ending, memory):
+    """Parquet, CSV and JSON lines are read in batches, with the types that the fields declare."""
+    FILES[ending](tmp_path / f"rows.{ending}")
+    got = list(sr.from_rows(tmp_path / f"rows.{ending}", Series, by="sensor", order="time", memory=memory))
+    if ending == "csv":  # where an empty text may be none at all
+        assert [record.note is None for record in got] == [False] * 20
+        got = [Series(r.sensor, r.site, r.time, r.watts, None if set(r.note) == {""} else r.note) for r in got]
+    assert got == EXPECTED
+
+
+KEYS = st.one_of(
+    st.lists(st.integers(-3, 3), min_size=1, max_size=40),
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=40),
+    st.lists(st.floats(allow_nan=False), min_size=1, max_size=40),
+    st.lists(st.text(max_size=2).filter(lambda text: text.isprintable()), min_size=1, max_size=40),
+    st.lists(st.booleans(), min_size=1, max_size=40),
+    st.lists(st.dates(), min_size=1, max_size=40),
+    st.lists(st.binary(max_size=2), min_size=1, max_size=40),
+)
+
+
+@pytest.mark.parametrize("memory", [row_order.MEMORY, 1], ids=["memory", "files"])
+@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@given(first=KEYS, second=KEYS, third=KEYS)
+def test_rows_are_ordered_stably_by_any_keys(memory, first, second, third):
+    """Keys of every type are in Python's order, and rows with equal keys stay as they came."""
+    size = min(len(first), len(second), len(third))
+    keys = {"a": first[:size], "b": second[:size], "c": third[:size]}
+    given_rows = pa.table({**{name: pa.array(values) for name, values in keys.items()}, "row": pa.array(range(size))})
+    reader = pa.RecordBatchReader.from_batches(given_rows.schema, given_rows.to_batches(5))
+    table = codec_tables.table_of(reader)
+    ordered = list(row_order.rows_in_order(table, given_rows.column_names, ["a", "b", "c"], memory=memory))
+    got = [row for part in ordered for row in part["row"].to_pylist()]
+    assert got == sorted(range(size), key=lambda row: tuple(values[row] for values in keys.values()))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("seed", range(3))
+def test_fine_and_coarse_times_are_ordered(unit, seed):
+    """Times are ordered whether they are whole seconds or not, beside many groups or few."""
+    random = np.random.default_rng(seed)
+    times = random.integers(-(2**62), 2**62, 500) // 10 ** (3 * seed) * 10 ** (3 * seed)
+    groups = random.integers(0, 4, 500)
+    table = pa.table({"g": groups, "t": pa.array(times.view(f"M8[{unit}]")), "row": np.arange(500)})
+    ordered = row_order.in_order(table, ["g", "t"])
+    assert ordered["row"].to_pylist() == np.lexsort((times, groups)).tolist()
+
+
+@pytest.mark.usefixtures("small")
+def test_sorted_rows_are_not_written_anywhere(tmp_path, monkeypatch):
+    """Rows that come in order are passed on as they come, be they more than the memory; streams need a file."""
+    table = MAKERS["sorted"]()
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=32)
+    monkeypatch.setattr(row_order, "scratch", lambda: pytest.fail("no file is needed"))
+    assert list(sr.from_rows(tmp_path / "t.parquet", Series, by="sensor", order="time", memory=1)) == EXPECTED
+
+
+@pytest.mark.usefixtures("small")
+def test_files_are_gone_afterwards(monkeypatch):
+    """What was sorted outside of memory is removed, at the end and after an iteration that stops early."""
+    made = []
+    original = row_order.scratch
+    monkeypatch.setattr(row_order, "scratch", lambda: made.append(original()) or made[-1])
+    list(sr.from_rows(TABLE, Series, by="sensor", order="time", memory=1))
+    records = iter(sr.from_rows(TABLE, Series, by="sensor", order="time", memory=1))
+    next(records)
+    assert made[1].exists()
+    del records
+    assert len(made) == 2
+    assert not any(Path(path).exists() for path in made)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_long_group_spans_batches():
+    """A group may be larger than a batch, and the last one ends with the rows."""
+    table = pa.table({"g": [0] * 5 + [1] * 500 + [2], "x": np.arange(506.0)})
+
+    @sr.record
+    class Long:
+        g: int = sr.context("int64")
+        x: np.ndarray = sr.feature_list("float64")
+
+    records = list(sr.from_rows(table, Long, by="g"))
+    assert [(record.g, len(record.x)) for record in records] == [(0, 5), (1, 500), (2, 1)]
+    assert np.concatenate([record.x for record in records]).tolist() == list(range(506))
+    assert list(sr.from_rows(table.slice(0, 0), Long, by="g")) == []
+
+
+@sr.record
+class Walk:
+    who: str = sr.context(str)
+    day: int = sr.context("int64")
+    vector: np.ndarray = sr.context("float32", shape=(2,))
+    place: np.ndarray = sr.feature_list("float32", shape=(2,))
+    near: list = sr.feature_list("int64", shape=(None,))
+
+
+def test_lists_in_rows_are_shapes():
+    """A column of lists gives steps with a shape or ragged ones, and a context field a vector; keys may be several."""
+    table = pa.table(
+        {
+            "who": ["b", "a", "b", "b"],
+            "day": [2, 1, 1, 2],
+            "vector": pa.array([[0, 1]] * 4, pa.list_(pa.float32(), 2)),
+            "place": pa.array([[1, 2], [3, 4], [5, 6], [7, 8]], pa.list_(pa.float32())),
+            "near": [[1], [], [2, 3], []],
+        }
+    )
+    assert list(sr.from_rows(table, Walk, by=["who", "day"])) == [
+        Walk("a", 1, [0, 1], [[3, 4]], [[]]),
+        Walk("b", 1, [0, 1], [[5, 6]], [[2, 3]]),
+        Walk("b", 2, [0, 1], [[1, 2], [7, 8]], [[1], []]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "first"),
+    [
+        ([1, 1, 2], "1, then 2"),
+        ([1.5, None, 1.5], "1.5, then None"),
+        (["a", "b", "a"], "'a', then 'b'"),
+        ([[1], [1], [1, 2]], r"\[1\], then \[1, 2\]"),
+    ],
+)
+def test_context_columns_must_be_constant(values, first):
+    """A column of a context field that changes inside of a group is refused with the group and both values."""
+    kind = str if isinstance(values[0], str) else "float64" if isinstance(values[0], float) else "int64"
+
+    @sr.record
+    class Group:
+        key: str = sr.context(str)
+        value: object = sr.context(kind, shape=(None,) if isinstance(values[0], list) else ())
+        x: np.ndarray = sr.feature_list("int64")
+
+    table = pa.table({"key": ["a", "b", "b", "b"], "value": [values[2], *values], "x": range(4)})
+    with pytest.raises(sr.SourceError, match=f"column 'value'.*in the group key='b': {first}"):
+        list(sr.from_rows(table, Group, by="key"))
+
+
+def test_missing_values_follow_the_rule_of_columns():
+    """A null of a float is NaN, in a context field too where all are; of another field it is refused with its place."""
+
+    @sr.record
+    class Group:
+        key: str = sr.context(str, key=True)
+        weight: float = sr.context("float64")
+        x: np.ndarray = sr.feature_list("float32")
+        n: np.ndarray = sr.feature_list("int64")
+
+    columns = {
+        "key": list("aab"),
+        "weight": [None, None, 1.0],
+        "x": pa.array([1, None, 2], pa.float32()),
+        "n": range(3),
+    }
+    first, second = sr.from_rows(pa.table(columns), Group, by="key")
+    assert (np.isnan(first.weight), first.x[0], np.isnan(first.x[1]), second.weight) == (True, 1, True, 1)
+    with pytest.raises(sr.RecordError, match=r"record 0 \(?.*\n.*n\[1\]: expected int64"):
+        list(sr.from_rows(pa.table({**columns, "n": [1, None, 2]}), Group, by="key"))
+    got = list(sr.from_rows(pa.table({**columns, "n": [1, None, 2]}), Group, by="key", on_error="skip"))
+    assert [record.key for record in got] == ["b"]
+
+
+@pytest.mark.parametrize(("column", "value"), [("sensor", None), ("time", None), ("watts", float("nan"))])
+def test_keys_must_not_be_missing(column, value):
+    """A row without a group or a time has no place: it is refused, with the column and how many there are."""
+    table = TABLE.to_pandas()
+    table.loc[7, column] = value
+    with pytest.raises(sr.SourceError, match=f"column '{column}': 1 rows have (none, such as row 7|NaN)"):
+        list(sr.from_rows(table, Series, by="sensor", order=["time", column] if column == "watts" else "time"))
+
+
+def test_equal_times_and_gaps_are_said(caplog):
+    """Rows of one time stay as they came; these, and steps beyond a regular distance, are counted and logged once."""
+    minutes = [*range(30), 29, 60, 61, *range(10)]
+    table = pa.table(
+        {
+            "key": ["a"] * 33 + ["b"] * 10,
+            "t": [dt.datetime(2024, 1, 1) + dt.timedelta(minutes=minute) for minute in minutes],  # noqa: DTZ001
+            "x": np.arange(43),
+        }
+    )
+
+    @sr.record
+    class Group:
+        key: str = sr.context(str)
+        x: np.ndarray = sr.feature_list("int64")
+
+    with caplog.at_level(logging.WARNING, "seqrecorder"):
+        records = sr.from_rows(table, Group, by="key", order="t")
+        assert [record.x.tolist() for record in records] == [list(range(33)), list(range(33, 43))]
+    assert (records.equal_times, records.gaps) == (1, 1)
+    assert caplog.text.count("1 of 43 rows") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"by": "sensr"}, "by: Table has no column 'sensr' \\(did you mean 'sensor'"),
+        ({"by": "sensor", "order": "tame"}, "order: .*did you mean 'time'"),
+        ({"by": []}, "by: expected"),
+        ({"by": "sensor", "memory": 0}, "memory: expected"),
+        ({"by": "sensor", "columns": {"watt": "x"}}, "did you mean 'watts'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, said):
+    """Names that are not there are answered with those that are close."""
+    with pytest.raises(sr.OptionError, match=said):
+        sr.from_rows(TABLE, Series, **options)
+    with pytest.raises(sr.OptionError, match="no field for the column 'extra'"):
+        sr.from_rows(TABLE.append_column("extra", TABLE["site"]), Series, by="sensor")
+
+
+def test_columns_that_order_need_no_field():
+    """`by` and `order` are not stored unless a field asks for them; what else is left out is listed."""
+
+    @sr.record
+    class Bare:
+        watts: np.ndarray = sr.feature_list("float32")
+
+    records = sr.from_rows(TABLE, Bare, by="sensor", order="time", extra="ignore", cast=True)
+    assert records.ignored == ("site", "note")
+    assert repr(records) == "<Bare records, a row a step, of Table by sensor, ignored=['site', 'note']>"
+    assert [record.watts.tolist() for record in records] == [r.watts.astype("f4").tolist() for r in EXPECTED]
+
+
+def test_an_index_of_pandas_is_no_column():
+    """The order of a frame that was sorted, or filtered, is that of its rows; its index is left alone."""
+    shuffled = TABLE.to_pandas().sample(frac=1, random_state=0)
+    assert isinstance(shuffled.index, pd.Index)
+    assert list(sr.from_rows(shuffled, Series, by="sensor", order="time")) == EXPECTED
