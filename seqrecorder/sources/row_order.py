@@ -79,7 +79,7 @@ def rows_in_order(
         return
     directory = scratch()
     try:
-        runs = _write_runs(directory, held, source, keys, memory, reach)
+        runs = _write_runs(directory, held, source, keys, memory=memory, reach=reach)
         yield from _merged(runs, [*keys, _NUMBER], max(_LEAST_BATCH, memory // (4 * len(runs))))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -262,6 +262,7 @@ def _write_runs(
     held: list[Any],
     source: Iterator[Any],
     keys: Sequence[str],
+    *,
     memory: int,
     reach: Callable[[int], None],
 ) -> list[Path]:
