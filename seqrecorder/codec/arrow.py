@@ -192,6 +192,13 @@ def pyarrow() -> Any:
     return pa
 
 
+def compute() -> Any:
+    """Return pyarrow's module of functions, of which type checkers know few."""
+    from pyarrow import compute as functions
+
+    return functions
+
+
 def _imported(field: Field, given: Any) -> Any:
     """Return one array of pyarrow's, of a type that has lists, numbers or text in it."""
     pa = pyarrow()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqrecorder.codec.arrow import compute
 from seqrecorder.codec.tables import cut_batch
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.storage.files import writing
@@ -180,7 +181,7 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
         ranks = _from_zero(times)
         for unit in _UNITS:
             if not (ranks[:_SAMPLE] % np.uint64(unit)).any() and not (ranks % np.uint64(unit)).any():
-                return ranks // np.uint64(unit)
+                return np.asarray(ranks // np.uint64(unit), np.uint64)
         return ranks
     if types.is_floating(kind):
         values = column.to_numpy().astype(np.float64)
@@ -196,16 +197,16 @@ def _from_zero(values: NDArray[Any]) -> NDArray[np.uint64]:
         return np.empty(0, np.uint64)
     if values.dtype.kind in "ub":
         unsigned: NDArray[np.uint64] = values.astype(np.uint64)
-        return unsigned - unsigned.min()
+        return np.asarray(unsigned - unsigned.min(), np.uint64)
     wide = values.astype(np.int64)
-    return wide.view(np.uint64) - np.int64(wide.min()).view(np.uint64)  # wraps around as it should
+    return np.asarray(wide.view(np.uint64) - np.int64(wide.min()).view(np.uint64), np.uint64)  # wraps around as it should
 
 
 def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
     """Return ranks of values that are looked up: those of different values are sorted, and not all."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
+    pc = compute()
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
@@ -215,7 +216,7 @@ def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
     ranks = np.empty(len(values), np.uint64)
     # A dictionary may hold a value twice.
     ranks[places] = np.concatenate([[0], np.cumsum(~same.to_numpy(zero_copy_only=False))])[: len(values)]
-    return ranks[array.indices.to_numpy()]
+    return np.asarray(ranks[array.indices.to_numpy()], np.uint64)
 
 
 # Outside of memory ---------------------------------------------------------------------------------------------------

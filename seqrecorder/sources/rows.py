@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from seqrecorder.codec.arrow import compute
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.row_order import MEMORY, rows_in_order
@@ -270,8 +271,8 @@ def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
 
 def _differs(array: Any) -> NDArray[np.bool_]:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
+    pc = compute()
     if not len(array):
         return np.empty(0, bool)
     if pa.types.is_dictionary(array.type) and not array.null_count:
