@@ -199,7 +199,9 @@ def _from_zero(values: NDArray[Any]) -> NDArray[np.uint64]:
         unsigned: NDArray[np.uint64] = values.astype(np.uint64)
         return np.asarray(unsigned - unsigned.min(), np.uint64)
     wide = values.astype(np.int64)
-    return np.asarray(wide.view(np.uint64) - np.int64(wide.min()).view(np.uint64), np.uint64)  # wraps around as it should
+    return np.asarray(
+        wide.view(np.uint64) - np.int64(wide.min()).view(np.uint64), np.uint64
+    )  # wraps around as it should
 
 
 def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
