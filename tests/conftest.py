@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from warm_python import WarmPython
 
 # Before TensorFlow is imported: its start-up messages would drown a failure's output.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -59,6 +60,14 @@ def _no_tensorflow_in_fast_rooms(request):
         if request.path.relative_to(Path(__file__).parent).parts[0] in FAST_ROOMS:
             patch.setitem(sys.modules, "tensorflow", None)
         yield
+
+
+@pytest.fixture(scope="session")
+def warm_python():
+    """Runs programs in processes of their own, which need not import TensorFlow; see `WarmPython.run`."""
+    warm = WarmPython()
+    yield warm
+    warm.close()
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """The examples run, stay short, and print what they promise."""
 
 import ast
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -35,31 +33,6 @@ LEARNED = {
 each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 
 
-# Most of a script's time would be TensorFlow's import: this process imports it once, starts none of its threads, and
-# runs each script in a child of its own.
-WARM = """
-import os, pathlib, runpy, sys
-import keras, matplotlib.pyplot, tensorflow
-import seqrecorder.reading.batching
-
-def run(script, directory):
-    os.chdir(directory / "elsewhere")  # so that it writes where it was told to, and finds nothing else
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(os.open(directory / name, os.O_WRONLY | os.O_CREAT), number)
-    sys.argv = [script, str(directory / "out")]
-    sys.path[0] = os.path.dirname(script)
-    runpy.run_path(script, run_name="__main__")
-
-for line in sys.stdin:
-    script, directory = line.rstrip("\\n").split("\\t")
-    child = os.fork()
-    if not child:
-        run(script, pathlib.Path(directory))
-        sys.exit()
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
-
 @attrs.frozen
 class Run:
     """A script that was run, and what it printed."""
@@ -71,23 +44,19 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "agg"}
-    command = [sys.executable, "-c", WARM]
+def run(tmp_path_factory, warm_python):
     done = {}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as warm:
 
-        def run_once(script):
-            if script not in done:
-                directory = tmp_path_factory.mktemp(script.stem)
-                directory.joinpath("elsewhere").mkdir()
-                print(script, directory, sep="\t", file=warm.stdin, flush=True)
-                code = int(warm.stdout.readline())
-                done[script] = Run(code, directory, *((directory / name).read_text() for name in ("stdout", "stderr")))
-            return done[script]
+    def run_once(script):
+        if script not in done:
+            directory = tmp_path_factory.mktemp(script.stem)
+            elsewhere = directory / "elsewhere"  # so that it writes where it was told to, and finds nothing else
+            elsewhere.mkdir()
+            ended = warm_python.run([sys.executable, script, directory / "out"], cwd=elsewhere, text=True)
+            done[script] = Run(ended.returncode, directory, ended.stdout, ended.stderr)
+        return done[script]
 
-        yield run_once
-        warm.stdin.close()
+    return run_once
 
 
 def test_every_script_has_its_fragment():

@@ -4,7 +4,6 @@ import functools
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter
 
@@ -335,11 +334,9 @@ print(tried, slowest, peak() - before)
 """
 
 
-def test_forged_lengths(tmp_path, figure):
+def test_forged_lengths(tmp_path, warm_python, figure):
     """A length of 2^0 to 2^64 with a valid CRC is an error, never a signal, within a second and 64 MiB."""
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK + FORGED, str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    done = warm_python.run([sys.executable, "-c", PEAK + FORGED, str(tmp_path)], text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     tried, slowest, megabytes = map(float, done.stdout.split())
     assert slowest < 1
@@ -386,11 +383,9 @@ print(peak() - before)
 """
 
 
-def test_gzip_bombs(tmp_path, figure):
+def test_gzip_bombs(tmp_path, warm_python, figure):
     """A GZIP bomb, framed or not, stops verify, salvage and full checks within 128 MiB."""
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK + BOMB, str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    done = warm_python.run([sys.executable, "-c", PEAK + BOMB, str(tmp_path)], text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert float(done.stdout) < 128
     figure(17, "MiB that a GZIP bomb of 192 MiB took", round(float(done.stdout)), "over 128")
@@ -564,11 +559,9 @@ print(peak() - before)
 """
 
 
-def test_sizes_are_looked_at_before_they_are_believed(tmp_path, figure):
+def test_sizes_are_looked_at_before_they_are_believed(tmp_path, warm_python, figure):
     """A tensor, a PNG and a JPEG that claim sizes of up to 4 GiB are refused within 128 MiB, by every reader."""
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK + CLAIMS, str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    done = warm_python.run([sys.executable, "-c", PEAK + CLAIMS, str(tmp_path)], text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert float(done.stdout) < 128
     figure(33, "MiB that tensors and images of forged sizes took", round(float(done.stdout)), "over 128")

@@ -294,7 +294,7 @@ for number in range(0, batches, step):
 
 @pytest.mark.parametrize("batches", [200])
 @pytest.mark.parametrize("whole", [20, pytest.param(1, marks=pytest.mark.nightly)])
-def test_resume_in_a_new_process(tmp_path, batches, whole, figure):
+def test_resume_in_a_new_process(tmp_path, warm_python, batches, whole, figure):
     """A checkpoint before each of 200 batches of shuffled buckets, read in a new process, gives the same remainder.
 
     Of most the ordinary run reads the next three batches, the long one the whole remainder.
@@ -320,6 +320,6 @@ def test_resume_in_a_new_process(tmp_path, batches, whole, figure):
             str(whole),
             optimizer,
         ]
-        again = subprocess.run(command, input=json.dumps(seen), capture_output=True, text=True, check=False)
+        again = warm_python.run(command, input=json.dumps(seen), text=True)
         assert again.returncode == 0, again.stderr[-2000:]
     figure(20, "restores in a new process" + ", read to the end" * (whole == 1), batches, "other remainders")

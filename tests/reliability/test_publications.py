@@ -139,7 +139,7 @@ class Play:
         assert files - {"mine.txt"} == named(manifest) | {"manifest.json"}
 
 
-@pytest.mark.parametrize("schedules", [250, pytest.param(5_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("schedules", [100, pytest.param(5_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("in_place", [False, True], ids=["by exchange", "in place"])
 def test_schedules(tmp_path, monkeypatch, random, figure, *, schedules, in_place):
     """Appends, overwrites, removals and replacements in any order leave one whole dataset, or none."""

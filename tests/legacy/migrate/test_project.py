@@ -112,7 +112,7 @@ def test_json_has_a_report_for_each_file(capsys, project):
     assert not files["clear.py"]["written"]
 
 
-def test_verify_and_the_loop_that_takes_the_batches(capsys, tmp_path):
+def test_verify_and_the_loop_that_takes_the_batches(capsys, tmp_path, warm_python):
     """A verified script whose loop over a Session and a Coordinator stays as it was prints what it printed."""
     path = tmp_path / "train.py"
     path.write_text(classic.HEAD + classic.CONSUMER)
@@ -125,9 +125,7 @@ def test_verify_and_the_loop_that_takes_the_batches(capsys, tmp_path):
     assert "tf.train.start_queue_runners(sess=session, coord=coord)" in path.read_text()
     (tmp_path / "old.py").write_text(old)
     said = [
-        subprocess.run(
-            [sys.executable, tmp_path / name], cwd=tmp_path, check=True, capture_output=True, text=True
-        ).stdout
+        warm_python.run([sys.executable, tmp_path / name], cwd=tmp_path, check=True, text=True).stdout
         for name in ("old.py", "train.py")
     ]
     assert said[0] == said[1]

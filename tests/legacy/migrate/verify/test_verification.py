@@ -71,6 +71,7 @@ def check_switched(trials):
         assert "with the same records" in second
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_graph_functions_give_the_same_batches(tmp_path):
     """Every kind of pipeline gives the same batches as its queues did, in the same order where that was theirs."""
     found = rewrite(SCRIPT, "graph")
@@ -97,6 +98,7 @@ def test_graph_functions_give_the_same_batches(tmp_path):
     assert "with shuffle=True: 8 batches with the same records" in trials["branches"].reason
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_eager_functions_give_the_same_batches(tmp_path):
     """The datasets that functions return instead hold what the queues gave."""
     without_branches = classic.BATCHED[: classic.BATCHED.index("def branches")]
@@ -108,6 +110,7 @@ def test_eager_functions_give_the_same_batches(tmp_path):
     check_switched(trials)
 
 
+@pytest.mark.usefixtures("warm_trials")
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_record_classes_give_the_same_batches(tmp_path, shuffled):
     """What is read or parsed with the class is what the queues gave, in the same order where that was theirs."""
@@ -120,6 +123,7 @@ def test_record_classes_give_the_same_batches(tmp_path, shuffled):
     assert shuffled or trial.reason == "4 batches equal; 8 batches equal"
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_a_wrong_text_is_found_out(tmp_path):
     """Whatever is lost, added, moved or padded otherwise is said to differ."""
     old = classic.BATCHED
@@ -146,6 +150,7 @@ def test_a_wrong_text_is_found_out(tmp_path):
     )
 
 
+@pytest.mark.usefixtures("warm_trials")
 @pytest.mark.parametrize("target", ["graph", "eager"])
 def test_dictionaries_that_become_lists_differ(tmp_path, target):
     """The same tensors put together in another way are not what the function gave."""
