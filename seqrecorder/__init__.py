@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read import info as info
     from seqrecorder.reading.read import read as read
     from seqrecorder.reading.read import read_records as read_records
+    from seqrecorder.reading.shifted import next_step as next_step
+    from seqrecorder.reading.shifted import previous_step as previous_step
     from seqrecorder.sources.csv_rows import from_csv as from_csv
     from seqrecorder.sources.rows import from_rows as from_rows
     from seqrecorder.sources.tables import from_table as from_table
@@ -114,8 +116,10 @@ _LAZY = {
     "from_table": "seqrecorder.sources.tables",
     "info": "seqrecorder.reading.read",
     "mix": "seqrecorder.reading.mix",
+    "next_step": "seqrecorder.reading.shifted",
     "open": "seqrecorder.dataset.corpus",
     "plan": "seqrecorder.reading.plan",
+    "previous_step": "seqrecorder.reading.shifted",
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read",
     "salvage": "seqrecorder.dataset.salvage",

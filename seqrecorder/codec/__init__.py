@@ -6,6 +6,7 @@ __all__ = [
     "construct",
     "cropping",
     "decoder",
+    "derivation",
     "encoder",
     "forked_tensorflow",
     "graph_ops",

@@ -17,6 +17,7 @@ import attrs
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.cropping import cropped_positions
 from seqrecorder.codec.decode_values import decode_images, tensor_buffers
+from seqrecorder.codec.derivation import derive_columns, derived_schema
 from seqrecorder.codec.graph_ops import (
     ascending,
     check_items,
@@ -37,9 +38,10 @@ from seqrecorder.errors import SchemaError
 from seqrecorder.schema.field import DEFAULT_GROUP, value_features
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from seqrecorder.codec.cropping import Crop
+    from seqrecorder.codec.derivation import Derivation
     from seqrecorder.codec.parsing_spec import Layout, Spec
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
@@ -79,24 +81,36 @@ class Parser:
         layout: how sequences lie in the messages.
         crops: by alignment group, the steps that are kept of its sequences, where not all are.
         where: what TensorFlow's errors are to call a record that is not as the schema says; "" for nothing.
+        derivations: what is made of the fields, one after the other.
+
+    Attributes:
+        stored: the fields that records hold.
+        schema: those, and what is made of them.
 
     Raises:
         OptionError: the layout cannot hold the bounds of ragged or sparse steps.
     """
 
     def __init__(
-        self, schema: Schema, layout: Layout = "steps", crops: Mapping[str, Crop] | None = None, where: str = ""
+        self,
+        schema: Schema,
+        layout: Layout = "steps",
+        crops: Mapping[str, Crop] | None = None,
+        where: str = "",
+        derivations: Sequence[Derivation] = (),
     ) -> None:
         require_bounds(schema.fields, layout)
         self.where = where
-        self.schema = schema
+        self.stored = schema
+        self.schema = derived_schema(schema, derivations)
+        self.derivations = derivations
         self.layout: Layout = layout
         self.crops: Mapping[str, Crop] = {group: crop for group, crop in (crops or {}).items() if crop}
-        self.specs = Specs(schema, layout, self.crops)
+        self.specs = Specs(schema, layout, self.crops, {derivation.source for derivation in derivations})
 
-    def of_fields(self, names: Iterable[str]) -> Parser:
-        """Return the parser of some of the fields."""
-        return Parser(self.schema.select(names), self.layout, self.crops, self.where)
+    def cropped(self, crops: Mapping[str, Crop]) -> Parser:
+        """Return the parser of the same fields, of which other steps are kept."""
+        return Parser(self.stored, self.layout, crops, self.where, self.derivations)
 
     def _parse(
         self, serialized: Any, context: dict[str, Any], lists: dict[str, Any]
@@ -126,7 +140,7 @@ class Parser:
             spec = self.specs.of_large_record() if is_large else self.specs.flat()
             parsed = self._parsed(serialized, spec, flat=True)
             columns = dict(parsed.columns)
-            for field in self.schema.fields:
+            for field in self.stored.fields:
                 if field.name not in columns:
                     flat = _elements(field, tf.reshape(parsed.features.pop(field.feature), [-1]))[0]
                     steps = parsed.lengths[field.name]
@@ -134,6 +148,7 @@ class Parser:
                     steps = steps if present is None else tf.boolean_mask(steps, present)
                     columns[field.name] = Column(with_shape(flat, field), steps=steps, present=present)
                     del flat
+            derive_columns(self.stored, columns, self.derivations)
         for field in self.schema.fields:
             if field.is_list:
                 with tf.control_dependencies([parsed.of_group[field.group]]):
@@ -178,16 +193,21 @@ class Parser:
         """Return the length of each record of a string vector in a group, parsing one field if that is enough."""
         import tensorflow as tf
 
-        members = self.schema.members(group)
+        members = self.stored.members(group)
         names = [field.name for field in members if not field.may_lack][:1] or [field.name for field in members]
-        lengths = self.of_fields(names).parse_columns(serialized)[1][group]
+
+        def parse(names: list[str], serialized: Any) -> Any:
+            parser = Parser(self.stored.select(names), self.layout, self.crops, self.where)
+            return parser.parse_columns(serialized)[1][group]
+
+        lengths = parse(names, serialized)
         if len(names) == len(members):
             return lengths
         # Records without steps are left out by some strategies before they are parsed as a whole.
         empty = tf.gather_nd(serialized, tf.where(lengths == 0))
         if tf.executing_eagerly() and not empty.shape[0]:
             return lengths
-        others = self.of_fields(field.name for field in members).parse_columns(empty)[1][group]
+        others = parse([field.name for field in members], empty)
         with tf.control_dependencies([others]):
             return tf.identity(lengths)
 
@@ -202,6 +222,9 @@ class Parser:
         with records_called(self.where):
             parsed = self._parsed(serialized, self.specs.batch())
         columns, lengths, of_group = parsed.columns, parsed.lengths, parsed.of_group
+        derive_columns(self.stored, columns, self.derivations)
+        made = [field for field in fields if field.is_list and field.name not in lengths]
+        lengths |= {field.name: of_all_rows(columns[field.name], columns[field.name].steps) for field in made}
         widths = {group: padding.width(group, length) for group, length in of_group.items()}
         rows = tf.shape(serialized, tf.int64)[0]
         out: dict[str, Any] = {}
@@ -243,7 +266,7 @@ class Parser:
         parsed = _Parsed(features)
         whole: dict[str, Any] = {}
         excused: dict[str, Any] = {}
-        for field in self.schema.fields:
+        for field in self.stored.fields:
             name = field.name
             if not flat and self.specs.whole_by_op(field):
                 continue
@@ -265,8 +288,8 @@ class Parser:
                 parsed.present[name] = presence.present
             if presence.excused is not None:
                 excused[name] = presence.excused
-        for group in self.schema.groups:
-            parsed.of_group[group] = agreed(self.schema.members(group), whole, excused, parsed.lengths)
+        for group in self.stored.groups:
+            parsed.of_group[group] = agreed(self.stored.members(group), whole, excused, parsed.lengths)
         return parsed
 
     def _held(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +300,7 @@ class Parser:
         context: dict[str, Any] = {}
         lists: dict[str, Any] = {}
         asked: dict[str, list[str]] = {}
-        for field in self.schema.fields:
+        for field in self.stored.fields:
             by_op = field.feature in steps
             if not self._is_counted(field) or (by_op and not field.may_lack):
                 continue

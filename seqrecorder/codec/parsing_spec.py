@@ -43,14 +43,17 @@ class Specs:
         schema: the fields.
         layout: how sequences lie in the messages.
         cropped: the alignment groups of whose sequences not all steps are wanted.
+        flattened: the fields that are wanted flat, whatever the op could do.
     """
 
-    def __init__(self, schema: Schema, layout: Layout, cropped: Container[str] = ()) -> None:
-        self.schema, self.layout, self.cropped = schema, layout, cropped
+    def __init__(
+        self, schema: Schema, layout: Layout, cropped: Container[str] = (), flattened: Container[str] = ()
+    ) -> None:
+        self.schema, self.layout, self.cropped, self.flattened = schema, layout, cropped, flattened
 
     def padded_by_op(self, field: Field) -> bool:
         """Whether the op pads a feature list by itself."""
-        by_step = field.is_list and self.layout == "steps" and not field.packed
+        by_step = field.is_list and self.layout == "steps" and not field.packed and field.name not in self.flattened
         return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
 
     def steps_by_op(self, field: Field) -> bool:
@@ -63,7 +66,7 @@ class Specs:
 
         It gives defaults too, but refuses an empty feature in whose place everything else takes the default.
         """
-        return not field.is_list and _in_shape(field) and not field.may_lack
+        return not field.is_list and _in_shape(field) and not field.may_lack and field.name not in self.flattened
 
     def in_one_feature(self, field: Field) -> bool:
         """Whether a sequence is one Feature, or one to a FeatureList."""

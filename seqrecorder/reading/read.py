@@ -23,16 +23,18 @@ from seqrecorder.reading.batching.single import Single
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
-from seqrecorder.reading.elements import OutputOptions, needed_fields, shaper
+from seqrecorder.reading.derived_fields import DerivedFields
+from seqrecorder.reading.elements import OutputOptions, needed_fields
 from seqrecorder.reading.read_records import records
 from seqrecorder.reading.record_stream import Limits, StreamOptions
+from seqrecorder.reading.shaping import shaper
 from seqrecorder.reading.strategy import WINDOW, Feed, group_of_lengths
 from seqrecorder.reading.tfdata_ops import counted
 from seqrecorder.schema.schema import chosen_fields
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.elements import Output
@@ -73,6 +75,8 @@ def read(
     inputs: Any = None,
     targets: Any = None,
     weights: Any = None,
+    class_weight: Any = None,
+    missing: Literal["mask"] | Mapping[str, Literal["mask"]] | None = None,
     output: Output = "dict",
     shard: tuple[int, int] | None = None,
     deterministic: bool = True,
@@ -125,7 +129,8 @@ def read(
         inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
             a name.
         targets: likewise; elements are then `(inputs, targets, sample_weight)`. Beside fields there are
-            `sequence_length`, all that a strategy adds and, if asked for, mask and index. In batches a target of one
+            `sequence_length`, all that a strategy adds and, if asked for, mask and index; and `sr.next_step("ids")` and
+            `sr.previous_step("ids")`, in `inputs` and `weights` too. In batches a target of one
             float or bool per step is `(B, T, 1)`, since most losses of Keras average over the last axis. Integers, as
             classes, stay `(B, T)`; a loss that compares them as numbers takes them with
             `.map(lambda x, y, w: (x, y[..., None], w))`.
@@ -135,6 +140,11 @@ def read(
             target's steps, by which these are multiplied; several are named as the targets are; False leaves them out,
             as losses of whole sequences want it (`CTC`, `Dice`). Keras averages a loss over padding too unless the loss
             is given `reduction="mean_with_sample_weight"`.
+        class_weight: weights by class, `{0: 1.0, 3: 5.0}`, by which those of a target of ints or bools are multiplied,
+            one for each record or step; of several targets, structured as they are.
+        missing: `"mask"` gives float fields 0 for NaN, and `<field>_observed` beside them: float32 of their shape, 1
+            where there was a value and 0 at NaN and padding. A target weighs 0 where any of its values was missing.
+            `{"temperature": "mask"}` does so for the fields that it names.
         output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
             carry besides the fields comes after them.
         shard: `(index, count)` for one of several readers: whole files where that gives shares within a tenth of each
@@ -198,22 +208,29 @@ def read(
     origin.check_lengths()
     for file in origin.files:
         origin.check_frames(file)
+    chosen = chosen_fields(origin.schema, fields)
+    derived = DerivedFields.of(origin.schema, chosen, inputs=inputs, targets=targets, weights=weights, missing=missing)
+    carried = strategy.carried(derived.schema)
     options = OutputOptions(
-        output,
-        inputs,
-        targets,
-        weights,
-        strategy.length_name,
-        strategy.mask_name,
-        index_name,
-        strategy.carried(origin.schema),
+        output=output,
+        inputs=derived.inputs,
+        targets=derived.targets,
+        weights=derived.weights,
+        class_weight=class_weight,
+        counts=derived.counts(carried.names if carried else {}),
+        length_name=strategy.length_name,
+        mask_name=strategy.mask_name,
+        index_name=index_name,
+        carried=carried,
     )
-    parsed = needed_fields(origin.schema, options, fields)
+    wanted = needed_fields(derived.schema, options, derived.choose(chosen))
+    parsed, derivations = derived.of_fields(wanted)
+    stored = parsed if index_name is None else with_number(parsed, index_name)
     crops = dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(
         origin,
-        Parser(parsed if index_name is None else with_number(parsed, index_name), origin.layout, crops, origin.record),
-        shaper(origin.schema, parsed, options),
+        Parser(stored, origin.layout, crops, origin.record, derivations),
+        shaper(origin.schema, derived.choose(parsed), options),
         StreamOptions(
             WINDOW,
             shuffle,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 import numpy as np
 
-from seqrecorder.codec.parser import Parser
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.record_stream import StreamOptions, permutes_windows, stream, travel_singly
 from seqrecorder.reading.tfdata_ops import mapped, mapped_in_groups
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from seqrecorder.codec.parser import Parser
     from seqrecorder.dataset.shard_set import Origin
     from seqrecorder.reading.elements import Carried
     from seqrecorder.schema.schema import Schema
@@ -169,8 +169,7 @@ class Feed:
     def crop(self, group: str, steps: slice) -> Feed:
         """Return a feed of which the sequences of a group are cropped further."""
         crops = {**self.options.crops, group: (*self.options.crops.get(group, ()), steps)}
-        parser = Parser(self.parser.schema, self.parser.layout, crops, self.parser.where)
-        return attrs.evolve(self, parser=parser, options=attrs.evolve(self.options, crops=crops))
+        return attrs.evolve(self, parser=self.parser.cropped(crops), options=attrs.evolve(self.options, crops=crops))
 
     def leave_out_longer(self, group: str, most: int) -> Feed:
         """Return a feed without the records that have more steps in a group, after cropping."""

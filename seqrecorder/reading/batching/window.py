@@ -13,6 +13,7 @@ from seqrecorder.reading.batching.option_checks import check_batch_size, check_c
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.batching.window_plan import at_end, rows_of
 from seqrecorder.reading.elements import Carried
+from seqrecorder.reading.shifted import Shift
 from seqrecorder.reading.strategy import Batches
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
@@ -131,6 +132,11 @@ class Window:
         """
         group = group_of_steps(self, feed.parser.schema)
         check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
+        if self.stride > 1 and any(isinstance(derivation, Shift) for derivation in feed.parser.derivations):
+            raise OptionError(
+                f"Window: with stride={self.stride} the next step of a record is not that of a window; leave steps out "
+                f"of the records instead: steps=slice(None, None, {self.stride})"
+            )
 
         def windows(stream: Any, number: Any) -> Any:
             return cut_batches(
