@@ -38,21 +38,15 @@ unroll = sr.Unroll(SLOTS, STEPS, bucket=True)  # by number of segments: slots ar
 plan = sr.plan(directory, "train", unroll)
 print(plan)
 
-
-def shifted(inputs, targets, weights):
-    """Let each character be followed by the next one; the last of a segment has none."""
-    return inputs, targets[:, 1:], weights[:, 1:]
-
-
-names = {"inputs": ("characters", "reset"), "targets": "characters"}
-train = sr.read(directory, "train", batch=unroll, epochs=None, **names).map(shifted)
+names = {"inputs": ("characters", "reset"), "targets": sr.next_step("characters")}
+train = sr.read(directory, "train", batch=unroll, epochs=None, **names)
 
 keras.utils.set_random_seed(0)
 characters = keras.Input(batch_shape=(SLOTS, STEPS), dtype="uint8")
 reset = keras.Input(batch_shape=(SLOTS,), dtype="bool")
 embedded = keras.layers.Embedding(SYMBOLS, 32)(characters)
 states = sr.keras.Unrolled(keras.layers.GRU(128, return_sequences=True))(embedded, reset=reset)
-model = keras.Model([characters, reset], keras.layers.Dense(SYMBOLS)(states[:, :-1]))
+model = keras.Model([characters, reset], keras.layers.Dense(SYMBOLS)(states))
 # Without this reduction the loss would be an average over the padding too.
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 model.compile(keras.optimizers.Adam(0.005), loss=loss)

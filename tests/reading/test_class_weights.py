@@ -1,0 +1,141 @@
+"""Weights of classes multiply those of records, steps and masks, of whatever target has classes."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import seqrecorder as sr
+
+LENGTHS = (4, 2, 3)
+CLASSES = {0: 0.5, 2: 4.0}  # not of 1, which weighs 1
+
+
+@sr.record
+class Sentence:
+    label: int = sr.context("uint8")
+    confidence: float = sr.context("float32")
+    x: Any = sr.feature_list("float32", shape=(2,))
+    tags: Any = sr.feature_list("int64")
+    flags: Any = sr.feature_list("bool")
+    step_weight: Any = sr.feature_list("float32")
+    column: Any = sr.feature_list("int32", shape=(1,))
+    text: Any = sr.feature_list(str)
+
+
+def sentences() -> list[Sentence]:
+    random = np.random.default_rng(3)
+    return [
+        Sentence(
+            number,
+            number + 0.5,
+            random.random((n, 2), "f4"),
+            random.integers(0, 3, n),
+            random.random(n) < 0.5,
+            random.random(n, "f4"),
+            random.integers(0, 3, (n, 1)),
+            ["a"] * n,
+        )
+        for number, n in enumerate(LENGTHS)
+    ]
+
+
+SENTENCES = sentences()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("classes") / "data"
+    sr.write(SENTENCES, path, shards=1)
+    return path
+
+
+def of_class(values: Any) -> Any:
+    return np.array([CLASSES.get(int(value), 1.0) for value in np.ravel(values)], "f4").reshape(np.shape(values))
+
+
+def padded(rows: list[Any]) -> Any:
+    return np.stack([np.append(row, np.zeros(max(LENGTHS) - len(row), "f4")) for row in rows])
+
+
+def test_classes_times_records_times_steps(data: Path) -> None:
+    """Of targets per step and per record, each with the weights that are given for it, and 0 for padding."""
+    [(_, _, w)] = sr.read(
+        data,
+        batch=sr.Pad(3),
+        inputs="x",
+        targets={"tags": "tags", "flags": "flags", "column": "column", "label": "label", "next": sr.next_step("tags")},
+        weights={"tags": "confidence", "flags": "step_weight", "label": "confidence"},
+        class_weight={"tags": CLASSES, "flags": {True: 3}, "column": CLASSES, "label": CLASSES, "next": CLASSES},
+    )
+    expected = {
+        "tags": [of_class(s.tags) * s.confidence for s in SENTENCES],
+        "flags": [np.where(s.flags, 3, 1).astype("f4") * s.step_weight for s in SENTENCES],
+        "column": [of_class(s.column[:, 0]) for s in SENTENCES],
+        "next": [np.append(of_class(s.tags[1:]), 0) for s in SENTENCES],
+    }
+    for name, rows in expected.items():
+        np.testing.assert_array_equal(w[name], padded(rows), err_msg=name)
+    np.testing.assert_array_equal(w["label"], [of_class(s.label) * s.confidence for s in SENTENCES])
+
+
+@pytest.mark.parametrize("strategy", [None, sr.Ragged(3), sr.Pack(9, 1)], ids=["single", "ragged", "pack"])
+def test_classes_without_padding(data: Path, strategy: Any) -> None:
+    """Single records and ragged batches have weights too where classes do; packed rows have one a segment."""
+    targets, weights = ("tags", "label"), ("step_weight", "confidence")
+    names = {"inputs": "x", "targets": targets, "weights": weights, "class_weight": (CLASSES, CLASSES)}
+    fields = ["x", "tags", "label", "step_weight", "confidence"]
+    steps, records = [], []
+    for _, (_, label), (of_steps, of_records) in sr.read(data, batch=strategy, fields=fields, **names):
+        steps += np.ravel(getattr(of_steps, "flat_values", of_steps)).tolist()
+        records += np.ravel(of_records).tolist()
+        assert of_records.shape == label.shape
+    np.testing.assert_array_equal(steps, np.concatenate([of_class(s.tags) * s.step_weight for s in SENTENCES]))
+    np.testing.assert_array_equal(records, [of_class(s.label) * s.confidence for s in SENTENCES])
+
+
+def test_fit_weighs_the_classes_of_steps(data: Path) -> None:
+    """Which Keras' own `class_weight` refuses; the loss is the weighted mean over the real steps."""
+    x = keras.Input((None, 2))
+    model = keras.Model(x, keras.layers.Dense(3)(x))
+    kernel, bias = (np.asarray(part, np.float64) for part in model.get_weights())
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
+    model.compile("sgd", loss)
+    train = sr.read(data, batch=sr.Pad(3), inputs="x", targets="tags", weights="confidence", class_weight=CLASSES)
+    total = parts = 0.0
+    for s in SENTENCES:
+        logits = s.x @ kernel + bias
+        each = np.log(np.exp(logits).sum(-1)) - logits[np.arange(len(s.tags)), s.tags]
+        weights = of_class(s.tags) * s.confidence
+        total, parts = total + (each * weights).sum(), parts + weights.sum()
+    np.testing.assert_allclose(model.fit(train, shuffle=False, verbose=0).history["loss"], total / parts, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"class_weight": {"a": 1.0}}, "class_weight: expected a mapping of classes"),
+        ({"class_weight": {0: -1.0}}, "weights of 0 or more"),
+        ({"class_weight": {0: float("nan")}}, "weights of 0 or more"),
+        ({"class_weight": {}}, "expected a mapping of classes"),
+        ({"class_weight": [1, 2]}, "expected a mapping of classes"),
+        ({"class_weight": {0: 1}, "targets": ("tags", "label")}, "structured as those of targets"),
+        ({"class_weight": {"b": {0: 1}}, "targets": {"a": "tags"}}, "structured as those of targets"),
+        ({"class_weight": ({0: 1},), "targets": ("tags", "label")}, "structured as those of targets"),
+        (
+            {"class_weight": {0: 1}, "targets": "step_weight"},
+            "ints or bools for the target 'step_weight', one for each",
+        ),
+        ({"class_weight": {0: 1}, "targets": "x"}, "got float32 of shape"),
+        ({"class_weight": {0: 1}, "weights": False}, "class_weight: goes with targets, and with sample weights"),
+        ({"class_weight": {0: 1}, "targets": None}, "class_weight: goes with targets"),
+        ({"class_weight": {0: 1}, "targets": "text"}, "is text, of which Keras makes no loss.*vocabulary"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else str(value)[:40],
+)
+def test_classes_that_are_none_are_refused(data: Path, options: Any, message: str) -> None:
+    """Keys that are no classes, weights that are none, targets without classes, and other structures."""
+    with pytest.raises(sr.OptionError, match=message):
+        sr.read(data, **{"batch": sr.Pad(3), "inputs": "x", "targets": "tags", **options})
