@@ -30,7 +30,7 @@ def _is_class(key: Any) -> bool:
 
 def _is_weight(weight: Any) -> bool:
     is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
-    return is_number and math.isfinite(weight) and weight >= 0
+    return is_number and 0 <= float(weight) < math.inf
 
 
 def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:
