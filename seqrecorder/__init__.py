@@ -78,9 +78,12 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read import read_records as read_records
     from seqrecorder.reading.shifted import next_step as next_step
     from seqrecorder.reading.shifted import previous_step as previous_step
+    from seqrecorder.sources.conll import from_conll as from_conll
     from seqrecorder.sources.csv_rows import from_csv as from_csv
+    from seqrecorder.sources.jsonl import from_jsonl as from_jsonl
     from seqrecorder.sources.rows import from_rows as from_rows
     from seqrecorder.sources.tables import from_table as from_table
+    from seqrecorder.sources.ts import from_ts as from_ts
     from seqrecorder.writing.options import WriteOptions as WriteOptions
     from seqrecorder.writing.write import write as write
     from seqrecorder.writing.writer import Writer as Writer
@@ -111,9 +114,12 @@ _LAZY = {
     "Window": "seqrecorder.reading.batching.window",
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",
+    "from_conll": "seqrecorder.sources.conll",
     "from_csv": "seqrecorder.sources.csv_rows",
+    "from_jsonl": "seqrecorder.sources.jsonl",
     "from_rows": "seqrecorder.sources.rows",
     "from_table": "seqrecorder.sources.tables",
+    "from_ts": "seqrecorder.sources.ts",
     "info": "seqrecorder.reading.read",
     "mix": "seqrecorder.reading.mix",
     "next_step": "seqrecorder.reading.shifted",

@@ -20,4 +20,5 @@ __all__ = [
     "slicing",
     "tables",
     "to_arrow",
+    "to_json",
 ]

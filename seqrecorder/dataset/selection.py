@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from seqrecorder.dataset.conditions import Condition, condition, ranked, require_fields
+from seqrecorder.dataset.exports import Exports
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError
 from seqrecorder.schema.display import cut, html_table, number_of
 from seqrecorder.storage.read_ahead import ahead, threads_for
@@ -27,7 +28,7 @@ _SHOWN = 10
 _WIDTH = 40
 
 
-class Selection:
+class Selection(Exports):
     """Some records of a dataset, in some order; `seqrecorder.open` gives the first ones, and these give others.
 
     >>> import tempfile, numpy as np, seqrecorder as sr

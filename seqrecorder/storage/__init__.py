@@ -15,5 +15,6 @@ __all__ = [
     "shard_files",
     "shard_in_turn",
     "staging",
+    "text_files",
     "tfrecord",
 ]

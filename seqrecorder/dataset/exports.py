@@ -1,0 +1,195 @@
+"""What selections become in other libraries and files: tables, lines of JSON, flat arrays."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from seqrecorder.codec.arrow import pyarrow
+from seqrecorder.codec.columns import Column
+from seqrecorder.codec.to_arrow import arrow_batch, arrow_schema
+from seqrecorder.codec.to_json import check_json, json_lines
+from seqrecorder.errors import OptionError
+from seqrecorder.storage.text_files import open_text, replaced_file
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+
+class HasColumns(Protocol):
+    """Records that come in columns: a selection."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the records."""
+        ...
+
+    def columns(self, fields: Sequence[str] | None = None) -> Iterator[dict[str, Column]]:
+        """Yield the records as columns, many at a time."""
+        ...
+
+
+class Exports:
+    """The methods that hand a selection on; nothing but what is asked for is parsed, and no object made for a record.
+
+    `fields` are names of fields, in whatever order; None is all of them. The way back is `seqrecorder.from_table`, or
+    `write` with `schema=`.
+    """
+
+    def to_arrow(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
+        """Return the records as a stream of record batches, a `pyarrow.RecordBatchReader`: a row a record.
+
+        >>> import tempfile, numpy as np, seqrecorder as sr
+        >>> @sr.record
+        ... class Sentence:
+        ...     ids: np.ndarray = sr.feature_list("int64")
+        >>> corpus = tempfile.mkdtemp()
+        >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+        >>> sr.open(corpus)["train"].to_arrow().read_all().to_pydict()
+        {'ids': [[1, 2, 3], [4]]}
+
+        Feature lists are list columns, steps with a shape fixed-size lists, None is null, and NaN stays NaN. Of a
+        sparse field there are the two columns `<field>/indices` and `<field>/values`.
+
+        Raises:
+            OptionError: Arrow has no type for a field: complex numbers, and times in units other than D, s, ms, us and
+                ns; or pyarrow is not installed.
+            SchemaError: there is no field of a name.
+        """
+        pa = pyarrow()
+        schema = _chosen(self, fields)
+        batches = (arrow_batch(schema, columns) for columns in self.columns(fields))
+        return pa.RecordBatchReader.from_batches(arrow_schema(schema), batches)
+
+    def to_pandas(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
+        """Return the records as a `pandas.DataFrame`, a row a record: see `to_arrow`.
+
+        Raises:
+            OptionError: pandas or pyarrow is not installed, or Arrow has no type for a field.
+        """
+        _library("pandas")
+        # Integers that may be None would become floats.
+        return Exports.to_arrow(self, fields).read_all().to_pandas(integer_object_nulls=True)
+
+    def to_polars(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
+        """Return the records as a `polars.DataFrame`, a row a record: see `to_arrow`.
+
+        Raises:
+            OptionError: polars or pyarrow is not installed, or Arrow has no type for a field.
+        """
+        polars = _library("polars")
+        return polars.from_arrow(Exports.to_arrow(self, fields).read_all())
+
+    def to_hf(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
+        """Return the records as a `datasets.Dataset` of Hugging Face, in memory: see `to_arrow`.
+
+        Raises:
+            OptionError: datasets is not installed, or Arrow has no type for a field.
+        """
+        datasets = _library("datasets")
+        return datasets.Dataset(Exports.to_arrow(self, fields).read_all())
+
+    def to_parquet(
+        self: HasColumns, path: str | os.PathLike[str], fields: Sequence[str] | None = None, **options: Any
+    ) -> None:
+        """Write the records as a Parquet file, a row a record, batch by batch; the file is there when it is complete.
+
+        Args:
+            path: of the file, which is replaced.
+            fields: names of fields; None is all.
+            options: for `pyarrow.parquet.ParquetWriter`, such as `compression="zstd"`.
+
+        Raises:
+            OptionError: pyarrow is not installed, or has no type for a field.
+            ShardWriteError: the disk is full, or failed.
+        """
+        reader = Exports.to_arrow(self, fields)
+        from pyarrow import parquet
+
+        with replaced_file(path) as part, parquet.ParquetWriter(part, reader.schema, **options) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+
+    def to_jsonl(self: HasColumns, path: str | os.PathLike[str], fields: Sequence[str] | None = None) -> None:
+        """Write the records as lines of JSON, an object a record, batch by batch; `from_jsonl` is the way back.
+
+        NaN becomes null, and times texts of ISO 8601.
+
+        Args:
+            path: of the file, which is replaced; packed where it ends in `.gz`, `.bz2`, `.xz` or `.zst`.
+            fields: names of fields; None is all.
+
+        Raises:
+            OptionError: JSON holds no bytes, complex numbers, spans of time and infinities: the field is named.
+            ShardWriteError: the disk is full, or failed.
+        """
+        schema = _chosen(self, fields)
+        check_json(schema)
+        with replaced_file(path) as part, open_text(part) as file:
+            for columns in self.columns(fields):
+                file.writelines(f"{line}\n" for line in json_lines(schema, columns))
+
+    def to_columns(self: HasColumns, fields: Sequence[str] | None = None) -> dict[str, Column]:
+        """Return the records as numpy arrays: for each field flat values, and the lengths of its rows.
+
+        >>> import tempfile, numpy as np, seqrecorder as sr
+        >>> @sr.record
+        ... class Sentence:
+        ...     ids: np.ndarray = sr.feature_list("int64")
+        >>> corpus = tempfile.mkdtemp()
+        >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+        >>> ids = sr.open(corpus)["train"].to_columns()["ids"]
+        >>> ids.values, ids.steps
+        (array([1, 2, 3, 4]), array([3, 1]))
+
+        Raises:
+            SchemaError: there is no field of a name.
+        """
+        schema = _chosen(self, fields)
+        parts = list(self.columns(fields))
+        return {field.name: _joined(field, [part[field.name] for part in parts]) for field in schema.fields}
+
+
+def _chosen(selection: HasColumns, fields: Sequence[str] | None) -> Schema:
+    return selection.schema if fields is None else selection.schema.select(fields)
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise OptionError(f"this needs {name}: pip install {name}") from None
+
+
+def _joined(field: Field, parts: Sequence[Column]) -> Column:
+    """Return one column of several, which follow each other."""
+    lengths = np.empty(0, np.int64)
+    empty = Column(
+        np.empty((0, *field.rest), field.element.numpy),
+        steps=lengths if field.is_list else None,
+        counts=lengths if field.is_ragged or field.sparse is not None else None,
+        indices=lengths if field.sparse is not None else None,
+    )
+
+    def joined(name: str) -> Any:
+        if getattr(empty, name) is None:
+            return None
+        return np.concatenate([getattr(empty, name), *(getattr(part, name) for part in parts)])
+
+    present = None
+    if any(part.present is not None for part in parts):
+        present = np.concatenate([_presence(part) for part in parts])
+    return Column(joined("values"), joined("steps"), joined("counts"), joined("indices"), present)
+
+
+def _presence(column: Column) -> Any:
+    if column.present is not None:
+        return column.present
+    lengths = next((part for part in (column.steps, column.counts) if part is not None), column.values)
+    return np.ones(len(lengths), bool)

@@ -1,0 +1,149 @@
+"""Lines of JSON, an object a record: `from_jsonl`, the way back of `to_jsonl`."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from seqrecorder.codec.construct import maker_from_mapping
+from seqrecorder.errors import OptionError, SourceError, did_you_mean
+from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.schema.schema import Schema
+from seqrecorder.sources.text_records import TextRecords, check_fields, text_paths
+from seqrecorder.storage.text_files import lines_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from seqrecorder.schema.field import Field
+
+T = TypeVar("T")
+
+
+def from_jsonl(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    record_class: type[T],
+    *,
+    columns: Mapping[str, str] | None = None,
+    extra: Literal["error", "ignore"] = "error",
+    on_error: Literal["raise", "skip"] = "raise",
+) -> TextRecords[T]:
+    r"""Return the records of lines of JSON, each an object of field to value.
+
+    >>> import pathlib, tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     key: str = sr.context(str, key=True)
+    ...     scores: np.ndarray = sr.feature_list("float32")
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "sentences.jsonl"
+    >>> _ = file.write_text('{"id": "a", "scores": [0.5, null]}\n{"id": "b", "scores": []}\n')
+    >>> list(sr.from_jsonl(file, Sentence, columns={"key": "id"}))[0]
+    Sentence(key='a', scores=array([0.5, nan], dtype=float32))
+
+    A null of a float is NaN, times are texts of ISO 8601, and of a sparse field there are the two keys
+    `<field>/indices` and `<field>/values`. Numbers become the declared type where they fit; text tells no width of
+    floats.
+
+    Args:
+        path: of a file, a glob, or a list of files, packed where they end in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the
+            standard input.
+        record_class: of the records.
+        columns: the key of a field, where that has another name.
+        extra: what becomes of keys that are no field: `error`, or `ignore`.
+        on_error: `skip` leaves lines out that are no records, logs the first and counts them, in the manifest too.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        SourceError: while iterating: a line is no record; the file, the line, the key and the reason are named.
+    """
+    lines = _Lines(Schema.of(record_class), columns or {}, extra)
+    return TextRecords(text_paths(path), record_class, lines.parse, on_error)
+
+
+class _Lines:
+    """How lines of JSON become records."""
+
+    def __init__(self, schema: Schema, columns: Mapping[str, str], extra: str) -> None:
+        if extra not in ("error", "ignore"):
+            raise OptionError(f"extra: expected 'error' or 'ignore', got {extra!r}")
+        self.fields = {field.name: field for field in schema.fields}
+        for name in columns:
+            if name not in self.fields:
+                raise OptionError(f"columns: {schema.name} has no field {name!r}{did_you_mean(name, self.fields)}")
+        self.schema, self.extra = schema, extra
+        self.field_of = {columns.get(name, name): name for name in self.fields}
+        self._make = maker_from_mapping(schema)
+
+    def parse(self, file: Any) -> Iterator[tuple[int, Callable[[], Any]]]:
+        """Yield the number of each line, and what makes its record."""
+        for number, line in lines_of(file):
+            if line.strip():
+                yield number, functools.partial(self.record, line)
+
+    def record(self, line: str) -> Any:
+        """Return the record of a line.
+
+        Raises:
+            SourceError: it is no JSON, or no object.
+            RecordError: it is no record; all bad fields are named.
+        """
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise SourceError(f"no JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise SourceError(f"expected an object of field to value, got {type(row).__name__}")
+        for key, name in self.field_of.items():
+            if f"{key}/indices" in row and f"{key}/values" in row and self.fields[name].sparse is not None:
+                row[key] = _pairs(self.fields[name], row.pop(f"{key}/indices"), row.pop(f"{key}/values"))
+        values = {}
+        for key, value in row.items():
+            found = self.field_of.get(key)
+            if found is not None:
+                values[found] = exact_text(self.fields[found], value)
+            elif self.extra == "error":
+                values[key] = value
+        record = self._make(values, 0)
+        check_fields(self.schema, record)
+        return record
+
+
+def exact_text(field: Field, value: Any) -> Any:
+    """Return a value of JSON with NaN for the nulls of floats, and times for texts of ISO 8601."""
+    if field.element.numpy.kind == "M":
+        return _times(field, value)
+    if field.element.has_nan:
+        nested = bool(field.is_list or field.shape or field.sparse)
+        return _with_nan(value) if (nested and value is not None) or not field.optional else value
+    return value
+
+
+def _with_nan(value: Any) -> Any:
+    if value is None:
+        return float("nan")
+    if isinstance(value, list):
+        return [_with_nan(item) for item in value] if None in value or any(map(_is_nested, value)) else value
+    return value
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _times(field: Field, value: Any) -> Any:
+    if isinstance(value, str):
+        if value.endswith("Z") or "+" in value:
+            raise Mismatch(f"{field.element.name} (without a time zone)", f"{value!r}; drop the zone first")
+        return np.datetime64(value)
+    return [_times(field, item) for item in value] if isinstance(value, list) else value
+
+
+def _pairs(field: Field, indices: Any, values: Any) -> Any:
+    """Return what a sparse field takes of two lists, for each step if it is a feature list."""
+    if indices is None or not field.is_list:
+        return None if indices is None else (indices, values)
+    return list(zip(indices, values, strict=True))

@@ -1,0 +1,107 @@
+"""Sentences of CoNLL's formats: comments, documents, words of several words, and bad lines by their number."""
+
+import numpy as np
+import pytest
+
+import seqrecorder as sr
+
+
+@sr.record
+class Sentence:
+    tokens: np.ndarray = sr.feature_list(str)
+    tags: np.ndarray = sr.feature_list(str)
+    document: int = sr.context("int32", default=-1)
+    sent_id: str = sr.context(str, default="")
+
+
+CONLL_2003 = """\
+-DOCSTART- -X- -X- O
+
+EU NNP B-NP B-ORG
+# NN I-NP O
+#tag NN I-NP O
+
+-DOCSTART- -X- -X- O
+
+Peter NNP B-NP B-PER"""
+
+CONLL_U = (
+    "# newdoc id = one\n# sent_id = s1\n# text = vámonos al mar\n"
+    + "".join(
+        "\t".join([number, word, "_", tag, *"______"]) + "\n"
+        for number, word, tag in [
+            ("1-2", "vámonos", "_"),
+            ("1", "vamos", "VERB"),
+            ("2", "nos", "PRON"),
+            ("2.1", "nada", "X"),
+            ("3", "a la orilla", "ADV"),
+        ]
+    )
+    + "\n# newdoc\n# sent_id = s2\n"
+    + "\t".join(["1", "#", "_", "SYM", *"______"])
+    + "\n\n\n"
+)
+
+
+def sentences(tmp_path, text, **options):
+    (tmp_path / "x.conll").write_text(text, encoding="utf-8")
+    return list(sr.from_conll(tmp_path / "x.conll", Sentence, **options))
+
+
+def test_sentences_end_with_empty_lines(tmp_path):
+    """Documents are counted, the last sentence needs no empty line, and tokens may begin with a number sign."""
+    got = sentences(tmp_path, CONLL_2003, columns=["tokens", None, None, "tags"], document="document")
+    assert got == [
+        Sentence(["EU", "#", "#tag"], ["B-ORG", "O", "O"], 0),
+        Sentence(["Peter"], ["B-PER"], 1),
+    ]
+
+
+def test_conllu_has_comments_and_split_words(tmp_path):
+    """Comments fill fields of their name; ranges and empty nodes are no tokens; between tabs values hold blanks."""
+    got = sentences(tmp_path, CONLL_U, columns=[None, "tokens", None, "tags"], document="document")
+    assert got == [
+        Sentence(["vamos", "nos", "a la orilla"], ["VERB", "PRON", "ADV"], 0, "s1"),
+        Sentence(["#"], ["SYM"], 1, "s2"),
+    ]
+
+
+def test_numbers_are_read_as_declared(tmp_path):
+    """A column of numbers goes into a field of numbers, and another separator is taken as it is."""
+
+    @sr.record
+    class Heads:
+        heads: np.ndarray = sr.feature_list("int16")
+        sure: np.ndarray = sr.feature_list("float32")
+
+    (tmp_path / "x").write_text("0|0.5\n2|1\n\n")
+    assert list(sr.from_conll(tmp_path / "x", Heads, columns=["heads", "sure"], separator="|")) == [
+        Heads([0, 2], [0.5, 1.0])
+    ]
+    (tmp_path / "x").write_text("0|0.5\n\n0|1\nx|1\n\n")
+    with pytest.raises(sr.SourceError, match="line 3: line 4: field 'heads': expected int16, got 'x'"):
+        list(sr.from_conll(tmp_path / "x", Heads, columns=["heads", "sure"], separator="|"))
+    records = sr.from_conll(tmp_path / "x", Heads, columns=["heads", "sure"], separator="|", on_error="skip")
+    assert (len(list(records)), records.skipped) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"columns": ["token", "tags"]}, "no field 'token' \\(did you mean 'tokens'"),
+        ({"columns": "tokens"}, "expected a list of names"),
+        ({"columns": [None]}, "expected a list of names"),
+        ({"columns": ["sent_id"]}, "expected feature lists"),
+        ({"columns": ["tokens"], "document": "doc"}, "no field 'doc'"),
+    ],
+)
+def test_columns_are_feature_lists(tmp_path, options, said):
+    """Names that are no feature list are refused before a file is read."""
+    with pytest.raises(sr.OptionError, match=said):
+        sentences(tmp_path, CONLL_2003, **options)
+
+
+def test_lines_with_too_few_columns_are_named(tmp_path):
+    """A line with fewer columns than are asked for is named, with its sentence."""
+    with pytest.raises(sr.SourceError, match=r"x\.conll, line 1: expected 4 columns, got 2 in line 2: \['b', 'c'\]"):
+        sentences(tmp_path, "a a a a\nb c\n", columns=["tokens", None, None, "tags"])
