@@ -62,10 +62,7 @@ class Exports:
                 ns; or pyarrow is not installed.
             SchemaError: there is no field of a name.
         """
-        pa = pyarrow()
-        schema = _chosen(self, fields)
-        batches = (arrow_batch(schema, columns) for columns in self.columns(fields))
-        return pa.RecordBatchReader.from_batches(arrow_schema(schema), batches)
+        return _reader(self, fields)
 
     def to_pandas(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a `pandas.DataFrame`, a row a record: see `to_arrow`.
@@ -75,7 +72,7 @@ class Exports:
         """
         _library("pandas")
         # Integers that may be None would become floats.
-        return Exports.to_arrow(self, fields).read_all().to_pandas(integer_object_nulls=True)
+        return _reader(self, fields).read_all().to_pandas(integer_object_nulls=True)
 
     def to_polars(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a `polars.DataFrame`, a row a record: see `to_arrow`.
@@ -84,7 +81,7 @@ class Exports:
             OptionError: polars or pyarrow is not installed, or Arrow has no type for a field.
         """
         polars = _library("polars")
-        return polars.from_arrow(Exports.to_arrow(self, fields).read_all())
+        return polars.from_arrow(_reader(self, fields).read_all())
 
     def to_hf(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a `datasets.Dataset` of Hugging Face, in memory: see `to_arrow`.
@@ -93,7 +90,7 @@ class Exports:
             OptionError: datasets is not installed, or Arrow has no type for a field.
         """
         datasets = _library("datasets")
-        return datasets.Dataset(Exports.to_arrow(self, fields).read_all())
+        return datasets.Dataset(_reader(self, fields).read_all())
 
     def to_parquet(
         self: HasColumns, path: str | os.PathLike[str], fields: Sequence[str] | None = None, **options: Any
@@ -109,7 +106,7 @@ class Exports:
             OptionError: pyarrow is not installed, or has no type for a field.
             ShardWriteError: the disk is full, or failed.
         """
-        reader = Exports.to_arrow(self, fields)
+        reader = _reader(self, fields)
         from pyarrow import parquet
 
         with replaced_file(path) as part, parquet.ParquetWriter(part, reader.schema, **options) as writer:
@@ -154,6 +151,13 @@ class Exports:
         schema = _chosen(self, fields)
         parts = list(self.columns(fields))
         return {field.name: _joined(field, [part[field.name] for part in parts]) for field in schema.fields}
+
+
+def _reader(selection: HasColumns, fields: Sequence[str] | None) -> Any:
+    pa = pyarrow()
+    schema = _chosen(selection, fields)
+    batches = (arrow_batch(schema, columns) for columns in selection.columns(fields))
+    return pa.RecordBatchReader.from_batches(arrow_schema(schema), batches)
 
 
 def _chosen(selection: HasColumns, fields: Sequence[str] | None) -> Schema:
