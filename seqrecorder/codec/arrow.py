@@ -32,7 +32,16 @@ def is_arrow(given: object) -> bool:
     >>> is_arrow([1, 2])
     False
     """
-    return hasattr(type(given), "__arrow_c_stream__") or hasattr(type(given), "__arrow_c_array__")
+    kind = type(given)
+    return hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__") or _is_series_of_lists(given)
+
+
+def _is_series_of_lists(given: Any) -> bool:
+    """Whether an object is a series of pandas before version 3, whose frames have the interface, and which lack it."""
+    kind = type(given)
+    if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or given.dtype != object:
+        return False
+    return isinstance(next((item for item in given if item is not None), None), list | tuple | np.ndarray)
 
 
 def columns_of_table(given: Any) -> dict[str, Any]:
@@ -205,8 +214,11 @@ def _imported(field: Field, given: Any) -> Any:
     try:
         if hasattr(type(given), "__arrow_c_stream__"):
             array = pa.chunked_array(given).combine_chunks()
-        else:
+        elif hasattr(type(given), "__arrow_c_array__"):
             array = pa.array(given)
+        else:
+            array = pa.Array.from_pandas(given)
+            array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         array = without_views(_decoded(array))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error

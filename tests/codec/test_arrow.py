@@ -126,7 +126,8 @@ def test_arrays_give_the_bytes_of_records():
         "ids": Foreign(columns["ids"].combine_chunks().cast(pa.large_list(pa.int64()))),
         "label": np.array([record.label for record in RECORDS]),
         "words": (
-            Foreign(columns["words"].combine_chunks().flatten().cast(pa.string_view())),
+            # Not by a cast: pyarrow 18 crashes when it exports views that one made of short texts alone.
+            Foreign(pa.array(columns["words"].combine_chunks().flatten().to_pylist(), pa.string_view())),
             Foreign(columns["words"].combine_chunks().value_lengths()),
         ),
         "speaker": ForeignStream(columns["speaker"].dictionary_encode()),
