@@ -20,18 +20,26 @@ FAST_ROOMS = ("schema", "wire", "storage")
 """The rooms whose tests are the inner loop: they run without TensorFlow."""
 
 LONGEST_FIRST = (
-    "reliability/test_corruption.py",
-    "reliability/test_killed_writes.py",
-    "test_readme.py",
     "codec/test_records.py",
     "test_examples.py",
-    "reliability/test_exactly_once.py",
-    "reading/test_read.py",
     "legacy/migrate/verify/test_verification.py",
+    "reliability/test_corruption.py",
+    "reading/test_record_stream.py",
+    "reading/test_read.py",
+    "test_keras.py",
+    "reliability/test_killed_writes.py",
+    "reliability/test_exactly_once.py",
     "reading/batching/test_pack.py",
     "reading/test_plan.py",
+    "reliability/test_one_rule.py",
+    "reading/batching/test_window.py",
+    "reading/batching/test_ragged.py",
+    "test_readme.py",
+    "legacy/test_readers.py",
+    "legacy/test_contrib.py",
+    "legacy/test_batching.py",
+    "legacy/migrate/test_project.py",
     "cli/test_demo.py",
-    "test_keras.py",
 )
 """The files that take longest, so that with `-n 2` no core is idle while the other ends the last one."""
 

@@ -1,5 +1,6 @@
 """What is read: datasets and bare shards, found and checked before anything is parsed."""
 
+import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 
 import seqrecorder as sr
 
@@ -52,8 +54,13 @@ def write_by_hand(path: Path, layout: str, compression: str = "", records: list[
     return path
 
 
-@pytest.mark.parametrize("layout", ["steps", "packed", "example"])
-@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize(
+    ("layout", "compression"),
+    all_at_night(
+        itertools.product(["steps", "packed", "example"], ["", "GZIP"]),
+        [("steps", ""), ("packed", "GZIP"), ("example", "")],
+    ),
+)
 def test_foreign_shards_are_read_by_class(tmp_path: Path, layout: str, compression: str) -> None:
     """Shards that others wrote are read by class alone, in the three layouts, compressed or not."""
     path = write_by_hand(tmp_path / "foreign.tfrecord", layout, compression)

@@ -174,7 +174,7 @@ def test_shuffle_mixes_the_files(corpus: Path) -> None:
     ("count", "batch"),
     all_at_night(
         itertools.product([2, 3, 5], [None, sr.Pad(7), sr.Bucket(7)]),
-        [(2, sr.Pad(7)), (3, None), (2, sr.Bucket(7)), (5, sr.Bucket(7)), (5, None)],
+        [(2, sr.Pad(7)), (3, None), (5, sr.Bucket(7))],
     ),
 )
 def test_shards_are_disjoint_and_complete(corpus: Path, count: int, batch: sr.Pad | sr.Bucket | None) -> None:
@@ -454,11 +454,11 @@ STEPS = [slice(3), slice(-2, None), slice(1, None, 2), slice(None, None, 3), sli
     all_at_night(
         itertools.product([sr.Bucket(8, boundaries=[2, 5]), None, sr.Ragged(8), sr.Pad(8)], STEPS),
         [
-            *((sr.Bucket(8, boundaries=[2, 5]), steps) for steps in STEPS),
-            *((None, steps) for steps in STEPS[::2]),
-            *((sr.Ragged(8), steps) for steps in STEPS[1::2]),
+            *((sr.Bucket(8, boundaries=[2, 5]), steps) for steps in STEPS[::2]),
+            *((None, steps) for steps in STEPS[1::2]),
+            (sr.Ragged(8), STEPS[1]),
+            (sr.Ragged(8), STEPS[4]),
             (sr.Pad(8), STEPS[0]),
-            (sr.Pad(8), STEPS[1]),
         ],
     ),
     ids=str,

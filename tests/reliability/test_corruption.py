@@ -404,7 +404,7 @@ def mutated(data, choices):
     return bytes(data)
 
 
-@pytest.mark.parametrize("mutants", [100_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("mutants", [50_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
 def test_mutated_records(mutants, random, figure):
     """A mutated record is decoded by Python and by the graph parser to the same values, or refused by both."""
     size, outcomes = 50_000, Counter()
@@ -451,7 +451,7 @@ def test_mutated_manifests(pristine, mutants, random, figure):
     figure(24, "mutated manifests", mutants, "other errors than ManifestError")
 
 
-@pytest.mark.parametrize("trials", [1000])
+@pytest.mark.parametrize("trials", [400, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_salvage_after_a_hole(trials, tmp_path, random, figure):
     """After one hole of up to 4 KiB, headers included, at least 99 % of the records outside it are recovered."""
     from seqrecorder.storage.tfrecord.scan import find_records, read_found

@@ -301,7 +301,7 @@ def test_every_reader_of_a_share_packs_its_own_records(corpus):
     assert sorted(segment for batch in batches for segment in segments_of(batch)) == all_segments(12)
 
 
-@pytest.mark.parametrize("shuffle", [0, 10])
+@pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 10])
 def test_resumes_exactly_before_every_batch(corpus, shuffle, tmp_path, stride):
     """Saved before any batch of two epochs, the whole remainder follows in an iterator built anew."""
     options = {"batch": Pack(8, 5, buffer=9, too_long="split"), "fields": ["key", "x", "word"]}

@@ -128,7 +128,7 @@ def test_flat_batches_carry_splits_for_each_group(corpus):
             assert rows_of(flat[name]) == rows_of(ragged[name])
 
 
-@pytest.mark.parametrize("shuffle", [0, 5])
+@pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 5])
 def test_resumes_exactly_before_every_batch(corpus, shuffle, tmp_path, stride):
     """Saved before any batch, the whole remainder follows in an iterator built anew."""
     assert_resumes_exactly(

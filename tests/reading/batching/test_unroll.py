@@ -161,7 +161,7 @@ def test_shuffled_epochs_hold_every_segment_once(corpus: Path) -> None:
     assert_same(sr.read(corpus, batch=Unroll(3, 4), shuffle=6, seed=5, epochs=3), expected)
 
 
-@pytest.mark.parametrize("shuffle", [0, 5])
+@pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 5])
 def test_resumes_exactly_at_every_batch(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder: inside windows, at their ends, and between epochs."""
     monkeypatch.setattr("seqrecorder.reading.batching.unroll.WINDOW", 2)

@@ -175,7 +175,7 @@ def test_shuffled_epochs_hold_every_window_once(corpus: Path, monkeypatch, recor
             )
 
 
-@pytest.mark.parametrize("shuffle", [0, 20])
+@pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 20])
 def test_resumes_exactly_at_every_batch(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder: inside windows, at their ends, and between epochs."""
     monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 2)
