@@ -128,6 +128,10 @@ class RecordStore:
             return SoughtShard(path, info.records, info.bytes, dataset)
         return StreamedShard(path, self.manifest.compression, info.records, info.bytes, dataset)
 
+    def reading(self, schema: object) -> RecordStore:
+        """Return a store that reads records as another class."""
+        return RecordStore(self.manifest.path, schema, self.digest)
+
     def forward(self) -> RecordStore:
         """Return a store to read in ascending order from: this one, or another where each must begin anew."""
         return self if self.is_sought else RecordStore(self.manifest.path, self._asked, self.digest)
@@ -201,12 +205,32 @@ class RecordStore:
             ShardReadError: one is damaged.
             OptionError: they are in GZIP shards, and not in ascending order.
         """
+        return self._scattered(positions, lambda shard, rows: shard.read(rows))
+
+    def frames(self, positions: NDArray[np.int64]) -> list[bytes]:
+        """Return serialized records with their frames; takes and raises what `read` does."""
+        return self._scattered(positions, lambda shard, rows: shard.frames(rows))
+
+    def frame_bytes(self, positions: NDArray[np.int64]) -> int:
+        """Return how many bytes the frames of records take that can be sought."""
+        files, rows = self.order.find(positions)
+        total = 0
+        for number, here in self.by_shard(files, rows):
+            shard = self.shard(number)
+            if isinstance(shard, SoughtShard):
+                total += int((shard.starts[rows[here] + 1] - shard.starts[rows[here]]).sum())
+        return total
+
+    def _scattered(
+        self, positions: NDArray[np.int64], read: Callable[[Shard, NDArray[np.int64]], list[bytes]]
+    ) -> list[bytes]:
+        """Return what is read of some rows of each shard, in the order of the positions."""
         files, rows = self.order.find(positions)
         if positions.size and files[0] == files[-1] and (files == files[0]).all() and (np.diff(rows) >= 0).all():
-            return self.shard(int(files[0])).read(rows)
+            return read(self.shard(int(files[0])), rows)
         out: list[bytes] = [b""] * positions.size
         for number, here in self.by_shard(files, rows):
-            for place, data in zip(here.tolist(), self.shard(number).read(rows[here]), strict=True):
+            for place, data in zip(here.tolist(), read(self.shard(number), rows[here]), strict=True):
                 out[place] = data
         return out
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from seqrecorder.dataset.conditions import Condition, condition, ranked, require_fields
 from seqrecorder.dataset.exports import Exports
+from seqrecorder.dataset.selected_shards import resolve_selection, whole_splits
+from seqrecorder.dataset.shard_set import Selected
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError
 from seqrecorder.schema.display import cut, html_table, number_of
 from seqrecorder.storage.read_ahead import ahead, threads_for
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
     from seqrecorder.codec.decoder import RecordDecoder
     from seqrecorder.dataset.record_store import RecordStore
+    from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.schema.schema import Schema
 
 _SIZE = 8192
@@ -28,7 +31,7 @@ _SHOWN = 10
 _WIDTH = 40
 
 
-class Selection(Exports):
+class Selection(Exports, Selected):
     """Some records of a dataset, in some order; `seqrecorder.open` gives the first ones, and these give others.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -111,6 +114,19 @@ class Selection(Exports):
         except (DatasetError, OptionError):  # damaged, or packed: a notebook shows what it can
             return html_table(repr(self)[1:-1], heads, [])
         return html_table(repr(self)[1:-1], heads, list(zip(*columns, strict=True)))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all records of some splits in written order, one split after the other."""
+        return whole_splits(self._store, self._positions) is not None
+
+    def reading(self, schema: object) -> Selection:
+        """Return the same records, to be read as another class.
+
+        Raises:
+            SchemaMismatchError: the data cannot be read as that.
+        """
+        return Selection(self._store.reading(schema), self._positions)
 
     # Some of it --------------------------------------------------------------------------------------------------
 
@@ -361,6 +377,18 @@ class Selection(Exports):
         if not groups or group not in (None, *groups):
             raise OptionError(f"group: expected one of {', '.join(groups) or '(none: no feature list)'}, got {group!r}")
         return self._store.lengths(self.positions, groups[0] if group is None else group)
+
+    def resolve(
+        self,
+        *,
+        schema: object = None,
+        check: Check = "manifest",
+        on_corrupt: OnCorrupt = "error",
+        lengths_only: bool = False,
+    ) -> Origin:
+        """Return the shards that `read` reads; see `seqrecorder.dataset.selected_shards`."""
+        options: Any = {"check": check, "on_corrupt": on_corrupt, "lengths_only": lengths_only}
+        return resolve_selection(self._store, self._positions, schema=schema, **options)
 
     # By key ------------------------------------------------------------------------------------------------------
 

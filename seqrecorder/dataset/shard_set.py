@@ -5,6 +5,7 @@ Everything that can be wrong with files is looked for here, before a `tf.data` p
 
 from __future__ import annotations
 
+import abc
 import glob
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -208,6 +209,14 @@ def check_shard(shard: Any) -> tuple[int, int]:
     raise OptionError(f"shard: expected (index, count) with 0 <= index < count, got {shard!r}")
 
 
+class Selected(abc.ABC):
+    """Records of a dataset that somebody selected, to be read wherever a path is."""
+
+    @abc.abstractmethod
+    def resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
+        """Return what is to be read; takes and raises what the function `resolve` does."""
+
+
 def resolve(
     path: Any,
     split: str | None,
@@ -217,11 +226,12 @@ def resolve(
     layout: str = "auto",
     check: Check = "manifest",
     on_corrupt: OnCorrupt = "error",
+    lengths_only: bool = False,
 ) -> Origin:
     """Find what is to be read and check that it can be.
 
     Args:
-        path: a dataset's directory; or a shard, a glob of shards or a list of shards.
+        path: a dataset's directory; a selection; or a shard, a glob of shards or a list of shards.
         split: of the dataset; None for its only one.
         schema: class or schema to read as; needed for bare shards.
         compression: of bare shards; None looks at their first bytes.
@@ -231,6 +241,7 @@ def resolve(
             and walks over the frames of bare ones. `full` reads all, whatever was found before. `none` looks at
             nothing.
         on_corrupt: `error`, or `skip` to read all of every shard and to leave out what is damaged.
+        lengths_only: whether nothing but lengths is asked for; then the records of a selection are not copied.
 
     Raises:
         DatasetNotFoundError: there is nothing there.
@@ -245,6 +256,13 @@ def resolve(
     if layout not in LAYOUTS:
         raise OptionError(f"layout: expected one of {', '.join(LAYOUTS)}, got {layout!r}")
     wanted = check_compression(compression)
+    if isinstance(path, Selected):
+        if split is not None or compression is not None or layout not in ("auto", "steps"):
+            raise OptionError(
+                "a selection says itself what is read: leave split, compression and layout out, as in "
+                "read(corpus['train'])"
+            )
+        return path.resolve(schema=schema, check=check, on_corrupt=on_corrupt, lengths_only=lengths_only)
     directory = _dataset_directory(path)
     if directory is None:
         if split is not None:
@@ -257,7 +275,7 @@ def resolve(
         )
     if layout not in ("auto", "steps"):
         raise OptionError(f"{directory}: layout is for bare shards; what seqrecorder wrote is 'steps'")
-    return _resolve_dataset(manifest, split, schema, check, on_corrupt)
+    return resolve_dataset(manifest, split, schema, check, on_corrupt)
 
 
 def _dataset_directory(path: Any) -> Path | None:
@@ -271,9 +289,10 @@ def _dataset_directory(path: Any) -> Path | None:
     return candidate  # reading its manifest says what is missing
 
 
-def _resolve_dataset(
+def resolve_dataset(
     manifest: Manifest, split: str | None, schema: object, check: Check, on_corrupt: OnCorrupt
 ) -> Origin:
+    """Find the shards of a split; takes and raises what `resolve` does."""
     info = manifest.split(split)
     where = f"{manifest.path}, split {info.name!r}"
     wanted = manifest.schema

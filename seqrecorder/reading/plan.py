@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.parser import Parser
+from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.ragged import Ragged
@@ -132,6 +133,33 @@ def _brief(strategy: Batching) -> str:
 
 @overload
 def plan(
+    path: Selection,
+    strategy: Batching,
+    /,
+    *,
+    schema: object = None,
+    shuffle: int = 0,
+    seed: int | None = None,
+    shard: tuple[int, int] | None = None,
+) -> Plan: ...
+
+
+@overload
+def plan(
+    path: Selection,
+    first: Batching,
+    second: Batching,
+    /,
+    *strategies: Batching,
+    schema: object = None,
+    shuffle: int = 0,
+    seed: int | None = None,
+    shard: tuple[int, int] | None = None,
+) -> PlanTable: ...
+
+
+@overload
+def plan(
     path: Any,
     split: str | None,
     strategy: Batching,
@@ -161,7 +189,7 @@ def plan(
 
 def plan(
     path: Any,
-    split: str | None,
+    split: Any,
     /,
     *strategies: Batching,
     schema: object = None,
@@ -191,7 +219,7 @@ def plan(
 
     Args:
         path: as for `read`.
-        split: as for `read`.
+        split: as for `read`; behind a selection it may be left out: `plan(train, Pad(2))`.
         strategies: what `read` takes as `batch`.
         schema: as for `read`.
         shuffle: as for `read`.
@@ -205,6 +233,8 @@ def plan(
         OptionError: no strategy, or one that does not fit the data.
         DatasetNotFoundError: as for `read`.
     """
+    if isinstance(path, Selection) and split is not None and not isinstance(split, str):
+        split, strategies = None, (split, *strategies)  # a selection has no split to be named
     if not strategies:
         raise OptionError("plan: name the strategies to compare, such as seqrecorder.Bucket(64)")
     for strategy in strategies:
@@ -212,7 +242,7 @@ def plan(
             raise OptionError(f"plan: expected strategies, one after the other, such as Bucket(64), got {strategy!r}")
     import tensorflow as tf
 
-    origin = resolve(path, split, schema=schema)
+    origin = resolve(path, split, schema=schema, lengths_only=True)
     origin, deal = origin.take_shard(shard)
     known = {group: origin.lengths(group) for group in origin.schema.groups}
     options = StreamOptions(WINDOW, shuffle, seed, 1, None, deal, known=known)

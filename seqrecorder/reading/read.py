@@ -13,7 +13,8 @@ from seqrecorder.codec.malloc import keep_freed_memory
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import with_number
 from seqrecorder.dataset.manifest import Manifest, read_manifest
-from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.shard_set import check_shard, resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pack import Pack
@@ -98,8 +99,10 @@ def read(
     [[1, 2, 3], [4, 0, 0]] [3, 1]
 
     Args:
-        path: a dataset's directory; or bare shards (a path, a glob or a list), with `schema`.
-        split: name of the split; may be left out where there is only one.
+        path: a dataset's directory; a selection of its records; or bare shards (a path, a glob or a list), with
+            `schema`. Whole splits are read where they are; the records of other selections are copied to a temporary
+            file once, in their order.
+        split: name of the split; may be left out where there is only one, and of selections.
         schema: the record class to read as; needed for bare shards only. A dataset's own schema is the default.
         batch: `Pad(...)`, `Bucket(...)`, `TokenBudget(...)`, `Ragged(...)`, `Window(...)`, `Unroll(...)`, `Pack(...)`,
             or None for single records.
@@ -123,7 +126,8 @@ def read(
         max_length: likewise for more steps.
         index_name: name under which elements carry the position of their record in written order, int64: that in which
             `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
-            put back into the order of their inputs: `results[np.argsort(index)]`. A place that holds no record has -1.
+            put back into the order of their inputs: `results[np.argsort(index)]`. Of a selection it is the place in
+            that. A place that holds no record has -1.
             Where damaged records are left out (`on_corrupt="skip"`), the others keep the positions that they had; it is
             refused where these are not certain.
         inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
@@ -394,6 +398,13 @@ def read_records(
         ShardReadError: while iterating: a shard is damaged.
     """
     check_threads_of_tensorflow("read_records")
+    plainly = split is None and compression is None and layout == "auto" and on_corrupt == "error" and check != "full"
+    if isinstance(path, Selection) and plainly and not path.is_whole:  # nothing needs to be copied
+        some = path if schema is None else path.reading(schema)
+        if shard is not None:
+            index, count = check_shard(shard)
+            some = some[index::count]
+        return some.records(fields)
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )

@@ -16,7 +16,7 @@ from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.storage.read_around import PlacedFile, reason_at
 from seqrecorder.storage.shard import RecordReader, damage_error
 from seqrecorder.storage.tfrecord.check import advice, check_frames, check_size
-from seqrecorder.storage.tfrecord.encode import frame_headers, is_framed, masked_crcs
+from seqrecorder.storage.tfrecord.encode import frame_headers, frames, is_framed, masked_crcs
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts
 from seqrecorder.wire.byte_rows import of_list
 
@@ -92,24 +92,11 @@ class SoughtShard:
         Raises:
             ShardReadError: one of them is damaged.
         """
-        out: list[bytes] = []
-        for part in self._runs(rows):
-            out += self._read_run(part)
-        return out
+        return [frame[HEADER:-FOOTER] for frame in self.frames(rows)]
 
-    def frames(self, rows: NDArray[np.int64]) -> Iterator[bytes]:
-        """Yield the frames of some records as they stand in the file, unchecked, many to a piece.
-
-        Args:
-            rows: their numbers in the shard, ascending.
-        """
-        for part in self._runs(rows):
-            begins, ends = self.starts[part].tolist(), self.starts[part + 1].tolist()
-            data = memoryview(self._bytes(begins[0], ends[-1] - begins[0]))
-            if ends[-1] - begins[0] == sum(ends) - sum(begins):
-                yield bytes(data)
-            else:
-                yield b"".join([data[b - begins[0] : e - begins[0]] for b, e in zip(begins, ends, strict=True)])
+    def frames(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """Return the frames of some records; takes and raises what `read` does."""
+        return [frame for part in self._runs(rows) for frame in self._read_run(part)]
 
     def _runs(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the numbers of records that are read by one call each."""
@@ -130,16 +117,15 @@ class SoughtShard:
         base = int(begins[0])
         data = self._bytes(base, int(ends[-1]) - base)
         begins, ends = begins - base, ends - base
-        edges = zip((begins + HEADER).tolist(), (ends - FOOTER).tolist(), strict=True)
-        records = [data[begin:end] for begin, end in edges]
+        frames = [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
         octets = np.frombuffer(data, np.uint8)
         stored = np.ascontiguousarray(octets[(ends - FOOTER)[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)
         headers = octets[begins[:, None] + np.arange(HEADER)]
-        whole = masked_crcs(of_list(records)) == stored
+        whole = masked_crcs(of_list([frame[HEADER:-FOOTER] for frame in frames])) == stored
         whole &= (headers == frame_headers(ends - begins - _FRAME)).all(1)
         if not whole.all():
             raise self._damaged(int(rows[np.flatnonzero(~whole)[0]]))
-        return records
+        return frames
 
     def _bytes(self, start: int, count: int) -> bytes:
         try:
@@ -210,6 +196,13 @@ class StreamedShard:
                 first, self._next = self._next, self._next + len(self._window)
             out.append(self._window[row - first])
         return out
+
+    def frames(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """Return the frames of some records; takes and raises what `read` does."""
+        data = self.read(rows)
+        whole = frames(data).tobytes()
+        edges = np.cumsum([0, *(len(record) + _FRAME for record in data)]).tolist()
+        return [whole[start:stop] for start, stop in itertools.pairwise(edges)]
 
 
 def cannot_be_sought(path: Path) -> OptionError:

@@ -1,0 +1,149 @@
+"""The shards that reading a selection reads: those of whole splits where they are, else a copy of what is selected.
+
+A `tf.data` pipeline reads files from their first record to their last. So the frames of selected records are copied
+into a temporary file, in the order of the selection, with their lengths beside it: bytes, as they stand in the shards,
+once their CRCs were checked. What reads, plans, resumes and deals files needs to know nothing of selections.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from seqrecorder.dataset.shard_set import Origin, ShardFile, resolve_dataset
+from seqrecorder.errors import OptionError
+from seqrecorder.schema.schema import Schema
+from seqrecorder.storage.files import faults_around, writing
+from seqrecorder.storage.scratch import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.dataset.record_store import RecordStore
+    from seqrecorder.dataset.shard_set import Check, OnCorrupt
+
+_WINDOW = 8192
+
+
+def resolve_selection(
+    store: RecordStore,
+    positions: range | NDArray[np.int64],
+    *,
+    schema: object,
+    check: Check,
+    on_corrupt: OnCorrupt,
+    lengths_only: bool,
+) -> Origin:
+    """Return what is to be read of a selection.
+
+    Args:
+        store: the records of the dataset.
+        positions: of those that are selected.
+        schema: class or schema to read as; None for the selection's own.
+        check: see `seqrecorder.dataset.shard_set.resolve`.
+        on_corrupt: likewise; damage is only left out of whole splits.
+        lengths_only: whether only lengths are asked for, so that no record is copied.
+
+    Raises:
+        ShardReadError: a shard is missing, or a record that is selected is damaged.
+        ShardWriteError: the place of temporary files is full.
+        SchemaMismatchError: the data cannot be read as the schema.
+        OptionError: damage is to be left out of a part of a split.
+    """
+    manifest, wanted = store.manifest, store.schema
+    if schema is not None:
+        wanted = Schema.of(schema)
+        wanted.require_readable(manifest.schema, str(manifest.path))
+        wanted = wanted.reading(manifest.schema)
+    where = f"{manifest.path}, a selection of {len(positions)} records"
+    names = whole_splits(store, positions)
+    if names is None and on_corrupt == "skip":
+        raise OptionError(
+            "on_corrupt='skip' leaves damage out of whole splits, not out of selected records; salvage the dataset, "
+            "and select from what is recovered"
+        )
+    if names is None or check == "full":
+        touched = names if names is not None else touched_splits(store, positions)
+        for name in touched if check == "full" else ():
+            resolve_dataset(manifest, name, None, "full", "error")
+    if names is None:
+        files = (_selected(store, positions, lengths_only=lengths_only),) if len(positions) else ()
+        return Origin(where, wanted, "steps", None, files, manifest, check)
+    shards: list[ShardFile] = []
+    start = 0
+    for name in names:
+        part = resolve_dataset(manifest, name, None, check, on_corrupt)
+        shards += [attrs.evolve(file, start=file.start + start) for file in part.files]
+        start += manifest.splits[name].records
+    where = f"{manifest.path}, split {names[0]!r}" if len(names) == 1 else where
+    return Origin(where, wanted, "steps", manifest.compression, tuple(shards), manifest, check)
+
+
+def whole_splits(store: RecordStore, positions: range | NDArray[np.int64]) -> list[str] | None:
+    """Return the splits of which a selection holds all records, in written order, one after the other; else None."""
+    by_start = {split.start: (name, split) for name, split in store.splits.items() if split}
+    names: list[str] = []
+    done = 0
+    while done < len(positions):
+        name, split = by_start.get(int(positions[done]), ("", range(0)))
+        part = positions[done : done + len(split)]
+        if not split or (part != split if isinstance(part, range) else not np.array_equal(part, split)):
+            return None
+        names.append(name)
+        done += len(split)
+    return names
+
+
+def touched_splits(store: RecordStore, positions: range | NDArray[np.int64]) -> list[str]:
+    """Return the splits of which a selection holds records."""
+    edges = np.array([split.stop for split in store.splits.values()])
+    places = np.unique(np.searchsorted(edges, np.asarray(positions), side="right"))
+    names = list(store.splits)
+    return [names[place] for place in places.tolist()]
+
+
+def _selected(store: RecordStore, positions: range | NDArray[np.int64], *, lengths_only: bool) -> ShardFile:
+    array = np.ascontiguousarray(positions, np.int64)
+    digest = hashlib.sha256(array.tobytes()).hexdigest()
+    directory = _directory(str(store.manifest.path), store.digest, digest)
+    directory.mkdir(parents=True, exist_ok=True)  # some systems remove temporary files that are old
+    path, lengths_path = directory / "selected.tfrecord", directory / "selected.lengths"
+    groups = store.manifest.schema.groups
+    if groups and not lengths_path.exists():
+        table = np.stack([store.lengths(array, group) for group in groups], 1)
+        _write(lengths_path, [table.astype("<i8").tobytes()])
+    if not path.exists() and not (lengths_only and store.is_sought):
+        source, window = store.forward(), store.window(_WINDOW)
+        starts = range(0, array.size, window)
+        _write(path, (b"".join(source.frames(array[start : start + window])) for start in starts))
+    size = path.stat().st_size if path.exists() else store.frame_bytes(array)
+    return ShardFile(path, lengths_path if groups else None, len(array), size, start=0)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _directory(path: str, manifest: str, positions: str) -> Path:
+    """Return the directory of a copy: equal selections are copied once in a process."""
+    del path, manifest, positions
+    return scratch()
+
+
+def _write(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file that is complete or absent: another thread may copy the same."""
+    unfinished = path.with_name(f"{path.name}.{threading.get_ident()}")
+    with writing("copy selected records to", path):
+        try:
+            with unfinished.open("wb") as file:
+                for part in parts:
+                    with faults_around("write", unfinished):
+                        file.write(part)
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)

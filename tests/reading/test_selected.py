@@ -1,0 +1,157 @@
+"""Reading selections: exactly their records, in their order, with every strategy."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+
+
+@sr.record
+class Sentence:
+    key: str = sr.context(str, key=True)
+    label: int = sr.context("int32")
+    ids: np.ndarray = sr.feature_list("int64")
+    marks: np.ndarray = sr.feature_list("float32", align="other")
+
+
+RECORDS = [Sentence(f"r{i}", i % 4, np.arange(i * 7 % 6 + 1) + 100 * i, np.ones(i % 3, "float32")) for i in range(60)]
+STRATEGIES: list[Any] = [None, sr.Pad(4), sr.Bucket(3, boundaries=[3, 5])]
+OTHERS: list[Any] = [sr.TokenBudget(12), sr.Ragged(4), sr.Window(2, shift=1), sr.Unroll(3, 2), sr.Pack(8, 2)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> sr.Corpus:
+    path = tmp_path_factory.mktemp("selected") / "corpus"
+    sr.write({"train": RECORDS[:45], "eval": RECORDS[45:]}, path, shards=3)
+    return sr.open(path, schema=Sentence)
+
+
+def elements(dataset: Any) -> list[Any]:
+    """The elements as nested lists."""
+
+    def plain(value: Any) -> Any:
+        return value.to_list() if isinstance(value, tf.RaggedTensor) else np.asarray(value.numpy()).tolist()
+
+    return [{name: plain(value) for name, value in element.items()} for element in dataset]
+
+
+def same_in_memory(selection: sr.Selection, path: Path) -> Path:
+    """A dataset of just the selected records, in the same order, in one shard."""
+    sr.write({"only": list(selection)}, path, schema=Sentence)
+    return path
+
+
+@pytest.mark.parametrize(
+    "strategy", [*STRATEGIES, *(pytest.param(other, marks=pytest.mark.nightly) for other in OTHERS)], ids=repr
+)
+def test_every_strategy_gives_what_the_records_alone_give(corpus: sr.Corpus, tmp_path: Path, strategy: Any) -> None:
+    """What is read of a selection is what is read of a dataset that holds nothing else, shuffled too; so are plans."""
+    some = corpus["train"].where(label=[1, 3]).sorted_by("key") | corpus["eval"][::-2]
+    alone = same_in_memory(some, tmp_path / "alone")
+    fields = None if strategy is None or not isinstance(strategy, (sr.Window, sr.Unroll, sr.Pack)) else ["key", "ids"]
+    options: dict[str, Any] = {"batch": strategy, "fields": fields, "shuffle": 7, "seed": 3, "index_name": "index"}
+    got = elements(sr.read(some, **options))
+    assert got
+    assert got == elements(sr.read(alone, "only", schema=Sentence, **options))
+    if strategy is not None and fields is None:
+        for shuffle in (0, 7):
+            assert sr.plan(some, strategy, shuffle=shuffle, seed=3) == sr.plan(
+                alone, "only", strategy, shuffle=shuffle, seed=3
+            )
+
+
+def test_a_selection_keeps_its_order(corpus: sr.Corpus) -> None:
+    """Unshuffled, records come in the selection's order, with their places in it; dealt, all come once."""
+    some = corpus.all()[::-3]
+    keys = [record.key for record in some]
+    read = elements(sr.read(some, index_name="place", fields=["key"]))
+    assert [element["key"].decode() for element in read] == keys
+    assert [element["place"] for element in read] == list(range(len(some)))
+    assert [record.key for record in sr.read_records(some)] == keys
+    assert [record.key for record in sr.read_records(some, fields=["key"], shard=(1, 3))] == keys[1::3]
+    dealt = [element["key"].decode() for index in (0, 1) for element in elements(sr.read(some, shard=(index, 2)))]
+    assert sorted(dealt) == sorted(keys)
+
+
+def test_whole_splits_are_read_where_they_are(corpus: sr.Corpus) -> None:
+    """A whole split is read as by its name, several one after the other; nothing is copied."""
+    path = corpus.manifest.path
+    train, both = corpus["train"], corpus["eval", "train"]
+    assert elements(sr.read(train, batch=sr.Pad(7))) == elements(sr.read(path, "train", batch=sr.Pad(7)))
+    assert {Path(file.path).parent.parent for file in both.resolve().files} == {path}
+    assert sorted(element["index"] for element in elements(sr.read(both, index_name="index"))) == list(range(60))
+    expected = [*RECORDS[45:], *RECORDS[:45]]
+    assert list(sr.read_records(both, schema=Sentence)) == expected
+    for element in elements(sr.read(both, index_name="index")):
+        assert element["key"].decode() == expected[element["index"]].key
+
+
+def test_equal_selections_are_copied_once(corpus: sr.Corpus) -> None:
+    """The same records in the same order have one copy in a process; plans alone copy nothing."""
+    first = corpus["train"][5:20]
+    planned = first.resolve(lengths_only=True).files[0]
+    assert not planned.path.exists()
+    files = [selection.resolve().files[0] for selection in (first, sr.open(corpus.manifest.path)["train"][5:20])]
+    assert files[0] == files[1] == planned
+    assert files[0].path.stat().st_size == planned.bytes
+    files[0].path.unlink()
+    assert first.resolve().files[0].path.exists()
+
+
+def test_options_that_a_selection_decides_are_refused(corpus: sr.Corpus) -> None:
+    """A selection names its split itself, and damage is left out of whole splits only."""
+    some = corpus["train"][1:]
+    with pytest.raises(sr.OptionError, match="a selection says itself what is read"):
+        sr.read(some, "train")
+    with pytest.raises(sr.OptionError, match="a selection says itself what is read"):
+        sr.read_records(some, "train")
+    with pytest.raises(sr.OptionError, match="leaves damage out of whole splits"):
+        sr.read(some, on_corrupt="skip")
+    assert len(elements(sr.read(corpus["train"], on_corrupt="skip", fields=["key"]))) == 45
+    assert elements(sr.read(corpus["train"][:0], batch=sr.Pad(2))) == []
+
+
+def test_damage_in_a_selected_record_is_named(tmp_path: Path) -> None:
+    """A damaged record is named where it is selected, and does not matter where it is not."""
+    sr.write(RECORDS, tmp_path / "corpus")
+    [shard] = (tmp_path / "corpus" / "train").glob("*.tfrecord")
+    data = bytearray(shard.read_bytes())
+    data[data.index(b"r31")] ^= 1
+    shard.write_bytes(data)
+    train = sr.open(tmp_path / "corpus")["train"]
+    with pytest.raises(sr.ShardReadError, match=r"record 31 at byte .* is damaged"):
+        sr.read(train[20:40])
+    assert len(elements(sr.read(train - train[31:32], fields=["key"]))) == 59
+    with pytest.raises(sr.ShardReadError, match="SHA-256|CRC|damaged"):
+        sr.read(train[:20], check="full")
+
+
+def test_gzip_selections_are_read_in_written_order(tmp_path: Path) -> None:
+    """Of GZIP shards a selection in written order is read; in another it is refused."""
+    many = [Sentence(f"r{i}", i % 4, [i], []) for i in range(3000)]
+    sr.write(many, tmp_path / "corpus", compression="GZIP")
+    train = sr.open(tmp_path / "corpus")["train"]
+    some = train.where(label=2)
+    assert sr.plan(some, sr.Pad(10)).rows == 750
+    keys = [element["key"].decode() for element in elements(sr.read(some, fields=["key"], batch=None))]
+    assert keys == [record.key for record in many if record.label == 2]
+    with pytest.raises(sr.OptionError, match="packed with GZIP"):
+        list(train[::-1].columns(size=500))
+
+
+def test_a_selection_resumes_in_the_midst(corpus: sr.Corpus, tmp_path: Path) -> None:
+    """A pipeline over a selection goes on after a checkpoint as it would have gone on."""
+    some = corpus["train"].where(label=[0, 2])
+    options: dict[str, Any] = {"batch": sr.Pad(3), "shuffle": 5, "seed": 1, "epochs": 2, "fields": ["ids"]}
+    whole = [element["ids"].numpy().tolist() for element in sr.read(some, **options)]
+    iterator = iter(sr.read(some, **options))
+    begun = [next(iterator)["ids"].numpy().tolist() for _ in range(4)]
+    checkpoint = tf.train.Checkpoint(iterator=iterator)
+    saved = checkpoint.save(str(tmp_path / "saved"))
+    again = iter(sr.read(some, **options))
+    tf.train.Checkpoint(iterator=again).restore(saved)
+    assert begun + [element["ids"].numpy().tolist() for element in again] == whole
