@@ -9,21 +9,25 @@ import numpy as np
 
 from seqrecorder.dataset.conditions import Condition, condition, ranked, require_fields
 from seqrecorder.dataset.exports import Exports
+from seqrecorder.dataset.partition import folds_of, split_by_shares
 from seqrecorder.dataset.selected_shards import resolve_selection, whole_splits
 from seqrecorder.dataset.shard_set import Selected
+from seqrecorder.dataset.time_parts import folds_in_time, split_in_time
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError
 from seqrecorder.schema.display import cut, html_table, number_of
 from seqrecorder.storage.read_ahead import ahead, threads_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.codec.decoder import RecordDecoder
+    from seqrecorder.dataset.partition import Folds, Parts
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
+    from seqrecorder.dataset.time_parts import Straddling
     from seqrecorder.schema.schema import Schema
 
 _SIZE = 8192
@@ -178,6 +182,10 @@ class Selection(Exports, Selected):
         chosen: NDArray[np.int64] = self.positions[places]
         return chosen
 
+    def at(self, places: NDArray[np.int64]) -> Selection:
+        """Return the records at some places; `selection[places]` is the same."""
+        return self._of(self._chosen(places))
+
     def _of(self, positions: range | NDArray[np.int64]) -> Selection:
         return Selection(self._store, positions)
 
@@ -260,6 +268,94 @@ class Selection(Exports, Selected):
                 f"sorted_by: values without an order: {error}; leave them out with `where` first"
             ) from None
         return self[np.array(order, np.int64)]
+
+    def split(
+        self,
+        shares: Mapping[str, float] | None = None,
+        *,
+        by: str | Callable[[Any], Any] | None = None,
+        stratify: str | Callable[[Any], Any] | None = None,
+        at: Mapping[str, Any] | None = None,
+        time: str | None = None,
+        end: str | None = None,
+        straddling: Straddling = "error",
+        seed: int = 0,
+    ) -> Parts[Selection]:
+        """Return parts of the records by name, each in the same order: by shares, or in time.
+
+        >>> import tempfile, seqrecorder as sr
+        >>> @sr.record
+        ... class Verse:
+        ...     book: int = sr.context("int64")
+        >>> corpus = tempfile.mkdtemp()
+        >>> _ = sr.write([Verse(number // 4) for number in range(40)], corpus)
+        >>> parts = sr.open(corpus).all().split({"train": 0.8, "eval": 0.2}, by="book")
+        >>> parts, parts.shares.missed
+        (<Parts: train 32, eval 8>, 0.0)
+
+        Args:
+            shares: by name; they add up to 1. Without `by`, no share is missed by a record, nor by two in a stratum.
+            by: name of a context field, or what gives a record's value: records of one value stay together. Without
+                `stratify`, shares are missed by less than the largest group where there are enough small ones.
+            stratify: likewise; records of each value are dealt in these shares, groups as near as that goes.
+            at: the time from which on each part is, by name, in ascending order; `...` for the first.
+            time: name of the field of a record's time; of a feature list the first step's.
+            end: name of the field of the time at which a record ends; the last step of `time`, or that time itself.
+            straddling: what becomes of records that begin in one part and end in another: `error`, or `drop`.
+            seed: the same selection and seed give the same parts.
+
+        Returns:
+            A dictionary that `write` takes; its `shares` say how far each share was missed.
+
+        Raises:
+            OptionError: options make no sense, or there are fewer groups than parts.
+            SchemaError: there is no field of a name.
+        """
+        if (shares is None) == (at is None):
+            raise OptionError("split: expected shares, as {'train': 0.8, 'eval': 0.2}, or times as `at`")
+        if at is not None:
+            _require_none({"by": by, "stratify": stratify}, "at")
+            return split_in_time(self, at, time, end, straddling)
+        _require_none({"time": time, "end": end}, "shares")
+        return split_by_shares(self, shares, by, stratify, seed)
+
+    def folds(
+        self,
+        count: int,
+        *,
+        by: str | Callable[[Any], Any] | None = None,
+        stratify: str | Callable[[Any], Any] | None = None,
+        time: str | None = None,
+        end: str | None = None,
+        straddling: Straddling = "error",
+        seed: int = 0,
+    ) -> Folds[Selection]:
+        """Return pairs of selections for cross-validation: what is fitted on, and what is held out.
+
+        Each record is held out once. With `time` the folds walk forward: of `count + 1` parts in time, each but the
+        first is held out once, and what lies wholly before it is fitted on.
+
+        Args:
+            count: how many folds.
+            by: as for `split`: groups are never on both sides.
+            stratify: as for `split`.
+            time: as for `split`.
+            end: as for `split`.
+            straddling: as for `split`; such records are held out, and not fitted on before.
+            seed: as for `split`.
+
+        Returns:
+            A list of pairs; its `shares` say how far equal shares were missed.
+
+        Raises:
+            OptionError: options make no sense, or there are fewer records or groups than folds.
+            SchemaError: there is no field of a name.
+        """
+        if time is not None:
+            _require_none({"by": by, "stratify": stratify}, "time")
+            return folds_in_time(self, count, time, end, straddling)
+        _require_none({"end": end}, "no time")
+        return folds_of(self, count, by, stratify, seed)
 
     def __or__(self, other: object) -> Selection:
         """Return the records of both, each once: in written order where both are, else those of the left one first."""
@@ -432,6 +528,12 @@ class Selection(Exports, Selected):
         window = store.window(size)
         for start in range(0, len(self), window):
             yield self._array(start, start + window)
+
+
+def _require_none(options: Mapping[str, Any], beside: str) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise OptionError(f"{given[0]} does not go with {beside}; leave one of them out")
 
 
 def scalars(column: Column) -> list[Any]:

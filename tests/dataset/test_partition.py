@@ -1,0 +1,213 @@
+"""Splits and folds of selections: groups stay whole, strata come near their shares, times do not mix."""
+
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import seqrecorder as sr
+from seqrecorder.dataset.partition import _deal_groups, _deal_records
+
+
+@sr.record
+class Visit:
+    key: str = sr.context(str, key=True)
+    speaker: str | None = sr.context(str, optional=True)
+    label: int = sr.context("int64")
+    start: np.datetime64 = sr.context("datetime64[D]")
+    end: np.datetime64 = sr.context("datetime64[D]")
+    stamps: np.ndarray = sr.feature_list("int64")
+
+
+DAY = np.datetime64("2026-01-01")
+RANDOM = np.random.default_rng(0)
+RECORDS = [
+    Visit(
+        f"v{i}",
+        f"s{RANDOM.integers(0, 24)}",
+        int(RANDOM.random() < 0.2),
+        start=DAY + i,
+        end=DAY + i + int(i % 5 == 4) * 3,
+        stamps=[i, i + 1],
+    )
+    for i in range(200)
+]
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> sr.Selection:
+    path = tmp_path_factory.mktemp("partition") / "corpus"
+    sr.write({"train": RECORDS[:120], "eval": RECORDS[120:]}, path, shards=2)
+    return sr.open(path, schema=Visit).all()
+
+
+def together(parts: list[sr.Selection], whole: sr.Selection) -> None:
+    """Parts hold every record once, each in written order."""
+    assert sorted(place for part in parts for place in part.positions.tolist()) == list(range(len(whole)))
+    assert all((np.diff(part.positions) > 0).all() for part in parts)
+
+
+def test_shares_are_met_to_the_record(everything: sr.Selection) -> None:
+    """Without groups each part has its share, of each stratum too, and what is missed is told."""
+    parts = everything.split({"train": 0.8, "eval": 0.15, "test": 0.05}, stratify="label", seed=3)
+    assert list(parts) == ["train", "eval", "test"]
+    together(list(parts.values()), everything)
+    counts = {name: Counter(record.label for record in part) for name, part in parts.items()}
+    labels = Counter(record.label for record in RECORDS)
+    for name, share in parts.shares.wanted.items():
+        assert abs(len(parts[name]) - share * 200) < 1
+        for label, total in labels.items():
+            assert abs(counts[name][label] - share * total) < 2
+            assert parts.shares.strata[label][name] == pytest.approx(counts[name][label] / total)
+    assert parts.shares.missed < 2 / min(labels.values())
+    assert parts == everything.split({"train": 0.8, "eval": 0.15, "test": 0.05}, stratify="label", seed=3)
+    assert parts != everything.split({"train": 0.8, "eval": 0.15, "test": 0.05}, stratify="label", seed=4)
+    assert len(everything.split({"a": 1.0, "b": 0.0})["b"]) == 0
+
+
+def test_groups_stay_whole(everything: sr.Selection) -> None:
+    """A group is in one part only, and the shares are missed by less than the largest group."""
+    largest = max(Counter(record.speaker for record in RECORDS).values())
+    parts = everything.split({"train": 0.7, "eval": 0.3}, by="speaker")
+    speakers = [{record.speaker for record in part} for part in parts.values()]
+    assert not speakers[0] & speakers[1]
+    together(list(parts.values()), everything)
+    assert parts.shares.missed * 200 < largest
+    by_callable = everything.split({"train": 0.7, "eval": 0.3}, by=lambda record: record.speaker)
+    assert by_callable == parts
+
+
+def test_folds_hold_each_record_out_once(everything: sr.Selection) -> None:
+    """Folds by group and stratum part each speaker's records from the others, and labels as near as that goes."""
+    folds = everything.folds(5, by="speaker", stratify="label", seed=1)
+    assert len(folds) == 5
+    together([held for _, held in folds], everything)
+    for fit, held in folds:
+        together([fit, held], everything)
+        assert not {record.speaker for record in fit} & {record.speaker for record in held}
+    assert folds.shares.missed < 0.1
+    assert folds == everything.folds(5, by="speaker", stratify="label", seed=1)
+    plain = everything[:101].folds(4)
+    assert sorted(len(held) for _, held in plain) == [25, 25, 25, 26]
+
+
+def test_parts_in_time(everything: sr.Selection) -> None:
+    """Parts in time lie wholly before and after; what lies on both sides is refused or left out, and counted."""
+    at = {"train": ..., "eval": "2026-03-02", "test": np.datetime64("2026-05-01")}
+    with pytest.raises(sr.OptionError, match="lie on both sides of a time, such as record 59 of the selection"):
+        everything.split(at=at, time="start", end="end")
+    parts = everything.split(at=at, time="start", end="end", straddling="drop")
+    assert parts.shares.left_out == 2
+    assert [record.key for record in parts["train"]] == [r.key for r in RECORDS if r.end < np.datetime64("2026-03-02")]
+    assert min(record.start for record in parts["test"]) == np.datetime64("2026-05-01")
+    assert sum(map(len, parts.values())) == 198
+    by_steps = everything.split(at={"train": ..., "eval": 51}, time="stamps", straddling="drop")
+    assert [len(part) for part in by_steps.values()] == [50, 149]
+    assert [len(p) for p in everything.split(at={"a": ..., "b": "2026-01-03"}, time="start").values()] == [2, 198]
+
+
+def test_folds_walk_forward(everything: sr.Selection) -> None:
+    """With a time, what is fitted on lies wholly before what is held out, which follows on the one before."""
+    folds = everything[::-1].folds(4, time="start", end="end", straddling="drop")
+    assert [len(held) for _, held in folds] == [40, 40, 40, 40]
+    for fit, held in folds:
+        assert max(record.end for record in fit) < min(record.start for record in held)
+    assert [len(fit) for fit, _ in folds] == [39, 79, 119, 159]
+    assert sorted(r.key for _, held in folds for r in held) == sorted(r.key for r in RECORDS[40:])
+    with pytest.raises(sr.OptionError, match="lie on both sides"):
+        everything.folds(4, time="start", end="end")
+    with pytest.raises(sr.OptionError, match="so many records have one time"):
+        everything.folds(4, time="label")
+
+
+def test_results_show_themselves(everything: sr.Selection) -> None:
+    """Parts and folds are short in a line; their shares are a table, and pickle."""
+    parts = everything.split({"train": 0.5, "eval": 0.5}, stratify="label")
+    folds = everything.folds(2)
+    assert repr(parts) == "<Parts: train 100, eval 100>"
+    assert repr(folds) == "<Folds: 100 + 100, 100 + 100>"
+    assert str(parts.shares).splitlines()[0].split() == ["share", "train", "eval"]
+    assert "missed by at most" in repr(folds.shares)
+    for result in (parts, folds):
+        assert "<table>" in result._repr_html_()
+        again = pickle.loads(pickle.dumps(result))  # noqa: S301 - our own
+        assert again == result
+        assert again.shares == result.shares
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "problem"),
+    [
+        ("split", {}, "expected shares"),
+        ("split", {"shares": {"a": 0.5}}, "add up to"),
+        ("split", {"shares": [0.5, 0.5]}, "expected shares by name"),
+        ("split", {"shares": {"a/b": 1.0}}, "plain file name"),
+        ("split", {"shares": {"a": 1.0}, "time": "start"}, "time does not go with shares"),
+        ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": "stamps"}, "without a shape"),
+        ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": 3}, "by: expected the name"),
+        ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": lambda _: []}, "told apart by their hash"),
+        ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": lambda _: 1}, "1 groups for 2 parts"),
+        ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": lambda _: None}, "no group"),
+        ("split", {"shares": {"a": 1.0}, "seed": "x"}, "seed: expected an int"),
+        ("split", {"at": {"a": 1, "b": 2}, "time": "label"}, "and ... for the first"),
+        ("split", {"at": {"a": ..., "b": 2, "c": 1}, "time": "label"}, "times that ascend"),
+        ("split", {"at": {"a": ..., "b": "x"}, "time": "start"}, "expected a time as datetime64"),
+        ("split", {"at": {"a": ..., "b": 1}}, "expected the name of the field"),
+        ("split", {"at": {"a": ..., "b": 1}, "time": "key"}, "field of times or numbers"),
+        ("split", {"at": {"a": ..., "b": 1}, "time": "label", "by": "key"}, "by does not go with at"),
+        ("split", {"at": {"a": ..., "b": 1}, "time": "label", "straddling": "cut"}, "straddling: expected"),
+        ("split", {"at": {"a": ..., "b": "2026-02-01"}, "time": "end", "end": "start"}, "before it begins"),
+        ("folds", {"count": 1}, "expected an int of 2 or more"),
+        ("folds", {"count": 1000}, "1000 folds need as many records"),
+        ("folds", {"count": 1000, "time": "start"}, "1000 folds in time need 1001 records"),
+        ("folds", {"count": 2, "time": "start", "stratify": "label"}, "stratify does not go with time"),
+        ("folds", {"count": 2, "end": "end"}, "end does not go with no time"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    everything: sr.Selection, method: str, arguments: dict[str, Any], problem: str
+) -> None:
+    """Every option that makes no sense is an OptionError that says what was expected."""
+    with pytest.raises(sr.OptionError, match=problem):
+        getattr(everything, method)(**arguments)
+
+
+def test_a_corpus_of_few_records(tmp_path: Path) -> None:
+    """Nothing is split into nothing."""
+    sr.write([], tmp_path / "corpus", schema=Visit)
+    nothing = sr.open(tmp_path / "corpus").all()
+    assert [len(part) for part in nothing.split({"a": 0.5, "b": 0.5}).values()] == [0, 0]
+    assert [len(part) for part in nothing.split(at={"a": ..., "b": "2026-01-01"}, time="start").values()] == [0, 0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    strata=st.lists(st.integers(0, 4), max_size=60),
+    shares=st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any),
+)
+def test_no_share_is_missed_by_more_than_is_said(strata: list[int], shares: list[int]) -> None:
+    """In all, no share is missed by a record; in a stratum, none by two."""
+    codes, targets = np.array(strata, np.int64), np.array(shares) / sum(shares)
+    part = _deal_records(targets, codes, np.arange(codes.size).astype(np.uint64)[::-1], 5)
+    for stratum in (*range(5), None):
+        chosen = part if stratum is None else part[codes == stratum]
+        missed = np.bincount(chosen, minlength=targets.size) - targets * chosen.size
+        assert (abs(missed) < (1 if stratum is None else 2) + 1e-6).all()
+        assert (np.bincount(chosen, minlength=targets.size)[targets == 0] == 0).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(sizes=st.lists(st.integers(1, 20), min_size=5, max_size=40), parts=st.integers(2, 5))
+def test_shares_of_groups_are_missed_by_less_than_the_largest(sizes: list[int], parts: int) -> None:
+    """Equal shares of groups are missed by less than the largest group, and no part is empty."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    ranks = np.arange(groups.size).astype(np.uint64)
+    part = _deal_groups(np.full(parts, 1 / parts), groups, np.zeros_like(groups), ranks)
+    counts = np.bincount(part[groups], minlength=parts)
+    assert (counts > 0).all()
+    assert (abs(counts - groups.size / parts) <= max(sizes)).all()
