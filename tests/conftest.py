@@ -48,6 +48,9 @@ def pytest_configure(config):
     # pytest-xdist would begin with the files that have the most tests, which are the shortest.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    if "not nightly" in config.option.markexpr:
+        # Nothing here cuts the power, and the disk's answers are most of what a small write waits for.
+        os.fsync = os.fstat
 
 
 def pytest_collection_modifyitems(items):

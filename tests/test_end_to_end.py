@@ -117,6 +117,7 @@ def assert_row(field: Any, value: Any, row: Any) -> None:
     assert same_bits(want, got), (field.name, want, got)
 
 
+@pytest.mark.nightly
 def test_graphs_give_the_same_bits(corpus: Path) -> None:
     """`read` gives the same bits in a tf.data pipeline, in C++ threads, as the records held."""
     for record, tensors in zip(RECORDS, sr.read(corpus), strict=True):
@@ -166,6 +167,7 @@ def test_plain_tensorflow_reads_it(corpus: Path) -> None:
                 assert same_bits(want, np.ravel(got)), field.name
 
 
+@pytest.mark.nightly
 def test_one_call_checks_a_class() -> None:
     """`testing.assert_round_trip` passes for the class with everything."""
     sr.testing.assert_round_trip(RECORDS)

@@ -14,6 +14,7 @@ _SERVER = r"""
 import json, os, runpy, signal, sys, time, types, warnings
 import keras, matplotlib.pyplot, tensorflow
 
+os.fsync = os.fstat  # nothing here cuts the power
 LIBRARIES = [path for path in sys.path if path and path not in os.environ.get("PYTHONPATH", "").split(os.pathsep)]
 
 def become(files, arguments, environment, directory):
