@@ -91,6 +91,15 @@ if TYPE_CHECKING:
 # The schema's room knows neither bytes nor tensors: what its methods on them stand on is put in here, and nowhere else.
 Schema.codec_factory = _RecordCodec
 
+
+def _infer(source: Any, **options: Any) -> Schema:
+    from seqrecorder.sources.infer_tables import infer_table
+
+    return infer_table(source, **options)
+
+
+Schema.inference = _infer
+
 __version__ = "0.1.0"
 
 _LAZY = {

@@ -7,7 +7,7 @@
     seqrecorder stats PATH      what the values are like, field by field
     seqrecorder schema FILES    a class to paste, for files of unknown contents
     seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
-    seqrecorder convert FILES DIR   TFRecord files that others wrote, as a dataset
+    seqrecorder convert FILES DIR   files that others wrote, TFRecord or tables, as a dataset
     seqrecorder salvage PATH TO what is whole, to a new place
     seqrecorder bench           what writing and reading cost here, beside other ways
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
-from seqrecorder.cli import analysis_commands, arguments
+from seqrecorder.cli import analysis_commands, arguments, table_commands
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import OptionError, SeqrecorderError
 
@@ -159,6 +159,9 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _schema(options: argparse.Namespace) -> int:
+    if table_commands.are_tables(options):
+        _print(options, *table_commands.schema_of(options))
+        return OK
     from seqrecorder.cli import report
     from seqrecorder.sources.foreign import infer
 
@@ -179,10 +182,14 @@ def _convert(options: argparse.Namespace) -> int:
     from seqrecorder.cli import report
     from seqrecorder.sources.foreign import convert
 
+    options.shares += options.share_list
     if options.splits and options.paths:
         raise OptionError("name the files once: FILES, or --split NAME=FILES for each split")
     if not options.splits and not options.paths:
         raise OptionError("which files? FILES, or --split NAME=FILES for each split")
+    if table_commands.are_tables(options):
+        _print(options, *table_commands.convert(options, _load(options.schema)))
+        return OK
     quieten_tensorflow()
     done = convert.convert(
         _by_split(options.splits) or options.paths,
@@ -366,7 +373,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_old_data(commands: Any) -> None:
     """Add the commands that bring over what other programs wrote: their files, and the scripts that read them."""
     schema = _command(commands, "schema", _schema, "a class to paste, for files of unknown contents")
-    schema.add_argument("paths", metavar="FILES", nargs="+", help="TFRecord files, or globs of them")
+    schema.add_argument("paths", metavar="FILES", nargs="+", help="TFRecord files or tables, or globs of them")
     schema.add_argument(
         "--records",
         metavar="N",
@@ -375,9 +382,10 @@ def _add_old_data(commands: Any) -> None:
         help="how many records to look at, or `all` (default: 1000)",
     )
     _add_inference(schema)
+    table_commands.add_options(schema, converts=False)
 
-    convert = _command(commands, "convert", _convert, "TFRecord files that others wrote, as a dataset")
-    convert.add_argument("paths", metavar="FILES", nargs="*", help="TFRecord files, or globs of them")
+    convert = _command(commands, "convert", _convert, "files that others wrote, as a dataset")
+    convert.add_argument("paths", metavar="FILES", nargs="*", help="TFRecord files or tables, or globs of them")
     convert.add_argument("destination", metavar="DIR", help="directory of the new dataset")
     convert.add_argument(
         "--split",
@@ -413,6 +421,7 @@ def _add_old_data(commands: Any) -> None:
         help="a feature that the dataset does without; may be repeated",
     )
     _add_inference(convert)
+    table_commands.add_options(convert, converts=True)
 
     migrate = _command(commands, "migrate", _migrate, "rewrite the input queues of TensorFlow 1 scripts for tf.data")
     migrate.add_argument("path", metavar="PATH", help="a script, or a directory of scripts")

@@ -317,10 +317,15 @@ def conversion_summary(done: Conversion) -> dict[str, Any]:
     return {"dataset": manifest_summary(done.manifest), "inference": inference}
 
 
+def manifest_line(manifest: Manifest) -> str:
+    """Return where a dataset is, and how many records its splits have."""
+    records = ", ".join(f"{split.records:,} {name}" for name, split in manifest.splits.items())
+    return f"{printable(manifest.path)}: {number_of(manifest.records, 'record')} ({records})"
+
+
 def conversion_text(done: Conversion) -> str:
     """Return what `convert` prints."""
-    records = ", ".join(f"{split.records:,} {name}" for name, split in done.manifest.splits.items())
-    text = f"{printable(done.manifest.path)}: {number_of(done.manifest.records, 'record')} ({records})"
+    text = manifest_line(done.manifest)
     return text if done.inference is None else f"{text}\n\n{inference_text(done.inference)}"
 
 

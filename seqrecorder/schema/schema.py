@@ -86,9 +86,13 @@ class Schema:
     name: str
     fields: tuple[Field, ...]
     _record_class: type | None = attrs.field(default=None, eq=False, repr=False)
+    _text: str | None = attrs.field(default=None, eq=False, repr=False)
     codec_factory: ClassVar[Callable[[Schema], Codec]]
+    inference: ClassVar[Callable[..., Schema]]
 
     def __repr__(self) -> str:
+        if self._text is not None:
+            return self._text
         fields = some([f"{cut(field.name, 30)}: {brief(field)}" for field in self.fields], 6)
         return f"<Schema {cut(self.name, 40)}: {fields}>"
 
@@ -123,6 +127,47 @@ class Schema:
             setattr(record_class, _SCHEMA, known)
         return known
 
+    @classmethod
+    def infer(
+        cls,
+        source: Any,
+        *,
+        by: str | Sequence[str] | None = None,
+        order: str | Sequence[str] | None = None,
+        name: str = "Record",
+        key: str | None = None,
+    ) -> Schema:
+        """Return the schema of a table, whose text is a class to paste, with a comment where something was guessed.
+
+        >>> import pyarrow as pa, seqrecorder as sr
+        >>> rows = pa.table({"sensor": ["a", "a", "b"], "hour": [0, 1, 0], "watts": [0.5, None, 1.0]})
+        >>> sr.Schema.infer(rows, by="sensor", order="hour", name="Day")
+        import numpy as np
+        <BLANKLINE>
+        import seqrecorder as sr
+        <BLANKLINE>
+        <BLANKLINE>
+        @sr.record
+        class Day:
+            sensor: str = sr.context("str", key=True)
+            hour: np.ndarray = sr.feature_list("int64")
+            watts: np.ndarray = sr.feature_list("float64")  # 1 of 3 rows have none, which is NaN
+
+        It serves as a record class as it is, too: `from_table(table, schema)`.
+
+        Args:
+            source: a table, or files, as `from_table` takes them, or a list of dictionaries; the first million rows are
+                looked at.
+            by: where a row is a step: the column, or columns, that tell which rows are one record.
+            order: the column, or columns, that rows of a group are ordered by.
+            name: of the class.
+            key: the column that identifies a record; None takes the column of `by`, or guesses.
+
+        Raises:
+            OptionError: there is no such column, no row, or no column that a field can hold.
+        """
+        return cls.inference(source, by=by, order=order, name=name, key=key)
+
     @functools.cached_property
     def record_class(self) -> type:
         """The class of the records: the user's, or one rebuilt from the fields where none is at hand."""
@@ -146,7 +191,7 @@ class Schema:
         return [field for field in self.fields if field.is_list and field.group == group]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in ("name", "fields", "_record_class")}
+        return {name: vars(self)[name] for name in ("name", "fields", "_record_class", "_text")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -38,6 +38,15 @@ def is_path(given: object) -> bool:
     return bool(given) and all(isinstance(item, (str, Path)) or hasattr(item, "__fspath__") for item in given)
 
 
+def is_table_file(path: Any) -> bool:
+    """Whether a path, or a glob, ends as the name of a table does.
+
+    >>> is_table_file("a.csv.gz"), is_table_file("a.tfrecord")
+    (True, False)
+    """
+    return _format_of(Path(path)) is not None
+
+
 def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]] | None = None) -> Table:
     """Return the rows of files, one file after the other; only some batches are in memory.
 

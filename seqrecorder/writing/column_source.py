@@ -147,7 +147,8 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
             raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), names)}")
     found: dict[str, str] = {}
     for field in schema.fields:
-        name = columns.get(field.name, field.name)
+        given_name = field.name if field.name in table.names or field.feature not in table.names else field.feature
+        name = columns.get(field.name, given_name)
         parts = ("/indices", "/values") if field.sparse is not None else ("",)
         if all(name + part in table.names for part in parts):
             found |= {field.name + part: name + part for part in parts}

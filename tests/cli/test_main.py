@@ -601,3 +601,22 @@ def test_stats_are_a_table_for_each_split_and_a_document(corpus, capsys):
     document = json.loads(capsys.readouterr().out)
     assert list(document["fields"]) == ["mfcc"]
     assert document["fields"]["mfcc"]["maximum"] == [4.0, 2.0]
+
+
+def test_tables_become_datasets_without_python(capsys, tmp_path, monkeypatch):
+    """`schema` drafts a class for a table, and `convert` writes its rows as steps or records, in splits by shares."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"s{number % 9},{number},0.5" for number in range(90)]
+    (tmp_path / "rows.csv").write_text("\n".join(["id,time,x", *lines]))
+    code, out, _ = run(capsys, "schema", "rows.csv", "--by", "id", "--order", "time", "--name", "Series")
+    assert (code, 'id: str = sr.context("str", key=True)' in out, "class Series:" in out) == (0, True, True)
+    arguments = ["convert", "rows.csv", "corpus", "--by", "id", "--order", "time", "--splits", "train=.8,eval=.2"]
+    code, document = run_json(capsys, *arguments)[:2]
+    assert (code, document["dataset"]["records"], document["ignored"]) == (0, 9, [])
+    assert set(sr.info("corpus").splits) == {"train", "eval"}
+    code, out, _ = run(capsys, "convert", "rows.csv", "whole")
+    assert (code, out.startswith(f"{tmp_path / 'whole'}: 90 records (90 train)")) == (0, True)
+    assert run(capsys, "convert", "rows.csv", "x", "--raw", "a=int8")[0] == 1
+    for given in (["rows.csv", "x.tfrecord"], ["x.tfrecord", "--by", "id"]):
+        code, _, error = run(capsys, "schema", *given)
+        assert (code, "tables" in error) == (1, True)

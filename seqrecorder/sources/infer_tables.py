@@ -1,0 +1,266 @@
+"""A schema inferred from a table: the kinds, dtypes and shapes of its columns, and what of that is a guess."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.arrow import compute
+from seqrecorder.errors import OptionError, SchemaError, did_you_mean
+from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.field import DEFAULT_GROUP, Field
+from seqrecorder.schema.schema import Schema
+from seqrecorder.schema.source_code import draft, identifier
+from seqrecorder.sources.tables import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seqrecorder.codec.tables import Table
+
+_ROWS = 1 << 20
+_DRAFT_HEAD = "import numpy as np\n\nimport seqrecorder as sr\n\n\n"
+
+
+def infer_table(
+    source: Any,
+    *,
+    by: str | Sequence[str] | None = None,
+    order: str | Sequence[str] | None = None,
+    name: str = "Record",
+    key: str | None = None,
+    rows: int = _ROWS,
+) -> Schema:
+    """Return the schema of a table's rows, or of the groups of its rows; see `Schema.infer`."""
+    table = _rows_of(source, rows)
+    keys = [[] if part is None else [part] if isinstance(part, str) else list(part) for part in (by, order)]
+    for column in itertools.chain(*keys):
+        if column not in table.column_names:
+            raise OptionError(f"there is no column {column!r}{did_you_mean(column, table.column_names)}")
+    if order is not None and by is None:
+        raise OptionError("order: is for rows that are steps; say by which column they are one record: by=")
+    drafted = _Drafted(table, name)
+    for column in table.column_names:
+        if by is None:
+            drafted.add_whole(column)
+        else:
+            drafted.add_step(column, keys[0], keys[1])
+    if key is not None and key not in table.column_names:
+        raise OptionError(f"key: there is no column {key!r}{did_you_mean(key, table.column_names)}")
+    return drafted.schema(key=keys[0][0] if key is None and len(keys[0]) == 1 else key, guesses=by is None)
+
+
+def _rows_of(source: Any, rows: int) -> Any:
+    """Return the first rows of a table, a file, or dictionaries."""
+    import pyarrow as pa
+
+    if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
+        return pa.Table.from_pylist([dict(row) for row in source[:rows]])
+    table: Table = open_table(source)
+    held, count = [], 0
+    for batch in table.batches(table.names):
+        held.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            break
+    if not count:
+        raise OptionError(f"{table.name} has no rows to infer anything from")
+    return pa.Table.from_batches(held).slice(0, rows)
+
+
+class _Drafted:
+    """Fields as they are found, with what was guessed."""
+
+    def __init__(self, table: Any, name: str) -> None:
+        self.table, self.name = table, name
+        self.fields: list[Field] = []
+        self.comments: dict[str, list[str]] = {}
+        self.notes: list[str] = []
+        self.lengths: dict[str, Any] = {}
+
+    def add_whole(self, column: str) -> None:
+        """Add the field of a column whose rows are records."""
+        array = self.table[column].combine_chunks()
+        lists = 0
+        shape: tuple[int | None, ...] = ()
+        comments: list[str] = []
+        nulls = array.null_count
+        inner = array.drop_null()
+        while _is_list(inner.type):
+            lists += 1
+            fixed = _fixed_size(inner)
+            if lists == 1:
+                outer = (None, fixed) if fixed is not None else (_counts(inner), None)
+            else:
+                shape += (fixed if fixed is not None else self._size(inner, comments),)
+            inner = inner.flatten()
+        kind: Any = "context"
+        if lists and outer[1] is not None:
+            shape = (outer[1], *shape)
+        elif lists:
+            kind = "feature_list"
+            lengths = np.asarray(outer[0])
+            if lengths.size > 1 and (lengths == lengths[0]).all():
+                comments.append(f"always {lengths[0]} long: context with shape=({lengths[0]},)?")
+        if None in shape[1:]:
+            self.notes.append(f"{column!r} cannot be declared: only the first dimension of a step may be of any size")
+            return
+        floats = inner.type in _float_types()
+        optional = bool(nulls) and not (floats and not lists)
+        self._add(column, kind, inner.type, shape, comments, optional=optional, nulls=nulls)
+        if kind == "feature_list" and self.fields and self.fields[-1].feature == column:
+            spread = np.full(self.table.num_rows, -1)
+            spread[array.is_valid().to_numpy(zero_copy_only=False)] = outer[0]
+            self.lengths[self.fields[-1].name] = spread
+
+    @staticmethod
+    def _size(array: Any, comments: list[str]) -> int | None:
+        counts = _counts(array)
+        if counts.size and counts[0] and (counts == counts[0]).all():
+            comments.append(f"steps always had {counts[0]} values: shape=(None,)?")
+            return int(counts[0])
+        return None
+
+    def add_step(self, column: str, by: Sequence[str], order: Sequence[str]) -> None:
+        """Add the field of a column whose rows are steps."""
+        array = self.table[column].combine_chunks()
+        comments: list[str] = []
+        shape: tuple[int | None, ...] = ()
+        inner = array.drop_null()
+        while _is_list(inner.type):
+            fixed = _fixed_size(inner)
+            shape += (fixed if fixed is not None else self._size(inner, comments),)
+            inner = inner.flatten()
+        if None in shape[1:]:
+            self.notes.append(f"{column!r} cannot be declared: only the first dimension of a step may be of any size")
+            return
+        kind: Any = "feature_list"
+        if column in by:
+            kind = "context"
+        elif column not in order and not shape and self._is_constant(column, by):
+            kind = "context"
+            comments.append("the same in all rows of each group")
+        nulls = array.null_count
+        optional = bool(nulls) and kind == "context" and inner.type not in _float_types()
+        if nulls and kind == "feature_list" and inner.type not in _float_types():
+            comments.append(f"{nulls} rows have none: fill them first")
+        self._add(column, kind, inner.type, shape, comments, optional=optional, nulls=nulls)
+
+    def _is_constant(self, column: str, by: Sequence[str]) -> bool:
+        options = compute().CountOptions(mode="all")
+        counted = self.table.select([*by, column]).group_by(list(by)).aggregate([(column, "count_distinct", options)])
+        sizes = self.table.group_by(list(by)).aggregate([([], "count_all")])
+        several = np.asarray(sizes["count_all"].to_numpy() > 1)
+        return bool(several.any()) and compute().max(counted[f"{column}_count_distinct"]).as_py() == 1
+
+    def _add(
+        self,
+        column: str,
+        kind: Any,
+        inner: Any,
+        shape: tuple[int | None, ...],
+        comments: list[str],
+        *,
+        optional: bool,
+        nulls: int,
+    ) -> None:
+        name = identifier(column, [field.name for field in self.fields])
+        try:
+            element = element_type(_dtype_of(inner, comments))
+        except (SchemaError, NotImplementedError) as error:
+            self.notes.append(f"{column!r} cannot be declared: {error}")
+            return
+        if nulls and optional:
+            comments.append(f"{nulls} of {self.table.num_rows} rows have none")
+        elif nulls and inner in _float_types():
+            comments.append(f"{nulls} of {self.table.num_rows} rows have none, which is NaN")
+        self.fields.append(Field(name, column, kind, element, shape, optional=optional))
+        self.comments[name] = comments
+
+    def schema(self, *, key: str | None, guesses: bool) -> Schema:
+        """Return the schema, with the source code of its class as its text."""
+        if not self.fields:
+            raise OptionError(f"no column can be declared: {'; '.join(self.notes)}")
+        self._align()
+        for place, field in enumerate(self.fields):
+            chosen = field.feature == key if key is not None else guesses and self._may_be_key(field)
+            if chosen and field.element.numpy.kind in "iuOM":
+                self.fields[place] = attrs.evolve(field, key=True)
+                if key is None:
+                    self.comments[field.name].append(f"a guess: distinct in all {self.table.num_rows} rows")
+                break
+        schema = Schema(self.name, tuple(self.fields))
+        comments = {name: "; ".join(found) for name, found in self.comments.items() if found}
+        text = _DRAFT_HEAD + draft(schema, comments=comments, notes=self.notes)
+        return Schema(self.name, tuple(self.fields), None, text)
+
+    def _align(self) -> None:
+        """Free lists that are not as long as the first one."""
+        first: Any = None
+        for place, field in enumerate(self.fields):
+            lengths = self.lengths.get(field.name)
+            if lengths is None:
+                continue
+            first = lengths if first is None else first
+            both = (first >= 0) & (lengths >= 0)
+            if field.align == DEFAULT_GROUP and (first[both] != lengths[both]).any():
+                self.fields[place] = attrs.evolve(field, align=None)
+                self.comments[field.name].append("of other lengths than the first list")
+
+    def _may_be_key(self, field: Field) -> bool:
+        plain = field.kind == "context" and not field.shape and not field.optional
+        if not plain or field.element.numpy.kind not in "iuO" or self.table.num_rows < 2:  # noqa: PLR2004
+            return False
+        return bool(compute().count_distinct(self.table[field.feature]).as_py() == self.table.num_rows)
+
+
+def _dtype_of(kind: Any, comments: list[str]) -> Any:
+    """Return the dtype of a type of pyarrow."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _dtype_of(kind.value_type, comments)
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "str"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytes"
+    if types.is_timestamp(kind):
+        if kind.tz is not None:
+            comments.append(f"times of the zone {kind.tz!r}: convert to UTC and drop the zone first")
+        return f"datetime64[{kind.unit}]"
+    if types.is_duration(kind):
+        return f"timedelta64[{kind.unit}]"
+    if types.is_date32(kind):
+        return "datetime64[D]"
+    if types.is_nested(kind) or types.is_decimal(kind) or types.is_null(kind) or types.is_temporal(kind):
+        raise SchemaError(f"no field holds {kind}")
+    return kind.to_pandas_dtype()
+
+
+def _float_types() -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    return pa.float16(), pa.float32(), pa.float64()
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _fixed_size(array: Any) -> int | None:
+    import pyarrow as pa
+
+    return int(array.type.list_size) if pa.types.is_fixed_size_list(array.type) and array.type.list_size else None
+
+
+def _counts(array: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    lengths = array.value_lengths().fill_null(0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)

@@ -1,0 +1,155 @@
+"""Schemas inferred from tables: they hold the table, and say what is a guess."""
+
+import datetime as dt
+import decimal
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pasting import pasted
+
+import seqrecorder as sr
+
+ROWS = [
+    {
+        "id": f"r{number}",
+        "class": number % 2 == 0,
+        "weight": None if number == 1 else 0.5,
+        "note": None if number == 2 else "x",
+        "pair": [1.0, 2.0],
+        "ids": list(range(number)),
+        "tags": ["a"] * number,
+        "other": [b"b"],
+        "frames": [[0.5, 1.5]] * number,
+        "ragged": [[1] * i for i in range(number)],
+        "at": dt.datetime(2024, 1, number + 1),  # noqa: DTZ001
+    }
+    for number in range(4)
+]
+
+
+def test_rows_are_records():
+    """Lists are feature lists, what is missing is optional or NaN, and each guess has its comment."""
+    table = pa.Table.from_pylist(ROWS)
+    table = table.set_column(4, "pair", table["pair"].cast(pa.list_(pa.float64(), 2)))
+    schema = sr.Schema.infer(table, name="Row")
+    vector, other = "context with shape=(1,)?", "of other lengths than the first list"
+    assert repr(schema).split("class Row:\n")[1].splitlines() == [
+        '    id: str = sr.context("str", key=True)  # a guess: distinct in all 4 rows',
+        "    field_class: bool = sr.context(\"bool\", name='class')",
+        '    weight: float = sr.context("float64")  # 1 of 4 rows have none, which is NaN',
+        '    note: str | None = sr.context("str", optional=True)  # 1 of 4 rows have none',
+        '    pair: np.ndarray = sr.context("float64", shape=(2,))',
+        '    ids: np.ndarray = sr.feature_list("int64")',
+        '    tags: np.ndarray = sr.feature_list("str")',
+        f'    other: np.ndarray = sr.feature_list("bytes", align=None)  # always 1 long: {vector}; {other}',
+        '    frames: np.ndarray = sr.feature_list("float64", shape=(2,))  # steps always had 2 values: shape=(None,)?',
+        '    ragged: list = sr.feature_list("int64", shape=(None,))',
+        '    at: np.datetime64 = sr.context("datetime64[us]")',
+    ]
+    assert schema == sr.Schema.of(pasted(repr(schema))), "the text is a class of this schema"
+    assert repr(pickle.loads(pickle.dumps(schema))) == repr(schema)  # noqa: S301 - our own
+    records = list(sr.from_table(table, schema))
+    assert [record.field_class for record in records] == [True, False, True, False]
+    assert [step.tolist() for step in records[3].ragged] == [[], [1], [1, 1]]
+
+
+def test_dictionaries_and_files_are_tables(tmp_path):
+    """A list of dictionaries, and a file, give the same fields as their table."""
+    rows = [{"k": 1, "x": [1.5]}, {"k": 1, "x": []}]
+    (tmp_path / "x.jsonl").write_text('{"k": 1, "x": [1.5]}\n{"k": 1, "x": []}\n')
+    expected = sr.Schema.infer(pa.Table.from_pylist(rows))
+    assert sr.Schema.infer(rows) == expected == sr.Schema.infer(tmp_path / "x.jsonl")
+    assert [field.kind for field in expected.fields] == ["context", "feature_list"]
+
+
+def test_rows_are_steps(tmp_path):
+    """What is constant in every group is context, with a comment; the column of `by` is the key."""
+    table = pa.table(
+        {
+            "sensor": ["a", "b", "a", "b"],
+            "site": [1, 2, 1, 2],
+            "t": [0, 0, 1, 1],
+            "x": [0.5, None, 1.5, 2.5],
+            "n": [1, None, 3, 4],
+            "xyz": [[1, 2, 3]] * 4,
+        }
+    )
+    schema = sr.Schema.infer(table, by="sensor", order="t")
+    assert [(field.name, field.kind, field.shape, field.key) for field in schema.fields] == [
+        ("sensor", "context", (), True),
+        ("site", "context", (), False),
+        ("t", "feature_list", (), False),
+        ("x", "feature_list", (), False),
+        ("n", "feature_list", (), False),
+        ("xyz", "feature_list", (3,), False),
+    ]
+    for said in ("the same in all rows of each group", "1 rows have none: fill them first", "shape=(None,)"):
+        assert said in repr(schema)
+    without = table.drop_columns(["n"])
+    records = sr.from_rows(without, sr.Schema.infer(without, by="sensor", order="t"), by="sensor", order="t")
+    assert [(record.sensor, record.site, record.t.tolist()) for record in records] == [
+        ("a", 1, [0, 1]),
+        ("b", 2, [0, 1]),
+    ]
+    assert sr.write(records, tmp_path / "d").records == 2
+
+
+def test_what_cannot_be_declared_is_noted():
+    """Columns of types that no field holds stand under the class with the reason."""
+    table = pa.table({"x": [1], "d": [decimal.Decimal("1.5")], "s": [{"a": 1}], "n": pa.nulls(1), "deep": [[[[1]]]]})
+    table = table.append_column("zoned", pa.array([0], pa.timestamp("s", "UTC")))
+    text = repr(sr.Schema.infer(table))
+    for column in ("d", "s", "n"):
+        assert f"# {column!r} cannot be declared: no field holds" in text
+    assert "convert to UTC" in text
+    with pytest.raises(sr.OptionError, match="no column can be declared"):
+        sr.Schema.infer(table.select(["d", "s"]))
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        (pa.table({"x": [1]}), {"by": "y"}, "no column 'y'"),
+        (pa.table({"x": [1]}), {"order": "x"}, "by="),
+        (pa.table({"x": [1]}), {"key": "xx"}, "key: there is no column 'xx' \\(did you mean 'x'"),
+        (pa.table({"x": pa.array([], pa.int64())}), {}, "no rows"),
+        (3, {}, "expected a table"),
+    ],
+)
+def test_what_says_nothing_is_refused(source, options, said):
+    """Columns that are not there, and tables without rows, are refused."""
+    with pytest.raises(sr.OptionError, match=said):
+        sr.Schema.infer(source, **options)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@given(st.data(), st.integers(1, 6))
+def test_an_inferred_schema_takes_its_table(data, size):
+    """Whatever the columns are, the schema that is inferred of them takes all rows."""
+    values = {
+        "i": st.integers(-(2**63), 2**63 - 1),
+        "f": st.none() | st.floats(),
+        "s": st.none() | st.text(st.characters(codec="utf-8")),
+        "b": st.none() | st.booleans(),
+        "li": st.lists(st.integers(0, 9)),
+        "ls": st.lists(st.text(st.characters(codec="utf-8"), max_size=2)),
+        "lf": st.none() | st.lists(st.none() | st.floats(width=32)),
+        "ll": st.lists(st.lists(st.floats())),
+    }
+    kinds = {
+        "i": pa.int64(), "f": pa.float64(), "s": pa.string(), "b": pa.bool_(), "li": pa.list_(pa.int8()),
+        "ls": pa.list_(pa.large_string()), "lf": pa.list_(pa.float32()), "ll": pa.large_list(pa.list_(pa.float64())),
+    }  # fmt: skip
+    columns = {
+        name: pa.array([data.draw(kind) for _ in range(size)], kinds[name])
+        for name, kind in values.items()
+        if data.draw(st.booleans())
+    }
+    columns["always"] = pa.array(np.arange(size))
+    table = pa.table(columns)
+    records = list(sr.from_table(table, sr.Schema.infer(table)))
+    assert [record.always for record in records] == list(range(size))
