@@ -87,6 +87,7 @@ class _Drafted:
         array = self.table[column].combine_chunks()
         lists = 0
         shape: tuple[int | None, ...] = ()
+        outer: tuple[Any, int | None] = (None, None)  # the lengths of the rows, or the one of all
         comments: list[str] = []
         nulls = array.null_count
         inner = array.drop_null()
