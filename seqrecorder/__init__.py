@@ -7,7 +7,7 @@ The rooms, and the two walks through them::
     codec/     records to columns to messages              reading/   shards to windows of serialized records
     wire/      protobuf messages, many at once             reading/batching/   windows to batches, a strategy a file
     storage/   frames, shards, syncing, staging            codec/     one parse a batch: tensors, padded
-    dataset/   manifest and lengths, published at once     keras.py   what a model needs beside batches
+    dataset/   manifest and lengths, published at once     keras/     what a model needs beside batches
 
 `schema/` is what both walks go by: the record class as data. `sources/` is what records are made from, `analysis/`
 what they are asked before training, `legacy/` the queues of TensorFlow 1, `cli/` the command line, `testing.py` what

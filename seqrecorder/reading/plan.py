@@ -245,7 +245,7 @@ def plan(
     origin = resolve(path, split, schema=schema, lengths_only=True)
     origin, deal = origin.take_shard(shard)
     known = {group: origin.lengths(group) for group in origin.schema.groups}
-    options = StreamOptions(WINDOW, shuffle, seed, 1, None, deal, known=known)
+    options = StreamOptions(WINDOW, shuffle, seed, 1, deal=deal, known=known)
     feed = Feed(origin, Parser(origin.schema, origin.layout), _unshaped, options)
     shapes = tf.autograph.experimental.do_not_convert(lambda strategy: strategy.shapes(feed))
     plans = [_summary(strategy, shapes(strategy)) for strategy in strategies]

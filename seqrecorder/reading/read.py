@@ -68,6 +68,7 @@ def read(
     shuffle: int = 0,
     seed: int | None = None,
     epochs: int | None = 1,
+    epoch: int = 0,
     fields: Sequence[str] | None = None,
     steps: slice | None = None,
     min_length: int = 0,
@@ -115,8 +116,11 @@ def read(
             or more on average, which are slow to copy, are shuffled as by `tf.data.Dataset.shuffle`: each is drawn
             from that many that have been read. Of windows two are in memory, since one is read ahead; of single
             records that many, 4 MiB that are read ahead, and what waits in its bucket.
-        seed: of the order; the same seed gives the same orders, a new one each epoch and each iteration.
+        seed: of the order; the same seed gives the same orders, a new one each epoch. Each iteration over the dataset
+            goes on with the epoch after the last one of the iteration before.
         epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.
+        epoch: which epoch of the seed comes first, so that a run which ended after some goes on with the next:
+            `epoch=3` gives the order that the fourth epoch of an undisturbed run has.
         fields: names of the fields to parse; all by default.
         steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`. Records are
             parsed whole; buffers and images of the other steps are not decoded. Lengths count what is kept.
@@ -202,7 +206,7 @@ def read(
     if batch is not None and not isinstance(batch, (Pad, Bucket, TokenBudget, Ragged, Unroll, Window, Pack)):
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
-    _check_counts(shuffle, epochs)
+    _check_counts(shuffle, epochs, epoch)
     _check_order(seed, deterministic)
     keep_freed_memory()
     origin = resolve(
@@ -240,6 +244,7 @@ def read(
             shuffle,
             seed,
             epochs,
+            epoch,
             None,
             deal,
             crops,
@@ -301,8 +306,8 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
     return Limits((parsed if cuts else origin.schema).groups[0], least, most)
 
 
-def _check_counts(shuffle: Any, epochs: Any) -> None:
-    for name, value, least in (("shuffle", shuffle, 0), ("epochs", epochs, 1)):
+def _check_counts(shuffle: Any, epochs: Any, epoch: Any) -> None:
+    for name, value, least in (("shuffle", shuffle, 0), ("epochs", epochs, 1), ("epoch", epoch, 0)):
         if value is None and name == "epochs":
             continue
         if not isinstance(value, int) or isinstance(value, bool) or value < least:

@@ -17,7 +17,15 @@ from seqrecorder.codec.cropping import cropped_lengths
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
-from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, random_numbers, rebatched, scanned, shuffled, unbatched
+from seqrecorder.reading.tfdata_ops import (
+    flat_mapped,
+    iterations_begun,
+    mapped,
+    rebatched,
+    scanned,
+    shuffled,
+    unbatched,
+)
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
@@ -31,6 +39,9 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.shard_set import Origin
 
 _WRITTEN = ("start", "step")
+
+_ENDLESS = 1 << 40
+"""Epochs of an iteration without end."""
 
 _CYCLE = 16
 """Files that a shuffled stream mixes at a time."""
@@ -78,6 +89,7 @@ class StreamOptions:
         shuffle: records that are permuted at a time; 0 keeps the order of the files.
         seed: of the order; None draws one.
         epochs: how often all records come; None is for ever.
+        first_epoch: which epoch of the seed comes first.
         group: the alignment group whose lengths come with the records; None for none.
         deal: `(index, count)`: only every count-th record, from index on.
         crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
@@ -93,6 +105,7 @@ class StreamOptions:
     shuffle: int = 0
     seed: int | None = None
     epochs: int | None = 1
+    first_epoch: int = 0
     group: str | None = None
     deal: tuple[int, int] | None = None
     crops: Mapping[str, Crop] = attrs.field(factory=dict)
@@ -165,11 +178,20 @@ def stream(
     if not options.shuffle:
         return epoch(None).repeat(options.epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
-    # A new number each epoch and each iteration, the same series for the same seed, saved in checkpoints. The epochs
-    # are counted by a source that tf.data's service deals, so that each goes to one worker; random numbers go to all.
-    epochs = tf.data.Dataset.range(tf.int64.max if options.epochs is None else options.epochs)
-    numbers = tf.data.Dataset.zip((epochs, random_numbers(seed)))
-    return flat_mapped(numbers, lambda index, number: epoch(index + number))
+    # The epochs are counted by a source that tf.data's service deals, so that each goes to one worker; what counts the
+    # iterations goes to all.
+    each = _ENDLESS if options.epochs is None else options.epochs
+    epochs = tf.data.Dataset.range(options.first_epoch, options.first_epoch + each)
+    numbers = tf.data.Dataset.zip((epochs, iterations_begun()))
+    return flat_mapped(numbers, lambda index, begun: epoch(_order_of(seed, index + begun * each)))
+
+
+def _order_of(seed: int, epoch: Any) -> Any:
+    """Return the number that stands for the order of an epoch of a seed: int64 scalar."""
+    import tensorflow as tf
+
+    key = tf.stack([tf.constant(seed, tf.int64), epoch])
+    return tf.random.stateless_uniform([], key, None, None, tf.int64, alg="philox")
 
 
 class _Files:

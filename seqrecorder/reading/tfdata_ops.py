@@ -88,6 +88,28 @@ def random_numbers(seed: int) -> Any:
     return tf.data.experimental.from_variant(made, tf.TensorSpec([], tf.int64))
 
 
+def iterations_begun() -> Any:
+    """Return a `tf.data.Dataset` of one int64 again and again: how many iterations over this object began before.
+
+    An iterator of which no element is asked for, such as those that Keras makes and throws away, does not count.
+
+    >>> begun = iterations_begun().take(2)
+    >>> [[int(number) for number in begun] for _ in range(3)]
+    [[0, 0], [1, 1], [2, 2]]
+    """
+    import tensorflow as tf
+
+    # The one state that iterators share, and that can be saved and sent to other machines, is a seed that is drawn anew
+    # for each. A series made here starts from the first, so the seed's place in it is the number of the iteration.
+    def place(first: Any, drawn: Any) -> tuple[Any, Any]:
+        first = tf.where(first < 0, drawn, first)
+        before = random_numbers(0).take(1).repeat().take_while(lambda number: number != first)
+        return first, before.reduce(tf.constant(0, tf.int64), lambda count, _: count + 1)
+
+    nothing = random_numbers(0).take(0)  # what is concatenated is begun when it is asked for
+    return scanned(nothing.concatenate(random_numbers(0)), tf.constant(-1, tf.int64), place)
+
+
 def counted(dataset: Any, count: int) -> Any:
     """Return a dataset of which `tf.data` knows how many elements it has, and so what it makes of it.
 

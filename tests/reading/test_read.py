@@ -161,6 +161,21 @@ def test_orders_follow_the_seed(corpus: Path) -> None:
     assert keys_of(sr.read(corpus, "train", shuffle=100)) != keys_of(sr.read(corpus, "train", shuffle=100))
 
 
+def test_epochs_of_a_seed_have_numbers(corpus: Path) -> None:
+    """Epoch k of a seed is one order, in one iteration of several epochs, in the k-th iteration or as the first."""
+    options: dict[str, Any] = {"shuffle": 100, "seed": 1, "fields": ["key"]}
+    dataset = sr.read(corpus, "eval", **options)
+    for _ in range(2):
+        iter(dataset)  # no element is asked for: no epoch
+    orders = [keys_of(dataset) for _ in range(3)]
+    assert keys_of(sr.read(corpus, "eval", epochs=3, **options)) == [*orders[0], *orders[1], *orders[2]]
+    assert keys_of(sr.read(corpus, "eval", epoch=1, epochs=2, **options)) == orders[1] + orders[2]
+    later = sr.read(corpus, "eval", epoch=1, **options)
+    assert [keys_of(later), keys_of(later)] == orders[1:]
+    endless = sr.read(corpus, "eval", epoch=2, epochs=None, **options)
+    assert keys_of(endless.take(len(orders[2]))) == orders[2]
+
+
 def test_shuffle_mixes_the_files(corpus: Path) -> None:
     """With a window as large as the data, every position is about equally likely for the first record."""
     keys = keys_of(sr.read(corpus, "train", shuffle=1000, seed=0, epochs=40, fields=["key"]))
@@ -344,6 +359,7 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
         ({"shuffle": -1}, "shuffle"),
         ({"shuffle": True}, "shuffle"),
         ({"epochs": 0}, "epochs"),
+        ({"epoch": -1}, "epoch: expected an int of 0 or more, got -1"),
         ({"shard": (2, 2)}, "shard"),
         ({"shard": 3}, "shard"),
         ({"output": "list"}, "output"),

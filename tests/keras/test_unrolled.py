@@ -1,4 +1,4 @@
-"""Training in Keras: state that goes on, predictions in order, and models that learn from what `read` gives."""
+"""Training in Keras: state that goes on, and models that learn from what `read` gives."""
 
 from pathlib import Path
 from typing import Any
@@ -7,29 +7,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from walks import LENGTHS, walk
 
 import seqrecorder as sr
-
-LENGTHS = np.clip(np.random.default_rng(2).lognormal(2.2, 0.7, 120).astype(int), 1, 40).tolist()
-
-
-@sr.record
-class Walk:
-    """A random walk, and what can be learned of it."""
-
-    key: str = sr.context(str, key=True)
-    up: int = sr.context("int32")
-    x: Any = sr.feature_list("float32", shape=(1,))
-    sign: Any = sr.feature_list("int32")
-    token: Any = sr.feature_list("int32")
-
-
-def walk(number: int, length: int) -> Walk:
-    random = np.random.default_rng(number)
-    x = random.normal(size=(length, 1)).astype("f4")
-    drift = 0.7 if number % 2 else -0.7
-    token = (number + np.arange(length)) % 5  # the next token is known from the last
-    return Walk(f"k{number}", number % 2, x + np.float32(drift), (x[:, 0] + drift > 0).astype("i4"), token)
 
 
 @pytest.fixture(scope="module")
@@ -158,28 +138,6 @@ def test_layers_that_cannot_go_on() -> None:
             sr.keras.Unrolled(layer)
     with pytest.raises(sr.OptionError, match="batches of one known size"):
         sr.keras.Unrolled(keras.layers.GRU(2))(keras.Input((5, 1)), reset=keras.Input((), dtype="bool"))
-
-
-@pytest.mark.parametrize("batch", [sr.Pad(16), sr.Bucket(16, boundaries="sorted"), sr.TokenBudget(100)])
-@pytest.mark.parametrize("sequences", [True, False])
-def test_predictions_are_in_the_order_of_the_records(walks: Path, batch: Any, *, sequences: bool) -> None:
-    """Each record's prediction stands at its place, cut to its steps, whatever batches it was made in."""
-    layers = [] if sequences else [keras.layers.GlobalMaxPooling1D()]
-    model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0), *layers])
-    results = sr.keras.predict(model, walks, batch=batch, inputs="x")
-    for record, result in zip(sr.read_records(walks), results, strict=True):
-        if sequences:
-            np.testing.assert_array_equal(result, record.x * 2)
-        else:
-            assert result.shape == (1,)
-
-
-def test_predictions_need_each_record_once(walks: Path) -> None:
-    """Strategies that cut records, or put the padding first, are refused."""
-    model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
-    for batch in (sr.Window(4), sr.Pad(4, padding_side="left")):
-        with pytest.raises(sr.OptionError, match="predict: expected"):
-            sr.keras.predict(model, walks, batch=batch, inputs="x")
 
 
 def masked_loss(loss: type) -> Any:

@@ -1,0 +1,319 @@
+"""`Resume`: a `fit` that was killed goes on at the batch where it stood."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import logging
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import keras
+import numpy as np
+
+from seqrecorder.errors import OptionError
+from seqrecorder.keras.saved_states import SavedStates, TrainingState
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_LOGGER = logging.getLogger("seqrecorder")
+
+_STEPS = ("_enumerate_iterator", "enumerate_epoch")
+"""What the steps of an epoch are called in Keras' epoch iterator, from 3.6 on and before."""
+
+_ITERATOR = "iterator"
+
+
+class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no types
+    """A callback with which a `fit` that was killed goes on where it stood, when the same script runs again.
+
+    Saved are the variables of the model (weights, the seeds of layers such as `Dropout`, the states of `Unrolled`), of
+    the optimizer and of the metrics; the history; the epoch, the batch, and the place in the data. So batches, losses
+    and metrics of a run that was killed are those of a run that was not, bit for bit where the machine repeats its own
+    sums.
+
+    >>> import tempfile, keras, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Series:
+    ...     x: np.ndarray = sr.feature_list("float32", shape=(1,))
+    >>> data, directory = tempfile.mkdtemp(), tempfile.mkdtemp()
+    >>> _ = sr.write([Series(np.full((n, 1), n, "float32")) for n in (3, 1, 2)], data)
+    >>> def script(epochs):
+    ...     model = keras.Sequential([keras.Input((None, 1)), keras.layers.Dense(1)])
+    ...     model.compile(loss="mse")
+    ...     train = sr.read(data, batch=sr.Pad(2), shuffle=3, seed=0, inputs="x", targets="x")
+    ...     resume = sr.keras.Resume(directory, every=100)
+    ...     return model.fit(train, epochs=epochs, shuffle=False, verbose=0, callbacks=[resume]).history["loss"]
+    >>> first = script(2)
+    >>> longer = script(3)
+    >>> longer[:2] == first, len(longer)
+    (True, 3)
+
+    A training that has ended is not run again: its model and history are restored. Remove the directory to train anew.
+
+    The place in the data is saved with the iterator, like by `tf.train.Checkpoint`: as large as the records that are
+    held, which are up to `shuffle` of them. The epochs behind it take their order from the seed, so give one to
+    whatever shuffles. An iterator that cannot be saved (`prefetch_to_device`, `from_generator`, Keras on another
+    backend than TensorFlow) is run again up to its place, with a warning.
+
+    Not saved are the other callbacks: `EarlyStopping` and `ReduceLROnPlateau` count anew after a restart, and
+    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). Give `Resume`
+    last, so that what the others do at the end is in the state of a training that has ended. Random numbers of Python,
+    of numpy, and of operations in `map` that keep a state are not saved either.
+
+    Args:
+        directory: of the states, for this one `fit`. It is made where there is none.
+        every: batches from one state to the next. One more is saved at the start of each epoch.
+        keep: how many states are kept.
+
+    Raises:
+        OptionError: options make no sense; while fitting: the state is of another model or of other data.
+        ShardWriteError: while fitting: a state cannot be written. Those before stay.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], *, every: int = 1000, keep: int = 2) -> None:
+        super().__init__()
+        for name, value in (("every", every), ("keep", keep)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise OptionError(f"Resume: {name}: expected an int of 1 or more, got {value!r}")
+        self.directory, self.every = directory, every
+        self._states = SavedStates(directory, keep)
+
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, like all that follow
+        """Find the last state, and bring the model and the data to where they were."""
+        self._data = _epoch_iterator()
+        self._steps = next(name for name in _STEPS if hasattr(self._data, name))
+        self._new_steps: Callable[[], Iterator[Any]] = getattr(self._data, self._steps)
+        setattr(self._data, self._steps, self._run_epoch)
+        self._place = _Place()
+        self._since = 0
+        self._iterator: Any = None
+        self._can_save_iterator = keras.backend.backend() == "tensorflow"
+        self._prepared: Iterator[Any] | None = None
+        self._restored: TrainingState | None = None
+        self._metrics: list[tuple[Any, Any]] = []
+        self._unseen_logs: dict[str, Any] = {}
+        found = self._states.last()
+        if found is not None:
+            self._restore(*found)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+        """Put back the metrics, which Keras has just reset, and the history."""
+        if self._place.first_epoch is None:
+            self._place.first_epoch = epoch
+        self._place.epoch = epoch
+        self._finish_restoring()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+        """Give an epoch of which no batch was left, and of which Keras has seen none, its metrics."""
+        for name, value in self._unseen_logs.items():
+            logs.setdefault(name, float(value))
+        self._unseen_logs = {}
+
+    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002
+        """Save what was reached."""
+        setattr(self._data, self._steps, self._new_steps)
+        if self._restored is not None:  # nothing was left to do
+            self._finish_restoring()
+            return
+        self._place.epoch, self._place.batch = self._place.epoch + 1, 0
+        if not self._data.steps_per_epoch or self._data._current_iterator is not self._iterator:  # noqa: SLF001
+            self._place.taken = 0  # another epoch would start with a new iterator
+        self._save(finished=self.params["epochs"])
+
+    # Saving
+
+    def _run_epoch(self) -> Iterator[Any]:
+        """Yield the steps of an epoch, as Keras does, and save states between them."""
+        place, goes_on = self._place, self._prepared is not None
+        steps, self._prepared = self._prepared or self._new_steps(), None
+        place.batch = place.batch if goes_on else 0
+        for step in steps:
+            self._follow(step[-1])
+            if place.batch == 0 and place.epoch != place.first_epoch and not goes_on:
+                self._save()  # what other callbacks do between two epochs is done
+            yield step
+            executed = self._data.steps_per_execution
+            place.batch, place.taken, self._since = (
+                place.batch + executed,
+                place.taken + executed,
+                self._since + executed,
+            )
+            if self._since >= self.every and place.batch != self._data.num_batches:  # then an epoch is about to start
+                self._save()
+
+    def _follow(self, iterator: Any) -> bool:
+        """Note which iterator is running, and return whether it is another one."""
+        if iterator is self._iterator:
+            return False
+        self._iterator, self._place.taken = iterator, 0
+        return True
+
+    def _save(self, *, finished: int | None = None) -> None:
+        variables = _variables(self.model)
+        values = [np.asarray(variable) for variable in variables]
+        history = self.model.history
+        state = TrainingState(
+            self._place.epoch,
+            self._place.batch,
+            self._place.first_epoch or 0,
+            self._place.taken,
+            self._data.num_batches,
+            finished,
+            {name: [float(value) for value in given] for name, given in history.history.items()},
+            list(history.epoch),
+            [(v.path, list(value.shape), value.dtype.name) for v, value in zip(variables, values, strict=True)],
+        )
+        self._states.save(state, values, self._save_iterator)
+        self._since = 0
+
+    def _save_iterator(self, directory: Path) -> None:
+        if not self._place.taken or not self._can_save_iterator:
+            return
+        import tensorflow as tf
+
+        try:
+            tf.train.Checkpoint(iterator=self._iterator).write(str(directory / _ITERATOR))
+        except (tf.errors.OpError, ValueError, TypeError, NotImplementedError) as error:
+            self._can_save_iterator = False
+            for file in directory.glob(f"{_ITERATOR}*"):
+                file.unlink()
+            reason = str(error).partition("\n")[0]
+            warnings.warn(
+                f"Resume: the place in the data cannot be saved ({reason}). A run that goes on reads the data again up "
+                "to there, which is exact where all that shuffles has a seed.",
+                stacklevel=2,
+            )
+
+    # Restoring
+
+    def _restore(self, state: TrainingState, values: list[Any], directory: Path) -> None:
+        """Bring the data, then the model to a state; metrics and history follow when the epoch begins."""
+        asked = self.params["epochs"]
+        ended = asked <= (state.epoch if state.finished is None else state.finished)
+        if ended:
+            _LOGGER.warning("Resume: the training in %s has ended; remove it to train anew", self.directory)
+        else:
+            _LOGGER.info("Resume: %s: epoch %d, batch %d", directory, state.epoch, state.batch)
+        now = self._data.num_batches
+        if None not in (state.batches, now) and state.batches != now:
+            raise OptionError(
+                f"Resume: {directory} was saved when an epoch had {state.batches:,} batches, and now it has {now:,}: "
+                "pass the same data and batches, or another directory"
+            )
+        seen = None if ended else self._go_to(state, directory)
+        self._assign(state, values, seen, directory)
+        self._place = _Place(state.epoch, state.batch, state.first_epoch, self._place.taken)
+        self._restored = state
+        # There is no public way; `keras.callbacks.BackupAndRestore` does the same.
+        self.model._initial_epoch = asked if ended else state.epoch  # noqa: SLF001
+
+    def _go_to(self, state: TrainingState, directory: Path) -> Any:
+        """Prepare the steps that are left of the epoch; return a batch, if one was seen on the way there."""
+        seen = None
+        # Keras makes iterators for the epochs before as it did then: each draws the order of its epoch.
+        for _ in range(state.first_epoch, state.epoch):
+            for step in self._new_steps():
+                if self._follow(step[-1]):
+                    seen = self._take()
+                if self._data.num_batches is None:
+                    break
+        steps = self._new_steps()
+        first = next(steps)
+        self._follow(first[-1])
+        if state.taken:
+            seen = self._take() if self._place.taken < state.taken else seen
+            self._take_up_to(state.taken, directory / _ITERATOR)
+        done = state.batch // self._data.steps_per_execution
+        self._prepared = itertools.islice(itertools.chain([first], steps), done, None)
+        return seen
+
+    def _take(self) -> Any:
+        self._place.taken += 1
+        return next(self._iterator)
+
+    def _take_up_to(self, taken: int, saved: Path) -> None:
+        if saved.with_name(f"{_ITERATOR}.index").exists() and self._can_save_iterator:
+            import tensorflow as tf
+
+            tf.train.Checkpoint(iterator=self._iterator).read(str(saved)).assert_consumed()
+            self._place.taken = taken
+        while self._place.taken < taken:
+            self._take()
+
+    def _assign(self, state: TrainingState, values: list[Any], seen: Any, directory: Path) -> None:
+        model = self.model
+        if len(_variables(model)) != len(values):
+            _build(model, next(next(self._new_steps())[-1]) if seen is None else seen)
+        variables = _variables(model)
+        shapes = [tuple(variable.shape) for variable in variables]
+        if shapes != [value.shape for value in values]:
+            different = [
+                f"{path} {tuple(shape)}"
+                for (path, shape, _), own in itertools.zip_longest(state.variables, shapes, fillvalue=("", (), ""))
+                if tuple(shape) != own
+            ]
+            raise OptionError(
+                f"Resume: {directory} is of another model: it has {len(values)} variables, and this one "
+                f"{len(variables)}; the first that differs is {different[0]}; pass the same model, or another directory"
+            )
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+        count = len(model.metrics_variables)
+        self._metrics = list(zip(variables, values, strict=True))[len(variables) - count :]
+
+    def _finish_restoring(self) -> None:
+        if self._restored is None:
+            return
+        for variable, value in self._metrics if self._restored.batch else ():
+            variable.assign(value)
+        self._unseen_logs = self.model.get_metrics_result() if self._restored.batch else {}
+        history = self.model.history
+        history.history.update({name: list(given) for name, given in self._restored.history.items()})
+        history.epoch[:] = self._restored.history_epochs
+        self.model._initial_epoch = None  # noqa: SLF001 - the next `fit` starts where it says
+        self._restored = None
+
+
+@attrs.define
+class _Place:
+    """Where a training is: epoch, batches of it that are done, its first epoch, batches taken from the iterator."""
+
+    epoch: int = 0
+    batch: int = 0
+    first_epoch: int | None = None
+    taken: int = 0
+
+
+def _epoch_iterator() -> Any:
+    """Return what `fit` takes the steps of its epochs from: Keras gives callbacks no access to the data."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        found = frame.f_locals.get("epoch_iterator")
+        if any(hasattr(found, name) for name in _STEPS):
+            return found
+        frame = frame.f_back
+    raise OptionError(f"Resume: found no data in `fit` of Keras {keras.version()}; Resume is a callback of `Model.fit`")
+
+
+def _variables(model: Any) -> list[Any]:
+    """Return all variables of a model, its optimizer and its metrics; of metrics, the last ones."""
+    if model.optimizer is not None and model.built and not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    metrics = model.metrics_variables
+    of_metrics = {id(variable) for variable in metrics}
+    others = [*model.variables, *(model.optimizer.variables if model.optimizer is not None else ())]
+    unique = {id(variable): variable for variable in others if id(variable) not in of_metrics}
+    return [*unique.values(), *metrics]
+
+
+def _build(model: Any, batch: Any) -> None:
+    """Make the variables that a model, its losses and its metrics make when they see their first batch."""
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    outputs = model(x)
+    model.compute_loss(x, y, outputs, weights)
+    model.compute_metrics(x, y, outputs, weights)
