@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.field_stats import FieldStats as FieldStats
     from seqrecorder.analysis.stats import Stats as Stats
     from seqrecorder.analysis.stats import stats as stats
+    from seqrecorder.analysis.vocabulary import Coverage as Coverage
+    from seqrecorder.analysis.vocabulary import Vocabulary as Vocabulary
     from seqrecorder.codec.columns import Column as Column
     from seqrecorder.dataset.corpus import Corpus as Corpus
     from seqrecorder.dataset.corpus import open as open  # noqa: A004 - `sr.open` is what users call
@@ -107,6 +109,7 @@ _LAZY = {
     "Bucket": "seqrecorder.reading.batching.bucket",
     "Column": "seqrecorder.codec.columns",
     "Corpus": "seqrecorder.dataset.corpus",
+    "Coverage": "seqrecorder.analysis.vocabulary",
     "FieldStats": "seqrecorder.analysis.field_stats",
     "Manifest": "seqrecorder.dataset.manifest",
     "Pack": "seqrecorder.reading.batching.pack",
@@ -120,6 +123,7 @@ _LAZY = {
     "TokenBudget": "seqrecorder.reading.batching.token_budget",
     "Unroll": "seqrecorder.reading.batching.unroll",
     "VerifyReport": "seqrecorder.dataset.verify",
+    "Vocabulary": "seqrecorder.analysis.vocabulary",
     "Window": "seqrecorder.reading.batching.window",
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",

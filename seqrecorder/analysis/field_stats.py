@@ -9,6 +9,7 @@ import numpy as np
 
 from seqrecorder.analysis.numbers import Numbers
 from seqrecorder.analysis.texts import Texts
+from seqrecorder.codec.field_map import FieldMap, as_numbers
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.display import html_table
 
@@ -249,6 +250,27 @@ class FieldStats:
             raise OptionError(f"normalization: expected numbers, got field {self.name!r} of {self.field.element.name}")
         axis = -1 if self.field.rest else None
         return keras.layers.Normalization(axis=axis, mean=chosen.mean, variance=chosen.variance)
+
+    def field_map(self, field: Field) -> FieldMap:
+        """Return what `read(..., normalize=...)` does to a field: as `normalization`, with padding that stays 0.
+
+        Raises:
+            OptionError: the field is no number, or has other channels.
+        """
+        if self.field.element.is_text or field.element.numpy.kind not in "fiuV" or field.rest != self.field.rest:
+            raise OptionError(f"normalize: expected statistics of {field!r}, got those of {self.field!r}")
+        chosen = self.of_split(None)
+        wide = "float64" if field.element.name == "float64" else "float32"
+        scale = np.maximum(chosen.std, 1e-7)  # as keras.layers.Normalization has it
+        if not np.isfinite([chosen.mean, scale]).all():
+            raise OptionError(f"normalize: the statistics of {self.field.name!r} have a channel without finite values")
+
+        def normalized(values: Any) -> Any:
+            import tensorflow as tf
+
+            return (tf.cast(values, wide) - tf.constant(chosen.mean, wide)) / tf.constant(scale, wide)
+
+        return FieldMap(field.name, as_numbers(field, wide), normalized)
 
     def of_split(self, split: str | None) -> FieldStats:
         """Return the statistics of a split; for None those of `train`, where there is such a split, else of all.

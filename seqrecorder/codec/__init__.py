@@ -8,6 +8,7 @@ __all__ = [
     "decoder",
     "derivation",
     "encoder",
+    "field_map",
     "forked_tensorflow",
     "graph_ops",
     "malloc",

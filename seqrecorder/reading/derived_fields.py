@@ -9,6 +9,7 @@ import attrs
 from seqrecorder.codec.derivation import derivations_of, derived_schema, sources_of
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import names_of
+from seqrecorder.reading.field_maps import field_maps
 from seqrecorder.reading.missing import Observed, mask_missing
 from seqrecorder.reading.shifted import Shift, name_shifts
 
@@ -39,7 +40,16 @@ class DerivedFields:
 
     @classmethod
     def of(
-        cls, schema: Schema, chosen: Schema, *, inputs: Any, targets: Any, weights: Any, missing: Any
+        cls,
+        schema: Schema,
+        chosen: Schema,
+        *,
+        inputs: Any,
+        targets: Any,
+        weights: Any,
+        missing: Any,
+        vocabulary: Any,
+        normalize: Any,
     ) -> DerivedFields:
         """Return what is derived for some options of `read`.
 
@@ -50,6 +60,8 @@ class DerivedFields:
             targets: see there.
             weights: see there.
             missing: see there.
+            vocabulary: see there.
+            normalize: see there.
 
         Raises:
             SchemaError: there is no field of a name.
@@ -64,7 +76,9 @@ class DerivedFields:
             if option == "targets":
                 shifts += [_observed(shift, masks[shift.source]) for shift in found if shift.source in masks]
         unique = {shift.name: shift for shift in shifts}
-        return cls(schema, (*masks.values(), *unique.values()), *parts)
+        # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
+        maps = field_maps(schema, vocabulary, normalize, [*names_of(parts[1]), *names_of(parts[2] or None)])
+        return cls(schema, (*maps, *masks.values(), *unique.values()), *parts)
 
     @property
     def schema(self) -> Schema:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
+    from seqrecorder.codec.field_map import MapsField
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.elements import Output
     from seqrecorder.reading.strategy import Batches, Strategy
@@ -79,6 +80,8 @@ def read(
     weights: Any = None,
     class_weight: Any = None,
     missing: Literal["mask"] | Mapping[str, Literal["mask"]] | None = None,
+    vocabulary: Mapping[str, MapsField] | None = None,
+    normalize: Any = None,
     output: Output = "dict",
     shard: tuple[int, int] | None = None,
     deterministic: bool = True,
@@ -153,6 +156,12 @@ def read(
         missing: `"mask"` gives float fields 0 for NaN, and `<field>_observed` beside them: float32 of their shape, 1
             where there was a value and 0 at NaN and padding. A target weighs 0 where any of its values was missing.
             `{"temperature": "mask"}` does so for the fields that it names.
+        vocabulary: by field, a `seqrecorder.Vocabulary`: elements have the ids of its tokens, int64, for inputs and
+            targets alike. Padding is 0 as everywhere.
+        normalize: what `seqrecorder.stats` gives: all fields of floats, but for those that are targets or weights, lose
+            their mean and are divided by their standard deviation, those of `train` where there is such a split. Or a
+            mapping of field to statistics, such as `{"mfcc": stats["mfcc"]}`. Padding stays 0, and what is missing is
+            filled with 0 afterwards.
         output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
             carry besides the fields comes after them.
         shard: `(index, count)` for one of several readers: whole files where that gives shares within a tenth of each
@@ -217,7 +226,16 @@ def read(
     for file in origin.files:
         origin.check_frames(file)
     chosen = chosen_fields(origin.schema, fields)
-    derived = DerivedFields.of(origin.schema, chosen, inputs=inputs, targets=targets, weights=weights, missing=missing)
+    derived = DerivedFields.of(
+        origin.schema,
+        chosen,
+        inputs=inputs,
+        targets=targets,
+        weights=weights,
+        missing=missing,
+        vocabulary=vocabulary,
+        normalize=normalize,
+    )
     carried = strategy.carried(derived.schema)
     options = OutputOptions(
         output=output,

@@ -1,0 +1,416 @@
+"""`Vocabulary`: ids for the tokens of a field, in numpy, in Keras layers and in what `read` gives."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.analysis.count_tokens import Tokens, count_tokens
+from seqrecorder.analysis.sources import selections_of
+from seqrecorder.analysis.token_lookup import bucket_of, lookup
+from seqrecorder.codec.field_map import FieldMap, as_numbers
+from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
+from seqrecorder.schema.display import html_table, number_of, some
+from seqrecorder.storage.files import write_file
+from seqrecorder.storage.paths import local_path
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from seqrecorder.schema.field import Field
+
+UNKNOWN = "[UNK]"
+"""What stands for unknown tokens of text, as in Keras."""
+_VERSION = 1
+
+
+@attrs.frozen(eq=False, repr=False)
+class Coverage:
+    """How many of the tokens of some records a vocabulary knows.
+
+    Attributes:
+        tokens: how many there are.
+        known: how many of them are in the vocabulary.
+        unknown: the unknown ones that come most often, with how often.
+    """
+
+    tokens: int
+    known: int
+    unknown: tuple[tuple[Any, int], ...]
+
+    @property
+    def share(self) -> float:
+        """The share of tokens that are known, 1.0 where there are none."""
+        return self.known / self.tokens if self.tokens else 1.0
+
+    def __repr__(self) -> str:
+        rest = f"; unknown: {some([f'{token} ({count:,})' for token, count in self.unknown])}" if self.unknown else ""
+        return f"<Coverage {self.share:.2%} of {number_of(self.tokens, 'token')}{rest}>"
+
+
+def _given(tokens: Iterable[Any]) -> tuple[Any, ...]:
+    if isinstance(tokens, (str, bytes)):
+        raise OptionError(f"expected a sequence of tokens, got the text {tokens!r}")
+    return tuple(token.item() if isinstance(token, np.generic) else token for token in tokens)
+
+
+@attrs.frozen(eq=False, repr=False)
+class Vocabulary:
+    """Ids for tokens: text, bytes or whole numbers, such as words, characters, tags and labels.
+
+    >>> import tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     tokens: list = sr.feature_list(str)
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence(["to", "be", "or", "not", "to", "be"]), Sentence(["be"])], corpus)
+    >>> words = sr.Vocabulary.build(corpus, "tokens", min_count=2)
+    >>> words
+    <Vocabulary of 4 ids: 2 tokens (be, to), padding 0, unknown 1>
+    >>> words.encode(["to", "be", "seen"]).tolist(), words.decode([3, 0])
+    ([3, 2, 1], ['to', ''])
+    >>> [batch] = sr.read(corpus, batch=sr.Pad(2), vocabulary={"tokens": words})
+    >>> batch["tokens"].numpy().tolist()
+    [[3, 2, 1, 1, 3, 2], [2, 0, 0, 0, 0, 0]]
+
+    Ids are numbered as by Keras' lookup layers: padding, buckets of unknown tokens, reserved tokens, then the others.
+    With `padding=None, oov_buckets=0` the first token has 0 and unknown ones are an error: a map of labels.
+
+    Attributes:
+        tokens: in the order of their ids.
+        reserved: tokens whose ids come before, whether they occur or not, such as `("<s>", "</s>")`.
+        padding: the token that has the id 0, such as the empty text that text is padded with; None for none.
+        oov_buckets: how many ids unknown tokens share by their hash; 0 makes them an error.
+        unknown: what unknown ids are decoded to; by default `[UNK]`, or a whole number that is no token.
+        pieces: makes tokens of a text, such as `list`, which gives its characters; None where values are tokens.
+        counts: by token, how often it was counted.
+        total: how many tokens were counted in all.
+    """
+
+    tokens: tuple[Any, ...] = attrs.field(converter=_given)
+    reserved: tuple[Any, ...] = attrs.field(default=(), converter=_given, kw_only=True)
+    padding: Any = attrs.field(default="", kw_only=True)
+    oov_buckets: int = attrs.field(default=1, kw_only=True)
+    unknown: Any = attrs.field(default=UNKNOWN, kw_only=True)
+    pieces: Callable[[Any], Sequence[Any]] | None = attrs.field(default=None, kw_only=True)
+    counts: Mapping[Any, int] = attrs.field(factory=dict, kw_only=True)
+    total: int = attrs.field(default=0, kw_only=True)
+    _ids: dict[Any, int] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.oov_buckets, bool) or not isinstance(self.oov_buckets, int) or self.oov_buckets < 0:
+            raise OptionError(f"oov_buckets: expected an int of 0 or more, got {self.oov_buckets!r}")
+        known = [*self.reserved, *self.tokens]
+        kinds = {type(token) for token in known}
+        if not known or len(kinds) > 1 or not kinds <= {str, bytes, int, bool}:
+            raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {some([*map(repr, known)])}")
+        if self.padding == "" and kinds != {str}:
+            object.__setattr__(self, "padding", b"" if kinds == {bytes} else None)
+        if self.unknown == UNKNOWN and kinds != {str}:
+            least = min([0, *known]) if kinds <= {int, bool} else 0
+            object.__setattr__(self, "unknown", UNKNOWN.encode() if kinds == {bytes} else least - 1)
+        if self.padding is not None:
+            known = [self.padding, *known]
+        ids = {token: number for number, token in enumerate(known)}
+        if len(ids) < len(known):
+            twice = next(token for number, token in enumerate(known) if ids[token] != number)
+            raise OptionError(f"tokens: expected each once, reserved ones and padding too, got {twice!r} twice")
+        first = 0 if self.padding is None else 1
+        ids = {token: number if number < first else number + self.oov_buckets for token, number in ids.items()}
+        object.__setattr__(self, "_ids", ids)
+
+    @classmethod
+    def build(
+        cls,
+        source: Any,
+        field: str | None = None,
+        *,
+        split: str | None = None,
+        min_count: int = 1,
+        max_size: int | None = None,
+        reserved: Sequence[Any] = (),
+        padding: Any = "",
+        oov_buckets: int = 1,
+        pieces: Callable[[Any], Sequence[Any]] | None = None,
+        prune: int | None = None,
+    ) -> Vocabulary:
+        """Return the vocabulary of the tokens of a field, those that come most often first.
+
+        Tokens that come equally often are in their own order, so that the same tokens have the same ids, in whatever
+        order they came. It takes memory for each distinct token, or for `prune` of them.
+
+        Args:
+            source: a dataset's directory, what `seqrecorder.open` gives, or a selection of its records; or, without a
+                field, tokens, or sequences of them.
+            field: name of a field of text, bytes or whole numbers.
+            split: of whose records; by default of `train`, where there is such a split, else of all.
+            min_count: tokens that come less often are left out.
+            max_size: how many ids there are at most, with those of padding and unknown tokens.
+            reserved: see `Vocabulary`, as all that follows.
+            padding: see `Vocabulary`.
+            oov_buckets: see `Vocabulary`.
+            pieces: see `Vocabulary`.
+            prune: how many distinct tokens are remembered while counting. Where there are more, rare ones are forgotten
+                and counts are a little too low, by at most a `prune`th of all tokens.
+
+        Raises:
+            OptionError: options make no sense, or no token is left.
+            SchemaError: there is no field of that name.
+        """
+        for option, value in (("min_count", min_count), ("max_size", max_size), ("prune", prune)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise OptionError(f"{option}: expected an int of 1 or more, got {value!r}")
+        if field is not None:
+            source = _of_split(source, split)
+        elif split is not None:
+            raise OptionError("split: goes with a dataset and a field of it")
+        counted = count_tokens(source, field, pieces, prune)
+        made = {"reserved": reserved, "padding": padding, "oov_buckets": oov_buckets, "pieces": pieces}
+        apart = {*_given(reserved), padding, UNKNOWN}
+        kept = [(token, count) for token, count in counted.top() if count >= min_count and token not in apart]
+        if max_size is not None:
+            fixed = len(cls([token for token, _ in kept[:1]], **made)) - len(kept[:1])
+            if max_size <= fixed:
+                raise OptionError(f"max_size: expected more than the {fixed} ids without a token, got {max_size}")
+            kept = kept[: max_size - fixed]
+        return cls([token for token, _ in kept], **made, counts=dict(kept), total=counted.total)
+
+    # What it says ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return how many ids there are."""
+        return len(self._ids) + self.oov_buckets
+
+    def __contains__(self, token: object) -> bool:
+        return token in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return self._ids == other._ids and self.oov_buckets == other.oov_buckets and self.unknown == other.unknown
+
+    def __hash__(self) -> int:
+        return hash((self.tokens, self.oov_buckets))
+
+    def __repr__(self) -> str:
+        first = 0 if self.padding is None else 1
+        unknown = {0: "", 1: f", unknown {first}"}.get(self.oov_buckets, f", unknown {first} and following")
+        padding = "" if self.padding is None else ", padding 0"
+        tokens = number_of(len(self.tokens), "token")
+        return f"<Vocabulary of {len(self):,} ids: {tokens} ({some([str(t) for t in self.tokens])}){padding}{unknown}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(self._ids[token], token, f"{self.counts.get(token, 0):,}") for token in (*self.reserved, *self.tokens)]
+        return html_table(repr(self)[1:-1], ("id", "token", "count"), rows)
+
+    # In numpy -------------------------------------------------------------------------------------------------------
+
+    def encode(self, values: Any) -> Any:
+        """Return the ids of tokens.
+
+        Args:
+            values: a token, a sequence or an array of tokens, or a sequence of sequences; with `pieces`, texts.
+
+        Returns:
+            An int for a token, int64 of the same shape for an array or a sequence, a list for a sequence of others.
+
+        Raises:
+            OptionError: a token is unknown, and there is no bucket for such.
+        """
+        if self.pieces is not None and isinstance(values, (str, bytes)):
+            return self._encoded(list(self.pieces(values)))
+        if not isinstance(values, (list, tuple, np.ndarray)):
+            return int(self._encoded([values])[0])
+        if isinstance(values, np.ndarray) and (self.pieces is None or values.dtype.kind in "iu"):
+            return self._encoded(values.ravel().tolist()).reshape(values.shape)
+        items = list(values)
+        if self.pieces is None and not any(isinstance(item, (list, tuple, np.ndarray)) for item in items):
+            return self._encoded([item.item() if isinstance(item, np.generic) else item for item in items])
+        return [self.encode(item) for item in items]
+
+    def _encoded(self, tokens: list[Any]) -> Any:
+        ids = np.fromiter((self._ids.get(token, -1) for token in tokens), np.int64, len(tokens))
+        lost = np.flatnonzero(ids < 0)
+        if lost.size:
+            if not self.oov_buckets:
+                unknown = some([repr(tokens[at]) for at in lost[:8].tolist()])
+                raise OptionError(f"{unknown}: not in {self!r}; oov_buckets=1 gives unknown tokens an id")
+            first = 0 if self.padding is None else 1
+            ids[lost] = first + bucket_of([tokens[at] for at in lost.tolist()], self.oov_buckets)
+        return ids
+
+    def decode(self, ids: Any) -> Any:
+        """Return the tokens of ids, `unknown` for those of unknown tokens.
+
+        Args:
+            ids: an int, or ints in arrays or sequences.
+
+        Raises:
+            OptionError: there is no such id.
+        """
+        if isinstance(ids, (list, tuple)) and any(isinstance(item, (list, tuple, np.ndarray)) for item in ids):
+            return [self.decode(item) for item in ids]
+        numbers = np.asarray(ids)
+        if numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= len(self)):
+            raise OptionError(f"ids: expected ints from 0 to {len(self) - 1}, got {ids!r:.200}")
+        names = np.full(len(self), self.unknown, object)
+        for token, number in self._ids.items():
+            names[number] = token
+        return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
+
+    def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
+        """Return how many of the tokens of other records are known: by split; of a plain iterable, of all.
+
+        Args:
+            source: as for `build`.
+            field: as for `build`.
+        """
+        if field is None:
+            return self._covered(count_tokens(source, None, self.pieces, None))
+        parts = selections_of(source)
+        return {name: self._covered(count_tokens(part, field, self.pieces, None)) for name, part in parts.items()}
+
+    def _covered(self, counted: Tokens) -> Coverage:
+        unknown = [(token, count) for token, count in counted.top() if token not in self._ids]
+        lost = sum(count for _, count in unknown)
+        return Coverage(counted.total, counted.total - lost, tuple(unknown[:10]))
+
+    # In TensorFlow --------------------------------------------------------------------------------------------------
+
+    def lookup(self) -> Any:
+        """Return the Keras layer from tokens to ids; it is saved with the model.
+
+        Raises:
+            OptionError: tokens are `pieces` of texts, or bytes that are no text.
+        """
+        return self._layer(invert=False)
+
+    def inverse(self) -> Any:
+        """Return the Keras layer from ids to tokens; it is saved with the model."""
+        return self._layer(invert=True)
+
+    def _layer(self, *, invert: bool) -> Any:
+        import keras
+
+        if self.pieces is not None and not invert:
+            raise OptionError("lookup: a graph does not make pieces of texts; store pieces, and look these up")
+        tokens = [*self.reserved, *self.tokens]
+        options: dict[str, Any] = {"mask_token": self.padding, "num_oov_indices": self.oov_buckets, "invert": invert}
+        if isinstance(tokens[0], int):
+            return keras.layers.IntegerLookup(vocabulary=list(map(int, tokens)), oov_token=self.unknown, **options)
+        try:
+            texts = [token.decode() if isinstance(token, bytes) else token for token in tokens]
+        except UnicodeDecodeError as error:
+            raise OptionError(f"lookup: Keras keeps text, and a token is no UTF-8: {error}") from None
+        options["mask_token"] = _text(self.padding)
+        return keras.layers.StringLookup(vocabulary=texts, oov_token=_text(self.unknown), **options)
+
+    def field_map(self, field: Field) -> FieldMap:
+        """Return what `read(..., vocabulary=...)` makes of a field.
+
+        Raises:
+            OptionError: the field has other tokens.
+        """
+        if self.pieces is not None:
+            raise OptionError(f"vocabulary: a graph does not make pieces of the texts of {field.name!r}; store pieces")
+        is_text = isinstance(next(iter(self._ids)), (str, bytes))
+        if field.element.is_text != is_text or not (is_text or field.element.numpy.kind in "iub"):
+            raise OptionError(f"vocabulary: expected one of {field.element.name} for {field.name!r}, got {self!r}")
+        first = 0 if self.padding is None else 1
+        made = as_numbers(field, "int64")
+        return FieldMap(field.name, made, lookup(self._ids, first, self.oov_buckets, field.name))
+
+    # On disk --------------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Return it as JSON text, as an asset of a dataset for one: `sr.write(..., assets={"words.json": ...})`.
+
+        Raises:
+            OptionError: tokens are bytes that are no text.
+        """
+        try:
+            document = {
+                "seqrecorder_vocabulary": _VERSION,
+                "bytes": isinstance(next(iter(self._ids)), bytes),
+                "padding": _text(self.padding),
+                "oov_buckets": self.oov_buckets,
+                "unknown": _text(self.unknown),
+                "reserved": list(map(_text, self.reserved)),
+                "tokens": list(map(_text, self.tokens)),
+                "counts": [self.counts.get(token, 0) for token in self.tokens] if self.counts else None,
+                "total": self.total,
+            }
+        except UnicodeDecodeError as error:
+            raise OptionError(f"vocabulary: JSON keeps text, and a token is no UTF-8: {error}") from None
+        return json.dumps(document, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str, *, pieces: Callable[[Any], Sequence[Any]] | None = None) -> Vocabulary:
+        """Return the vocabulary of `to_json`; nothing is imported or evaluated.
+
+        Args:
+            text: the JSON.
+            pieces: what made tokens of texts, which JSON does not keep.
+
+        Raises:
+            ManifestError: the text is none.
+        """
+        try:
+            data = json.loads(text)
+            if data["seqrecorder_vocabulary"] != _VERSION:
+                raise ManifestError(f"vocabulary: of version {data['seqrecorder_vocabulary']!r}, expected {_VERSION}")
+
+            def native(token: Any) -> Any:
+                return token.encode() if data["bytes"] and isinstance(token, str) else token
+
+            tokens = list(map(native, data["tokens"]))
+            return cls(
+                tokens,
+                reserved=list(map(native, data["reserved"])),
+                padding=native(data["padding"]),
+                oov_buckets=data["oov_buckets"],
+                unknown=native(data["unknown"]),
+                pieces=pieces,
+                counts=dict(zip(tokens, data["counts"] or (), strict=False)),
+                total=data["total"],
+            )
+        except (ValueError, KeyError, TypeError, RecursionError, OptionError) as error:
+            raise ManifestError(f"vocabulary: expected what Vocabulary.to_json gives, got {error!r:.500}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, as `to_json`."""
+        write_file(local_path(path), self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, pieces: Callable[[Any], Sequence[Any]] | None = None) -> Vocabulary:
+        """Read it from a file: what `save` wrote, or `manifest.assets["words.json"]`.
+
+        Args:
+            path: of the file.
+            pieces: as for `from_json`.
+
+        Raises:
+            DatasetNotFoundError: there is no such file.
+            ManifestError: it holds no vocabulary.
+        """
+        try:
+            text = local_path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise DatasetNotFoundError(f"vocabulary {path}: cannot be read: {error.strerror}", path=path) from error
+        except UnicodeDecodeError as error:
+            raise ManifestError(f"vocabulary {path}: expected UTF-8: {error}") from None
+        return cls.from_json(text, pieces=pieces)
+
+
+def _of_split(source: Any, split: str | None) -> Any:
+    """Return the records of a split as selections; by default of `train`, where there is such a split."""
+    parts = selections_of(source, split)
+    return {"train": parts["train"]} if split is None and "train" in parts else parts
+
+
+def _text(token: Any) -> Any:
+    return token.decode() if isinstance(token, bytes) else token

@@ -1,0 +1,150 @@
+"""Ids and normalised numbers in what `read` gives: those that mapping the elements afterwards would give."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder.errors import OptionError, SchemaError
+
+
+@sr.record
+class Sentence:
+    label: str = sr.context(str)
+    words: list = sr.feature_list(str)
+    frames: np.ndarray = sr.feature_list("float32", shape=(2,))
+    level: np.ndarray = sr.feature_list("float64")
+    packed: np.ndarray = sr.feature_list("int16", storage="packed")
+    speaker: str | None = sr.context(str, optional=True, default=None)
+    late: str = sr.context(str, default="b")
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    rng = np.random.default_rng(0)
+
+    def sentence(number):
+        size = int(rng.integers(1, 9))
+        words = [f"w{word}" for word in rng.integers(0, 12, size)]
+        frames = rng.normal(5, 2, (size, 2)).astype("f4")
+        speaker = None if number % 3 else "a"
+        return Sentence("ab"[number % 2], words, frames, rng.normal(3, 1, size), rng.integers(0, 4, size), speaker)
+
+    return [sentence(number) for number in range(30)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory, sentences):
+    path = tmp_path_factory.mktemp("maps") / "corpus"
+    sr.write({"train": sentences[:20], "eval": sentences[20:]}, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def vocabulary(corpus):
+    labels = sr.Vocabulary(["a", "b"], padding=None, oov_buckets=0)
+    words = sr.Vocabulary.build(corpus, "words", max_size=9, oov_buckets=2)
+    return {"label": labels, "words": words, "speaker": labels, "late": labels, "packed": sr.Vocabulary([3, 2, 1, 0])}
+
+
+@pytest.fixture(scope="module")
+def stats(corpus):
+    return sr.stats(corpus)
+
+
+def expected(records, vocabulary, stats, name):
+    """Return what elements hold of a field, record by record."""
+    values = [getattr(record, name) for record in records]
+    if name in vocabulary:
+        return [0 if value is None else vocabulary[name].encode(value) for value in values]
+    train = stats[name].of_split(None)
+    return [(value - train.mean) / train.std for value in values]
+
+
+@pytest.mark.parametrize(
+    "batch", [None, sr.Pad(4), sr.Bucket(4, buckets=2), sr.Ragged(4)], ids=["one", "Pad", "Bucket", "Ragged"]
+)
+def test_elements_hold_ids_and_normalised_numbers(corpus, sentences, vocabulary, stats, batch):
+    """Every field has what numpy makes of its stored values, and padding is 0, whatever the strategy."""
+    dataset = sr.read(corpus, "train", batch=batch, vocabulary=vocabulary, normalize=stats, index_name="index")
+    count = 0
+    for element in dataset.as_numpy_iterator() if batch is None else dataset:
+        rows = [element] if batch is None else list(range(int(element["index"].shape[0])))
+        for row in rows:
+            one = element if batch is None else {name: value[row].numpy() for name, value in element.items()}
+            record = sentences[int(one["index"])]
+            for name in ("label", "words", "speaker", "late", "packed", "frames", "level"):
+                (wanted,) = expected([record], vocabulary, stats, name)
+                got, size = np.asarray(one[name]), np.shape(wanted)[0] if np.ndim(wanted) else None
+                np.testing.assert_allclose(got[:size] if np.ndim(wanted) else got, wanted, rtol=1e-5, atol=1e-5)
+                assert size is None or not np.any(got[size:])
+            count += 1
+    assert count == 20
+
+
+def test_dtypes_are_known_before_the_first_element(corpus, vocabulary, stats):
+    """Ids are int64; normalised numbers keep the width of theirs."""
+    spec = sr.read(corpus, "train", batch=sr.Pad(4), vocabulary=vocabulary, normalize=stats).element_spec
+    assert {name: spec[name].dtype.name for name in ("words", "frames", "level", "label")} == {
+        "words": "int64", "frames": "float32", "level": "float64", "label": "int64",
+    }  # fmt: skip
+
+
+def test_ids_are_inputs_and_targets(corpus, vocabulary, stats):
+    """Text becomes a target once it has ids; targets and weights are not normalised, inputs are."""
+    dataset = sr.read(corpus, "train", batch=sr.Pad(20), vocabulary=vocabulary, normalize=stats,
+                      inputs={"words": "words", "frames": "frames"}, targets=("label", "level"))  # fmt: skip
+    inputs, (label, level), _ = next(iter(dataset))
+    assert inputs["words"].dtype == tf.int64
+    assert label.numpy().tolist() == [0, 1] * 10
+    assert abs(float(tf.reduce_mean(inputs["frames"]))) < 0.5
+    assert float(tf.reduce_max(level)) > 4
+
+
+def test_other_strategies_give_the_same_ids(corpus, vocabulary):
+    """Windows, segments and packed rows are made of ids as of anything else."""
+    options = {"vocabulary": {"words": vocabulary["words"]}, "fields": ["words"]}
+    for batch in (sr.Window(2, shift=2, batch_size=8), sr.Pack(12, 4)):
+        given = [element["words"].numpy() for element in sr.read(corpus, "train", batch=batch, **options)]
+        plain = [element["words"].numpy() for element in sr.read(corpus, "train", batch=batch, fields=["words"])]
+        for ids, words in zip(given, plain, strict=True):
+            texts = np.vectorize(bytes.decode, otypes=[object])(words)
+            assert np.array_equal(ids, vocabulary["words"].encode(texts))
+
+
+def test_iterators_with_ids_can_be_resumed(corpus, vocabulary, tmp_path):
+    """Nothing in the pipeline is beyond a checkpoint."""
+    dataset = sr.read(corpus, "train", batch=sr.Pad(4), shuffle=20, seed=0, vocabulary=vocabulary)
+    iterator = iter(dataset)
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "checkpoint"))
+    rest = [batch["words"].numpy() for batch in iterator]
+    other = iter(dataset)
+    tf.train.Checkpoint(iterator=other).read(path)
+    for left, right in zip(rest, other, strict=True):
+        assert np.array_equal(left, right["words"].numpy())
+
+
+def test_unknown_labels_are_an_error_that_names_them(corpus):
+    """Without a bucket for unknown tokens the field, and what was found, are named."""
+    few = sr.Vocabulary(["a"], padding=None, oov_buckets=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="label.*unknown tokens.*oov_buckets=0.*b"):
+        list(sr.read(corpus, "train", batch=sr.Pad(4), vocabulary={"label": few}))
+
+
+def test_what_does_not_fit_is_refused(corpus, vocabulary, stats):
+    """Before the first record: other things than vocabularies and statistics, fields twice or of another kind."""
+    for options, message in (
+        ({"vocabulary": vocabulary["words"]}, "mapping of field to vocabularies"),
+        ({"vocabulary": {"words": ["a"]}}, "mapping of field to vocabularies"),
+        ({"vocabulary": {"frames": vocabulary["words"]}}, "expected one of float32"),
+        ({"vocabulary": {"words": sr.Vocabulary(["a"], pieces=list)}}, "store pieces"),
+        ({"normalize": {"words": stats["words"]}}, "expected statistics of"),
+        ({"normalize": {"level": stats["frames"]}}, "expected statistics of"),
+        ({"normalize": 3}, "mapping of field to statistics"),
+        ({"vocabulary": {"packed": vocabulary["packed"]}, "normalize": {"packed": stats["packed"]}}, "already"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            sr.read(corpus, "train", **options)
+    with pytest.raises(SchemaError, match="no field"):
+        sr.read(corpus, "train", vocabulary={"word": vocabulary["words"]})
