@@ -62,7 +62,7 @@ def expected(records, vocabulary, stats, name):
 
 
 @pytest.mark.parametrize(
-    "batch", [None, sr.Pad(4), sr.Bucket(4, buckets=2), sr.Ragged(4)], ids=["one", "Pad", "Bucket", "Ragged"]
+    "batch", [None, sr.Pad(4), sr.Bucket(4, buckets=2), sr.Ragged(4)], ids=["one", "pad", "bucket", "ragged"]
 )
 def test_elements_hold_ids_and_normalised_numbers(corpus, sentences, vocabulary, stats, batch):
     """Every field has what numpy makes of its stored values, and padding is 0, whatever the strategy."""
@@ -148,3 +148,16 @@ def test_what_does_not_fit_is_refused(corpus, vocabulary, stats):
             sr.read(corpus, "train", **options)
     with pytest.raises(SchemaError, match="no field"):
         sr.read(corpus, "train", vocabulary={"word": vocabulary["words"]})
+
+
+def test_what_is_derived_is_made_of_ids_and_normalised_numbers(corpus, sentences, vocabulary, stats):
+    """The next step of a token is an id, and what is missing becomes the mean."""
+    inputs = {"words": "words", "level": "level", "observed": "level_observed"}
+    dataset = sr.read(corpus, "train", batch=sr.Pad(20), vocabulary={"words": vocabulary["words"]}, normalize=stats,
+                      inputs=inputs, targets=sr.next_step("words"), missing={"level": "mask"})  # fmt: skip
+    x, y, weights = next(iter(dataset))
+    ids = x["words"].numpy()
+    assert y.dtype == tf.int64
+    assert np.array_equal(y.numpy()[:, :-1], ids[:, 1:])
+    assert np.array_equal(weights.numpy().sum(1), [len(sentence.words) - 1 for sentence in sentences[:20]])
+    assert abs(float(tf.reduce_sum(x["level"])) / float(tf.reduce_sum(x["observed"]))) < 1e-6
