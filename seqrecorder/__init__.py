@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
     from seqrecorder.reading.batching.bucket import Bucket as Bucket
+    from seqrecorder.reading.batching.crop import Crop as Crop
     from seqrecorder.reading.batching.pack import Pack as Pack
     from seqrecorder.reading.batching.pad import Pad as Pad
     from seqrecorder.reading.batching.ragged import Ragged as Ragged
@@ -111,6 +112,7 @@ _LAZY = {
     "Corpus": "seqrecorder.dataset.corpus",
     "Coverage": "seqrecorder.analysis.vocabulary",
     "FieldStats": "seqrecorder.analysis.field_stats",
+    "Crop": "seqrecorder.reading.batching.crop",
     "Manifest": "seqrecorder.dataset.manifest",
     "Pack": "seqrecorder.reading.batching.pack",
     "Pad": "seqrecorder.reading.batching.pad",

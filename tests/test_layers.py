@@ -203,6 +203,7 @@ def test_public_names() -> None:
         "Corpus",
         "Coverage",
         "FieldStats",
+        "Crop",
         "DatasetError",
         "DatasetExistsError",
         "DatasetNotFoundError",

@@ -6,12 +6,29 @@ never decompressed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
+
+import attrs
 
 from seqrecorder.errors import OptionError
 
-Crop = tuple[slice, ...]
-"""Slices of the steps of a sequence, applied one after the other."""
+
+@attrs.frozen(eq=False)
+class Stretch:
+    """So many steps, from a place of its own in each sequence.
+
+    Attributes:
+        starts: int64, `(n,)`: the first step that is kept of each sequence.
+        length: how many are kept, or as many as there are.
+    """
+
+    starts: Any
+    length: int
+    step: ClassVar[None] = None
+
+
+Crop = tuple[slice | Stretch, ...]
+"""Parts of the steps of a sequence, applied one after the other."""
 
 
 def check_steps(steps: Any) -> Crop:
@@ -33,8 +50,11 @@ def check_steps(steps: Any) -> Crop:
     return (steps,)
 
 
-def _bounds(lengths: Any, part: slice, xp: Any) -> tuple[Any, Any]:
-    """Return the first step that a slice keeps of sequences of some lengths, and how many."""
+def _bounds(lengths: Any, part: slice | Stretch, xp: Any) -> tuple[Any, Any]:
+    """Return the first step that is kept of sequences of some lengths, and how many."""
+    if isinstance(part, Stretch):
+        start = xp.minimum(part.starts, lengths)
+        return start, xp.minimum(lengths - start, part.length)
 
     def position(index: int) -> Any:
         return xp.maximum(lengths + index, 0) if index < 0 else xp.minimum(lengths, index)

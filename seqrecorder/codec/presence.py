@@ -180,7 +180,7 @@ def filled(field: Field, column: Column, lacks: Any, crop: Crop = ()) -> Column:
 
     value = field.exact(field.default)
     for part in crop:
-        value = value[part]
+        value = value[part]  # of a random crop `Crop` refuses such fields
     values, counts, indices = _flat(field, value)
     sizes = column.steps if field.is_list else column.counts
     own = tf.constant(len(value) if field.is_list or field.sparse is None else counts[0], tf.int64)

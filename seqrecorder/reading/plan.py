@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from seqrecorder.reading.batching.bucket import Bucket
+    from seqrecorder.reading.batching.crop import Crop
     from seqrecorder.reading.batching.pack import Pack
     from seqrecorder.reading.batching.pad import Pad
     from seqrecorder.reading.batching.token_budget import TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll
     from seqrecorder.reading.batching.window import Window
 
-    Batching = Pad | Bucket | TokenBudget | Ragged | Window | Unroll | Pack
+    Batching = Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack
 
 
 @attrs.frozen

@@ -17,6 +17,7 @@ from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import check_shard, resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import Bucket
+from seqrecorder.reading.batching.crop import Crop
 from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
@@ -27,9 +28,10 @@ from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.derived_fields import DerivedFields
 from seqrecorder.reading.elements import OutputOptions, needed_fields
 from seqrecorder.reading.read_records import records
+from seqrecorder.reading.record_length import record_length
 from seqrecorder.reading.record_stream import Limits, StreamOptions
 from seqrecorder.reading.shaping import shaper
-from seqrecorder.reading.strategy import WINDOW, Feed, group_of_lengths
+from seqrecorder.reading.strategy import WINDOW, Feed
 from seqrecorder.reading.tfdata_ops import counted
 from seqrecorder.schema.schema import chosen_fields
 
@@ -65,7 +67,7 @@ def read(
     split: str | None = None,
     *,
     schema: object = None,
-    batch: Pad | Bucket | TokenBudget | Ragged | Window | Unroll | Pack | None = None,
+    batch: Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack | None = None,
     shuffle: int = 0,
     seed: int | None = None,
     epochs: int | None = 1,
@@ -108,8 +110,8 @@ def read(
             file once, in their order.
         split: name of the split; may be left out where there is only one, and of selections.
         schema: the record class to read as; needed for bare shards only. A dataset's own schema is the default.
-        batch: `Pad(...)`, `Bucket(...)`, `TokenBudget(...)`, `Ragged(...)`, `Window(...)`, `Unroll(...)`, `Pack(...)`,
-            or None for single records.
+        batch: `Pad(...)`, `Bucket(...)`, `TokenBudget(...)`, `Ragged(...)`, `Crop(...)`, `Window(...)`, `Unroll(...)`,
+            `Pack(...)`, or None for single records.
         shuffle: how many records are permuted at a time; 0 keeps the order of the files. Up to 16 files, in random
             order, are mixed; within a window of that many records every order is equally likely, between windows
             nothing mixes. How far that goes: of 20,000 records with shuffle=1000, a record moves by 31 % of the split
@@ -128,8 +130,8 @@ def read(
         steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`. Records are
             parsed whole; buffers and images of the other steps are not decoded. Lengths count what is kept.
         min_length: records with fewer steps are left out, which the lengths files tell without parsing. Steps are those
-            that the strategy goes by (of its `length_field`, of what it cuts, else of the first alignment group),
-            before `steps` applies.
+            that the strategy goes by (of its `length_field`, the longest or the sum of several; of what it cuts, else
+            of the first alignment group), before `steps` applies.
         max_length: likewise for more steps.
         index_name: name under which elements carry the position of their record in written order, int64: that in which
             `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
@@ -212,7 +214,7 @@ def read(
     import tensorflow as tf
 
     check_threads_of_tensorflow("read")
-    if batch is not None and not isinstance(batch, (Pad, Bucket, TokenBudget, Ragged, Unroll, Window, Pack)):
+    if batch is not None and not isinstance(batch, (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack)):
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs, epoch)
@@ -318,8 +320,10 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
         raise OptionError(
             f"{origin.schema.name} has no feature list, so no lengths that min_length and max_length limit"
         )
+    if isinstance(strategy, Crop):
+        return Limits(record_length(origin.schema, strategy.length_field), least, most)
     if isinstance(strategy, (Bucket, TokenBudget)):
-        return Limits(group_of_lengths(origin.schema, strategy.length_field), least, most)
+        return Limits(record_length(origin.schema, strategy.length_field, strategy.length_of), least, most)
     cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # the fields that are read, of one length
     return Limits((parsed if cuts else origin.schema).groups[0], least, most)
 

@@ -17,6 +17,7 @@ from seqrecorder.codec.cropping import cropped_lengths
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
+from seqrecorder.reading.record_length import count_lengths, groups_of
 from seqrecorder.reading.tfdata_ops import (
     flat_mapped,
     iterations_begun,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.cropping import Crop
     from seqrecorder.dataset.shard_set import Origin
+    from seqrecorder.reading.record_length import RecordLength
 
 _WRITTEN = ("start", "step")
 
@@ -66,12 +68,12 @@ class Limits:
     """Which lengths records may have.
 
     Attributes:
-        group: the alignment group whose length counts.
+        group: the alignment group whose length counts, or several.
         least: the least steps.
         most: the most steps; None for any.
     """
 
-    group: str
+    group: RecordLength
     least: int = 0
     most: int | None = None
 
@@ -90,11 +92,12 @@ class StreamOptions:
         seed: of the order; None draws one.
         epochs: how often all records come; None is for ever.
         first_epoch: which epoch of the seed comes first.
-        group: the alignment group whose lengths come with the records; None for none.
+        group: the alignment group whose lengths come with the records, or several; None for none.
         deal: `(index, count)`: only every count-th record, from index on.
         crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
         limits: which records are left out for their length.
-        longest: by alignment group, the most steps that a record may have after cropping; longer ones are left out.
+        longest: by alignment group, or several, the most steps of a record after cropping; longer ones are left out.
+        shortest: likewise, the least steps.
         drop_empty: whether records without steps in the group are left out.
         number: whether each record holds its position in written order (see `seqrecorder.codec.record_index`).
         known: by alignment group, the lengths of all records in the order of the files: then no file is read, and empty
@@ -106,19 +109,21 @@ class StreamOptions:
     seed: int | None = None
     epochs: int | None = 1
     first_epoch: int = 0
-    group: str | None = None
+    group: RecordLength | None = None
     deal: tuple[int, int] | None = None
     crops: Mapping[str, Crop] = attrs.field(factory=dict)
     limits: Limits | None = None
-    longest: Mapping[str, int] = attrs.field(factory=dict)
+    longest: Mapping[RecordLength, int] = attrs.field(factory=dict)
+    shortest: Mapping[RecordLength, int] = attrs.field(factory=dict)
     drop_empty: bool = False
     number: bool = False
     known: Mapping[str, NDArray[np.int64]] | None = None
 
     def measured(self) -> list[str]:
         """Return the alignment groups whose lengths must be known."""
-        groups = [self.group, self.limits.group if self.limits else None, *self.longest]
-        return [group for group in dict.fromkeys(groups) if group is not None]
+        counted = [self.group, self.limits.group if self.limits else None, *self.longest, *self.shortest]
+        groups = (group for length in counted if length is not None for group in groups_of(length))
+        return list(dict.fromkeys(groups))
 
     def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
         """Return which records are kept, True for all.
@@ -129,16 +134,19 @@ class StreamOptions:
         """
         keep: Any = True
         if self.limits is not None:
-            keep = self.limits.admits(lengths[self.limits.group])
+            keep = self.limits.admits(count_lengths(self.limits.group, lengths, xp))
         for group, most in self.longest.items():
-            keep &= self.cropped(group, lengths[group], xp) <= most
+            keep &= self.cropped(group, lengths, xp) <= most
+        for group, least in self.shortest.items():
+            keep &= self.cropped(group, lengths, xp) >= least
         if self.drop_empty and self.group is not None:
-            keep &= self.cropped(self.group, lengths[self.group], xp) > 0
+            keep &= self.cropped(self.group, lengths, xp) > 0
         return keep
 
-    def cropped(self, group: str, lengths: Any, xp: Any) -> Any:
-        """Return the lengths of a group after cropping."""
-        return cropped_lengths(lengths, self.crops.get(group, ()), xp)
+    def cropped(self, group: RecordLength, lengths: Mapping[str, Any], xp: Any) -> Any:
+        """Return the lengths that records count for after cropping (`lengths` and `xp` as for `kept`)."""
+        left = {name: cropped_lengths(lengths[name], self.crops.get(name, ()), xp) for name in groups_of(group)}
+        return count_lengths(group, left, xp)
 
 
 def stream(
@@ -148,6 +156,7 @@ def stream(
     *,
     permute: bool = True,
     singly: bool = False,
+    draw: bool = False,
 ) -> Any:
     """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows.
 
@@ -156,26 +165,28 @@ def stream(
         options: how records stream.
         transform: takes the `tf.data.Dataset` of an epoch, whose elements are `(serialized,)` or
             `(serialized, lengths)` with string `[w]` and int64 `[w]`, and the number that stands for the epoch's order
-            (None where records are not shuffled); and returns another dataset.
+            (None where records are not shuffled, unless something is drawn); and returns another dataset.
         permute: whether the rows of windows come permuted where records are shuffled; else that is still to do.
         singly: whether each element is one record instead, string and int64 scalars.
+        draw: whether the transformation draws random numbers, even where records are not shuffled.
     """
     import tensorflow as tf
 
     files = _Files(origin, options)
 
     def epoch(number: Any) -> Any:
+        order = number if options.shuffle else None
         if singly and travel_singly(origin):
-            return transform(files.singles(number), number)
-        windows = files.epoch(number)
+            return transform(files.singles(order), number)
+        windows = files.epoch(order)
         if permute and permutes_windows(origin, options):
             windows = _permuted(windows, number)
         return transform(unbatched(windows) if singly else windows, number)
 
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
-        return transform(unbatched(empty) if singly else empty, None)
-    if not options.shuffle:
+        return transform(unbatched(empty) if singly else empty, tf.constant(0, tf.int64) if draw else None)
+    if not options.shuffle and not draw:
         return epoch(None).repeat(options.epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
     # The epochs are counted by a source that tf.data's service deals, so that each goes to one worker; what counts the
@@ -341,7 +352,7 @@ class _Files:
             parts = [tf.boolean_mask(part, keep) for part in parts]
         if options.group is None:
             return (parts[0],)
-        return parts[0], options.cropped(options.group, parts[1 + list(lengths).index(options.group)], tf)
+        return parts[0], options.cropped(options.group, dict(zip(lengths, parts[1:], strict=True)), tf)
 
     def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
         """Return the lengths of a window's records, from the table or, where there is none, from the records."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 import numpy as np
 
-from seqrecorder.errors import OptionError
+from seqrecorder.reading.record_length import groups_of, record_length
 from seqrecorder.reading.record_stream import StreamOptions, permutes_windows, stream, travel_singly
 from seqrecorder.reading.tfdata_ops import mapped, mapped_in_groups
 
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from seqrecorder.codec.cropping import Stretch
     from seqrecorder.codec.parser import Parser
     from seqrecorder.dataset.shard_set import Origin
     from seqrecorder.reading.elements import Carried
+    from seqrecorder.reading.record_length import RecordLength
     from seqrecorder.schema.schema import Schema
 
 # Bytes of the records of a batch as they are stored, and of its tensors.
@@ -53,7 +55,7 @@ class Feed:
         """Number of records of an epoch, -1 where they were not counted."""
         return self.kept()
 
-    def kept(self, *, group: str | None = None, drop_empty: bool = False) -> int:
+    def kept(self, *, group: RecordLength | None = None, drop_empty: bool = False) -> int:
         """Return the number of records of an epoch, -1 where they were not counted.
 
         Args:
@@ -143,38 +145,48 @@ class Feed:
         """Whether the rows of windows are still to be permuted where `stream` is told not to."""
         return permutes_windows(self.origin, self.options)
 
-    def group(self, length_field: str | None) -> str:
-        """Return the alignment group whose lengths count: that of a feature list, or the first for None.
+    def group(self) -> str:
+        """Return the first alignment group.
 
         Raises:
             OptionError: there is no feature list.
         """
-        return group_of_lengths(self.origin.schema, length_field)
+        return groups_of(record_length(self.origin.schema, None))[0]
 
-    def lengths(self, group: str, *, parse: bool, drop_empty: bool = False) -> NDArray[np.int64] | None:
+    def lengths(self, group: RecordLength, *, parse: bool, drop_empty: bool = False) -> NDArray[np.int64] | None:
         """Return the length of every record of an epoch, in the order of the files.
 
         Args:
-            group: the alignment group.
+            group: the alignment group, or several.
             parse: whether every record is parsed to know, where no file of lengths says; else None is returned.
             drop_empty: as for `stream`.
         """
         options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
-        lengths, keep = self._stored_lengths(group, parse=parse), self._masks(options, parse=parse)
-        if lengths is None or keep is None:
-            return None
-        cropped: NDArray[np.int64] = options.cropped(group, lengths if keep.all() else lengths[keep], np)
+        keep, stored = self._masks(options, parse=parse), {}
+        for name in groups_of(group):
+            lengths = self._stored_lengths(name, parse=parse)
+            if lengths is None or keep is None:
+                return None
+            stored[name] = lengths if keep.all() else lengths[keep]
+        cropped: NDArray[np.int64] = options.cropped(group, stored, np)
         return cropped
 
-    def crop(self, group: str, steps: slice) -> Feed:
-        """Return a feed of which the sequences of a group are cropped further."""
-        crops = {**self.options.crops, group: (*self.options.crops.get(group, ()), steps)}
+    def crop(self, group: RecordLength, steps: slice | Stretch) -> Feed:
+        """Return a feed of which the sequences of a group, or of several, are cropped further."""
+        crops = dict(self.options.crops)
+        for name in groups_of(group):
+            crops[name] = (*crops.get(name, ()), steps)
         return attrs.evolve(self, parser=self.parser.cropped(crops), options=attrs.evolve(self.options, crops=crops))
 
-    def leave_out_longer(self, group: str, most: int) -> Feed:
-        """Return a feed without the records that have more steps in a group, after cropping."""
+    def leave_out_longer(self, group: RecordLength, most: int) -> Feed:
+        """Return a feed without the records that have more steps in a group, or several, after cropping."""
         longest = {**self.options.longest, group: min(most, self.options.longest.get(group, most))}
         return attrs.evolve(self, options=attrs.evolve(self.options, longest=longest))
+
+    def leave_out_shorter(self, group: RecordLength, least: int) -> Feed:
+        """Return a feed without the records that have fewer steps in a group, or several, after cropping."""
+        shortest = {**self.options.shortest, group: max(least, self.options.shortest.get(group, least))}
+        return attrs.evolve(self, options=attrs.evolve(self.options, shortest=shortest))
 
     def stream(
         self,
@@ -182,10 +194,11 @@ class Feed:
         *,
         window: int = WINDOW,
         multiple: int = 1,
-        group: str | None = None,
+        group: RecordLength | None = None,
         drop_empty: bool = False,
         permute: bool = True,
         singly: bool = False,
+        draw: bool = False,
     ) -> Any:
         """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows (see `record_stream`).
 
@@ -193,32 +206,15 @@ class Feed:
             transform: from the windows of an epoch, and the number that stands for its order, to a dataset.
             window: records to a window, at most: of large records fewer come.
             multiple: of this number, which a window has at least.
-            group: the alignment group whose lengths come with the records; None for none.
+            group: the alignment group whose lengths come with the records, or several; None for none.
             drop_empty: whether records without steps in the group are left out.
             permute: as for `seqrecorder.reading.record_stream.stream`.
             singly: as for `seqrecorder.reading.record_stream.stream`.
+            draw: as for `seqrecorder.reading.record_stream.stream`.
         """
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
-        return stream(self.origin, options, transform, permute=permute, singly=singly)
-
-
-def group_of_lengths(schema: Schema, length_field: str | None) -> str:
-    """Return the alignment group whose lengths count: that of a feature list, or the first for None.
-
-    Raises:
-        OptionError: there is no such feature list, or none at all.
-    """
-    if length_field is not None and not isinstance(length_field, str):
-        raise OptionError(f"length_field: expected the name of a feature list, got {length_field!r}")
-    if length_field is not None:
-        field = schema[length_field]
-        if not field.is_list:
-            raise OptionError(f"length_field: {length_field!r} is a context field and has no length")
-        return field.group
-    if not schema.groups:
-        raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
-    return schema.groups[0]
+        return stream(self.origin, options, transform, permute=permute, singly=singly, draw=draw)
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> int:

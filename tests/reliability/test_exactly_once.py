@@ -216,6 +216,7 @@ SERVED = {
     "sorted": sr.Bucket(4, boundaries="sorted"),
     "budget": sr.TokenBudget(30),
     "ragged": sr.Ragged(4),
+    "crop": sr.Crop(99),  # of which no record has more
     "window": sr.Window(3),
     "unroll": sr.Unroll(4, 3),
     "pack": sr.Pack(9),

@@ -278,6 +278,7 @@ STRATEGIES = {
     "max_steps": sr.TokenBudget(8),
     "Ragged": sr.Ragged(2),
     "flat": sr.Ragged(2, flat=True),
+    "Crop": sr.Crop(9, batch_size=2),
     "Window": sr.Window(2, batch_size=2),
     "Unroll": sr.Unroll(2, 2),
     "Pack": sr.Pack(4, 1),

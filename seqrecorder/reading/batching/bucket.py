@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from seqrecorder.reading.record_length import RecordLength
     from seqrecorder.reading.strategy import Feed
 
 
@@ -58,7 +59,10 @@ class Bucket(BatchesByLength):
         pad_to_bucket_boundary: whether batches are padded to their bucket's largest length, `boundaries[i] - 1`, for
             few distinct shapes: a model is traced anew for each. The last bucket's is the largest length of the data.
         drop_remainder: whether incomplete batches at the end of an epoch are dropped.
-        length_field: name of the feature list whose length counts; None is the first alignment group.
+        length_field: name of the feature list whose length counts; None is the first alignment group. Or several names,
+            of feature lists with lengths of their own (`align=`), such as `("source", "target")`.
+        length_of: what counts of several: the `"longest"`, or their `"sum"`. Each is padded to its own longest, or to
+            the boundary above that.
         warm_up: `"largest"` gives, before anything else and in addition, a batch of the largest shape, all of whose
             sample weights are 0: what does not fit into memory fails at the first step, and not in an hour. It goes
             with `targets`.
@@ -78,6 +82,8 @@ class Bucket(BatchesByLength):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         check_count("buckets", self.buckets)
+        if self.pad_to_bucket_boundary and self.length_of == "sum":
+            raise OptionError("pad_to_bucket_boundary: boundaries of sums are no widths; use pad_to_multiple_of")
         if self.pad_to_bucket_boundary and self.boundaries == "sorted":
             raise OptionError("pad_to_bucket_boundary: sorted windows have no buckets; use pad_to_multiple_of")
         if self.pad_to_bucket_boundary and self.pad_to_multiple_of != 1:
@@ -92,7 +98,7 @@ class Bucket(BatchesByLength):
                 f"got {len(self.batch_size)}"
             )
 
-    def resolve(self, feed: Feed, group: str) -> tuple[BucketPlan, Feed, NDArray[np.int64] | None]:
+    def resolve(self, feed: Feed, group: RecordLength) -> tuple[BucketPlan, Feed, NDArray[np.int64] | None]:
         """Return what will be done with the records of a feed, that feed, and their lengths."""
         parse = self.boundaries in ("auto", "quantile") or self.warm_up is not None
         lengths = feed.lengths(group, parse=parse, drop_empty=self.empty == "drop")

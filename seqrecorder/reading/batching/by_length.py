@@ -13,7 +13,15 @@ from seqrecorder.codec.padding import to_longest
 from seqrecorder.codec.parser import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_warm_up import largest_batch
+from seqrecorder.reading.batching.option_checks import NO_STEPS, check_choice
 from seqrecorder.reading.batching.padding_options import PaddedBatches
+from seqrecorder.reading.record_length import (
+    LENGTH_OF,
+    JointLength,
+    count_lengths,
+    groups_of,
+    record_length,
+)
 from seqrecorder.reading.strategy import Batches, shape_of
 from seqrecorder.reading.tfdata_ops import mapped
 
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.padding import Padding
     from seqrecorder.reading.elements import Carried
+    from seqrecorder.reading.record_length import LengthOf, RecordLength
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
 
@@ -125,21 +134,31 @@ class LengthPlan(ABC):
         return [max(1, last) for last in (*(b - 1 for b in self.boundaries[: used + 1]), self.last)[: used + 1]]
 
 
+def _length_field(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 @attrs.frozen(kw_only=True)
 class BatchesByLength(PaddedBatches, ABC):
     """Batches of records of about the same length; the attributes are described in `Bucket`."""
 
     drop_remainder: bool = False
-    length_field: str | None = None
+    length_field: str | tuple[str, ...] | None = attrs.field(default=None, converter=_length_field)
+    length_of: LengthOf = "longest"
     warm_up: Literal["largest"] | None = None
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if self.warm_up not in (None, "largest"):
             raise OptionError(f"warm_up: expected 'largest' or None, got {self.warm_up!r}")
+        check_choice("length_of", self.length_of, LENGTH_OF)
+        if self.length_of == "sum" and not (isinstance(self.length_field, tuple) and self.length_field[1:]):
+            raise OptionError("length_of='sum': goes with the names of several feature lists in length_field")
+        if self.length_of == "sum" and self.warm_up is not None:
+            raise OptionError("warm_up: a sum does not tell the shapes of the largest batch; use length_of='longest'")
 
     @abstractmethod
-    def resolve(self, feed: Feed, group: str) -> tuple[LengthPlan, Feed, NDArray[np.int64] | None]:
+    def resolve(self, feed: Feed, group: RecordLength) -> tuple[LengthPlan, Feed, NDArray[np.int64] | None]:
         """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.
 
         Raises:
@@ -158,17 +177,23 @@ class BatchesByLength(PaddedBatches, ABC):
         """
         import tensorflow as tf
 
-        group = feed.group(self.length_field)
+        group = self._record_length(feed)
         plan, feed, lengths = self.resolve(feed, group)
         padding = self._padding(feed, group, plan)
-        name = length_name(group)
+        names = {name: length_name(name) for name in groups_of(group)}
 
         def parse(serialized: Any, planned: Any) -> dict[str, Any]:
+            if self.empty == "error":
+                planned = checked(planned, planned > 0, f"{feed.origin.where}: {NO_STEPS}", planned)
             values = feed.parser.parse_batch(serialized, padding)
-            # Without a field of the group among those that are parsed, the planned lengths are all there is.
-            have = values.get(name, planned)
-            message = f"the lengths files disagree with {feed.origin.record}"
-            values[name] = checked(have, have == planned, message)
+            # Without fields of the groups among those that are parsed, the planned lengths are all there is.
+            if isinstance(group, str):
+                values.setdefault(names[group], planned)
+            if all(name in values for name in names.values()):
+                parsed = {of: values[name] for of, name in names.items()}
+                agree = count_lengths(group, parsed, tf) == planned
+                message = f"the lengths files disagree with {feed.origin.record}"
+                values |= {name: checked(parsed[of], agree, message) for of, name in names.items()}
             return values
 
         planned = self._planned(feed, plan, group)
@@ -184,13 +209,16 @@ class BatchesByLength(PaddedBatches, ABC):
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
-        group = feed.group(self.length_field)
+        group = self._record_length(feed)
         plan, feed, _ = self.resolve(feed, group)
         width = self._padding(feed, group, plan).width
         planned = self._planned(feed, plan, group)
-        return mapped(planned, lambda batch: shape_of(batch.lengths, width(group, batch.lengths)))
+        return mapped(planned, lambda batch: shape_of(batch.lengths, width(groups_of(group)[0], batch.lengths)))
 
-    def _planned(self, feed: Feed, plan: LengthPlan, group: str) -> Any:
+    def _record_length(self, feed: Feed) -> RecordLength:
+        return record_length(feed.origin.schema, self.length_field, self.length_of)
+
+    def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`, or of `CollectedBatch`."""
         drop = self.empty == "drop"
         if plan.in_buckets and feed.travel_singly:
@@ -205,7 +233,9 @@ class BatchesByLength(PaddedBatches, ABC):
         )
         return plan.apply(turns, shuffled=bool(feed.options.shuffle), permute=feed.permutes_windows)
 
-    def _padding(self, feed: Feed, group: str, plan: LengthPlan) -> Padding:
+    def _padding(self, feed: Feed, group: RecordLength, plan: LengthPlan) -> Padding:
+        # The boundaries of sums are those of no feature list.
+        planned = () if isinstance(group, JointLength) and group.of == "sum" else groups_of(group)
         widths = plan.widths
-        fixed = {group: widths[0]} if len(widths) == 1 else {}
-        return self.padding(feed, group, lambda g, n: plan.width(n) if g == group else to_longest(g, n), fixed)
+        fixed = dict.fromkeys(planned, widths[0]) if len(widths) == 1 else {}
+        return self.padding(feed, None, lambda g, n: plan.width(n) if g in planned else to_longest(g, n), fixed)

@@ -28,7 +28,7 @@ def consecutive_batches(
         lambda windows, _: rebatched(windows, batch_size, drop_remainder=drop_remainder),
         window=feed.window_of_batches(batch_size),
         multiple=batch_size,
-        group=feed.group(None) if drop else group,
+        group=feed.group() if drop else group,
         drop_empty=drop,
     )
 
@@ -36,5 +36,5 @@ def consecutive_batches(
 def consecutive_count(feed: Feed, batch_size: int, *, drop_remainder: bool, drop_empty: bool) -> int:
     """Return how many batches `consecutive_batches` has in an epoch, -1 where that is not known."""
     drop = drop_empty and bool(feed.origin.schema.groups)
-    records = feed.kept(group=feed.group(None), drop_empty=True) if drop else feed.records
+    records = feed.kept(group=feed.group(), drop_empty=True) if drop else feed.records
     return batch_count(records, batch_size, drop_remainder=drop_remainder)

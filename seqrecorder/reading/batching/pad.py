@@ -99,7 +99,7 @@ class Pad(PaddedBatches):
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
         targets, feed = self._prepare(feed)
-        group = feed.group(None)
+        group = feed.group()
         width = self._padding(feed, targets).width
         return mapped(self._batches(feed, group), lambda _, lengths: shape_of(lengths, width(group, lengths)))
 
@@ -112,7 +112,7 @@ class Pad(PaddedBatches):
             message = f"{feed.origin.where}: length={targets[name]} is less than the length of a record, lengths"
             return checked(tf.constant(targets[name], tf.int64), lengths <= targets[name], message, lengths)
 
-        return self.padding(feed, feed.group(None) if feed.parser.schema.groups else None, width, targets)
+        return self.padding(feed, feed.group() if feed.parser.schema.groups else None, width, targets)
 
     def _prepare(self, feed: Feed) -> tuple[dict[str, int], Feed]:
         """Return the steps to which each group is padded, and the feed of records that are no longer."""

@@ -96,7 +96,7 @@ class Ragged:
         """
         if self.flat:
             check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
-        first = length_name(feed.group(None)) if self.empty == "error" and feed.parser.schema.groups else None
+        first = length_name(feed.group()) if self.empty == "error" and feed.parser.schema.groups else None
         message = f"{feed.origin.where}: {NO_STEPS}"
 
         def parse(serialized: Any, *_: Any) -> Any:
@@ -116,7 +116,7 @@ class Ragged:
             steps = tf.reduce_sum(lengths)
             return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
 
-        return mapped(self._batches(feed, feed.group(None)), shape)
+        return mapped(self._batches(feed, feed.group()), shape)
 
     def _batches(self, feed: Feed, group: str | None = None) -> Any:
         return consecutive_batches(feed, self.batch_size, **self._of_batches, group=group)

@@ -42,6 +42,6 @@ class Single:
         """Return a `tf.data.Dataset` of the shapes of single records (see `Strategy`)."""
         import tensorflow as tf
 
-        group = feed.group(None)
+        group = feed.group()
         windows = feed.stream(lambda windows, _: windows, group=group)
         return mapped(windows, lambda _, lengths: tf.stack([tf.ones_like(lengths), lengths, lengths], 1))

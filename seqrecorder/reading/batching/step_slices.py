@@ -199,7 +199,7 @@ def cut_batches(
     Args:
         feed: the records.
         plans: a `tf.data.Dataset` of `(serialized: string [k], lengths: int64 [k], rows: int64 [m], indices: int64
-            [m])`: the records, and for each row of the batches in turn its record (k for none) and which of the
+            [m, ...])`: the records, and for each row of the batches in turn its record (k for none) and which of the
             record's stretches it holds.
         batch_size: rows of a batch; the last of a plan may have fewer.
         width: steps of a row.

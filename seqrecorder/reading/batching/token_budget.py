@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from seqrecorder.reading.record_length import RecordLength
     from seqrecorder.reading.strategy import Feed
 
 TOO_LONG = ("error", "drop", "cut_end")
@@ -61,7 +62,11 @@ class TokenBudget(BatchesByLength):
             `Bucket`; None is the longest of each batch.
         buckets: how many buckets `"auto"` and `"quantile"` may use.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller than `batch_size_multiple`.
-        length_field: name of the feature list whose length counts; None is the first alignment group.
+        length_field: see `Bucket`. Of several the records times the steps to which each is padded are at most
+            `max_steps`, as fairseq counts `max_tokens` of source and target.
+        length_of: see `Bucket`. For `"sum"` the records times their largest sum are at most `max_steps`: the steps of a
+            row that holds one after the other. Padded apart they take more where one record has the longest of one,
+            and another that of the other.
         warm_up: see `Bucket`.
         padding_values: as for `Pad`, like all that follows.
         padding_side: see `Pad`.
@@ -83,6 +88,8 @@ class TokenBudget(BatchesByLength):
         check_count("batch_size_multiple", self.batch_size_multiple)
         check_count("buckets", self.buckets)
         check_choice("too_long", self.too_long, TOO_LONG)
+        if self.length_of == "sum":
+            self._check_sum()
         if self.pad_to_boundaries is not None and self.pad_to_multiple_of != 1:
             raise OptionError("give pad_to_boundaries or pad_to_multiple_of, one of them")
         if self._longest < 1:
@@ -98,13 +105,19 @@ class TokenBudget(BatchesByLength):
                     f"got {self.max_batch_size}"
                 )
 
+    def _check_sum(self) -> None:
+        if self.too_long == "cut_end":
+            raise OptionError("too_long='cut_end': a sum does not tell which feature list to cut; use 'drop'")
+        if self.pad_to_boundaries is not None or self.pad_to_multiple_of != 1:
+            raise OptionError("length_of='sum': goes without pad_to_boundaries and pad_to_multiple_of, of single lists")
+
     @property
     def _longest(self) -> int:
         """The most steps of a record that fits."""
         rows = self.max_steps // self.batch_size_multiple
         return rows // self.pad_to_multiple_of * self.pad_to_multiple_of
 
-    def resolve(self, feed: Feed, group: str) -> tuple[TokenBudgetPlan, Feed, NDArray[np.int64] | None]:
+    def resolve(self, feed: Feed, group: RecordLength) -> tuple[TokenBudgetPlan, Feed, NDArray[np.int64] | None]:
         """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.
 
         Raises:

@@ -12,6 +12,7 @@ from seqrecorder.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from seqrecorder.reading.record_length import RecordLength
     from seqrecorder.reading.strategy import Feed
 
 _LOG = logging.getLogger("seqrecorder")
@@ -25,13 +26,13 @@ _WORDS = {
 
 
 def fit_lengths(
-    feed: Feed, group: str, most: int, too_long: str, *, option: str, words: Sequence[str], parse: bool
+    feed: Feed, group: RecordLength, most: int, too_long: str, *, option: str, words: Sequence[str], parse: bool
 ) -> Feed:
     """Return a feed whose records have at most so many steps; of those that are longer their number is logged.
 
     Args:
         feed: the records.
-        group: the alignment group whose lengths count.
+        group: the alignment group whose lengths count, or several.
         most: steps.
         too_long: `error`, `drop`, `cut_end` or `cut_start`.
         option: what says how many steps there may be, and its value: `length=100`.

@@ -13,6 +13,7 @@ from seqrecorder.reading.batching.option_checks import check_batch_size, check_c
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.batching.window_plan import at_end, rows_of
 from seqrecorder.reading.elements import Carried
+from seqrecorder.reading.random_draws import draw_below
 from seqrecorder.reading.shifted import Shift
 from seqrecorder.reading.strategy import Batches
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
@@ -57,8 +58,12 @@ class Window:
     in its record: int64 `(B,)`. With a `horizon`, which continues the window by as many steps, `<field>_horizon` holds
     them for each feature list, `(B, horizon, ...)`, and `horizon_length` how many of them are true.
 
+    Windows at fixed distances see fixed phases only: with `shift=7`, of daily data, each begins on the same day of the
+    week. With `jitter` they see all, others in every epoch. The `seed` of `read` decides what is drawn, whether records
+    are shuffled or not.
+
     The records held together are parsed once; each batch is a gather from them. Beside those records, a checkpoint
-    holds 16 bytes for each of their windows.
+    holds 24 bytes for each of their windows.
 
     Attributes:
         length: steps of a row, which is a window.
@@ -66,6 +71,12 @@ class Window:
         stride: distance of the steps inside of a window; the distance of windows is `shift`.
         batch_size: windows to a batch; Keras' own default.
         horizon: steps after each window that come with it, to forecast.
+        gap: steps that are left out between the last of a window and the first of its horizon, for forecasts that are
+            needed so long before; `stride` apart, as all of them are.
+        jitter: how many steps a window may start earlier or later than it would. Every distance is equally likely, as
+            far as the record reaches: no window begins before it, or loses a step by it.
+        max_windows: how many windows of a record come in an epoch, drawn at random where it has more, so that long
+            records do not outweigh short ones; None is all.
         tail: where a record ends: `"keep"` gives every window that has a step, as `tf.data.Dataset.window` does;
             `"pad"` stops after the first window that reaches the last step; `"drop"` leaves out windows that are not
             full, or whose horizon is not. Whichever it is, with a horizon there is no window without a step of that.
@@ -79,6 +90,9 @@ class Window:
     stride: int = attrs.field(default=1, kw_only=True)
     batch_size: int = attrs.field(default=32, converter=check_batch_size, kw_only=True)
     horizon: int = attrs.field(default=0, kw_only=True)
+    gap: int = attrs.field(default=0, kw_only=True)
+    jitter: int = attrs.field(default=0, kw_only=True)
+    max_windows: int | None = attrs.field(default=None, kw_only=True)
     tail: Tail = attrs.field(default="keep", kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
@@ -89,7 +103,12 @@ class Window:
             check_count(name, getattr(self, name))
         if self.shift is not None:
             check_count("shift", self.shift)
-        check_count("horizon", self.horizon, 0)
+        for name in ("horizon", "gap", "jitter"):
+            check_count(name, getattr(self, name), 0)
+        if self.gap and not self.horizon:
+            raise OptionError("gap: steps between a window and its horizon; give horizon too")
+        if self.max_windows is not None:
+            check_count("max_windows", self.max_windows)
         if self.tail not in TAILS:
             raise OptionError(f"tail: expected one of {', '.join(TAILS)}, got {self.tail!r}")
 
@@ -105,8 +124,16 @@ class Window:
         more = {"horizon_length": None} if lists else {}
         return Carried({**after, **more, "window_index": None}, dict.fromkeys(after, "horizon_length"))
 
+    @property
+    def _draws(self) -> bool:
+        return self.jitter > 0 or self.max_windows is not None
+
+    def room(self, lengths: Any) -> Any:
+        """Return the last step of a record at which a window can start that is full, as is its horizon."""
+        return lengths - ((self.length + self.gap + self.horizon - 1) * self.stride + 1)
+
     def counts(self, lengths: Any, xp: Any) -> Any:
-        """Return how many windows records of these lengths have.
+        """Return how many windows records of these lengths have, before some are drawn.
 
         Args:
             lengths: int64, an array or a tensor.
@@ -115,9 +142,8 @@ class Window:
         shift = self.distance
         starts = -(-lengths // shift)
         if self.horizon:  # a window has something to forecast
-            starts = xp.maximum(-(-(lengths - self.length * self.stride) // shift), 0)
-        # Steps between the last start whose window and horizon are full, and the start of the record.
-        room = lengths - ((self.length + self.horizon - 1) * self.stride + 1)
+            starts = xp.maximum(-(-(lengths - (self.length + self.gap) * self.stride) // shift), 0)
+        room = self.room(lengths)
         if self.tail == "keep":
             return starts
         if self.tail == "drop":
@@ -149,61 +175,84 @@ class Window:
             )
 
         lengths = feed.lengths(group, parse=False)
-        return Batches(feed.stream(windows, group=group), -1 if lengths is None else self._batches(lengths))
+        streamed = feed.stream(windows, group=group, draw=self._draws)
+        return Batches(streamed, -1 if lengths is None else self._batches(lengths))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
         import tensorflow as tf
 
-        def shape(_: Any, lengths: Any, rows: Any, indices: Any) -> Any:
+        def shape(_: Any, lengths: Any, rows: Any, places: Any) -> Any:
             number = tf.range(tf.size(rows, tf.int64)) // self.batch_size
-            inside = (indices * self.distance)[:, tf.newaxis] + tf.range(self.length, dtype=tf.int64) * self.stride
+            inside = places[:, 1:] + tf.range(self.length, dtype=tf.int64) * self.stride
             real = tf.math.count_nonzero(inside < tf.gather(lengths, rows)[:, tf.newaxis], 1)
             # One row, its steps and its real steps, summed up by batch.
             lines = tf.stack([tf.ones_like(real), tf.fill(tf.shape(real), tf.constant(self.length, tf.int64)), real], 1)
             return tf.math.segment_sum(lines, number)
 
         group = group_of_steps(self, feed.parser.schema)
-        plans = feed.stream(lambda stream, number: self._plans(feed, stream, number), group=group)
+        plans = feed.stream(lambda stream, number: self._plans(feed, stream, number), group=group, draw=self._draws)
         return mapped(plans, shape)
 
     def _plans(self, feed: Feed, stream: Any, number: Any) -> Any:
-        import tensorflow as tf
-
         return plan_windows(
             rebatched(stream, feed.origin.window(_RECORDS)),
-            lambda lengths: self.counts(lengths, tf),
+            lambda lengths, index: self._place(lengths, number, index),
             self.batch_size,
-            seed=number,
+            seed=number if feed.options.shuffle else None,
             drop_remainder=self.drop_remainder,
         )
 
-    def _batches(self, lengths: NDArray[np.int64]) -> int:
-        total = int(self.counts(lengths, np).sum())
-        return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
-
-    def _assemble(self, group: str, records: Parsed, rows: Any, indices: Any) -> dict[str, Any]:
+    def _place(self, lengths: Any, number: Any, index: Any) -> tuple[Any, Any]:
+        """Return the record of each window, int64 `(m,)`, and its number in it and first step, int64 `(m, 2)`."""
         import tensorflow as tf
 
-        start = (indices * self.distance)[:, tf.newaxis]
-        steps = tf.range(self.length + self.horizon, dtype=tf.int64) * self.stride
-        inside, after = start + steps[: self.length], start + steps[self.length :]
+        many = self.counts(lengths, tf)
+        rows = tf.repeat(tf.range(tf.size(many, tf.int64)), many)
+        indices = rows_of(tf.zeros_like(many), many)
+        if self.max_windows is not None:
+            # Those of a record that come first in a random order of all.
+            figures = draw_below(tf.fill(tf.shape(rows), tf.constant(1 << 40, tf.int64)), number, index)
+            order = tf.argsort(figures)
+            order = tf.gather(order, tf.argsort(tf.gather(rows, order), stable=True))
+            drawn = tf.sort(tf.boolean_mask(order, indices < self.max_windows))
+            rows, indices = tf.gather(rows, drawn), tf.gather(indices, drawn)
+        starts = indices * self.distance
+        if self.jitter:
+            room = tf.gather(self.room(lengths), rows)
+            first = tf.maximum(starts - self.jitter, 0)
+            last = tf.maximum(tf.minimum(starts + self.jitter, room), starts)
+            starts = first + draw_below(last - first + 1, number, index, purpose=1)
+        return rows, tf.stack([indices, starts], 1)
+
+    def _batches(self, lengths: NDArray[np.int64]) -> int:
+        counts = self.counts(lengths, np)
+        total = int((counts if self.max_windows is None else np.minimum(counts, self.max_windows)).sum())
+        return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
+
+    def _assemble(self, group: str, records: Parsed, rows: Any, places: Any) -> dict[str, Any]:
+        import tensorflow as tf
+
+        start = places[:, 1:]
+        steps = tf.range(self.length + self.gap + self.horizon, dtype=tf.int64) * self.stride
+        inside, after = start + steps[: self.length], start + steps[self.length + self.gap :]
         total = tf.gather(records.lengths, rows)[:, tf.newaxis]
         values = records.fields(rows, inside)
         if self.horizon:
             values |= {f"{name}_horizon": steps.gather(rows, after) for name, steps in records.lists.items()}
             values["horizon_length"] = tf.math.count_nonzero(after < total, 1)
-        values["window_index"] = indices
+        values["window_index"] = places[:, 0]
         values[length_name(group)] = tf.math.count_nonzero(inside < total, 1)
         return values
 
 
-def plan_windows(windows: Any, counts: Any, batch_size: int, *, seed: Any, drop_remainder: bool) -> Any:
+def plan_windows(windows: Any, place: Any, batch_size: int, *, seed: Any, drop_remainder: bool) -> Any:
     """Return plans (see `cut_batches`) of whole batches; the rest waits for the records that come next.
 
     Args:
         windows: a finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`.
-        counts: from lengths to how many stretches each record has.
+        place: from the lengths of a window of records, and how many windows came before, to the record of each stretch,
+            int64 `(m,)`, and two numbers that say which it is, int64 `(m, 2)`.
         batch_size: rows of a batch.
         seed: int64 scalar: stretches of the records held together leave in an order drawn from it. None: in turn.
         drop_remainder: leave out the last batch where it is smaller.
@@ -211,23 +260,22 @@ def plan_windows(windows: Any, counts: Any, batch_size: int, *, seed: Any, drop_
     import tensorflow as tf
 
     def step(carried: Any, window: Any) -> Any:
-        (old, old_lengths, rows, indices, number), (serialized, lengths, last) = carried, window
-        many = counts(lengths)
-        new_rows = tf.repeat(tf.range(tf.size(many, tf.int64)), many) + tf.size(old, tf.int64)
-        new_indices = rows_of(tf.zeros_like(many), many)
+        (old, old_lengths, rows, places, number), (serialized, lengths, last) = carried, window
+        new_rows, new_places = place(lengths, number)
+        new_rows += tf.size(old, tf.int64)
         if seed is not None:
             key = tf.stack([seed, number])
             order = tf.random.experimental.stateless_shuffle(tf.range(tf.size(new_rows)), key, alg="philox")
-            new_rows, new_indices = tf.gather(new_rows, order), tf.gather(new_indices, order)
+            new_rows, new_places = tf.gather(new_rows, order), tf.gather(new_places, order)
         serialized, lengths = tf.concat([old, serialized], 0), tf.concat([old_lengths, lengths], 0)
-        rows, indices = tf.concat([rows, new_rows], 0), tf.concat([indices, new_indices], 0)
+        rows, places = tf.concat([rows, new_rows], 0), tf.concat([places, new_places], 0)
         size = tf.size(rows, tf.int64)
         now = tf.where(last, size, size // batch_size * batch_size)
         kept = only_needed(serialized, lengths, rows[now:])
-        return (*kept, indices[now:], number + 1), (*only_needed(serialized, lengths, rows[:now]), indices[:now])
+        return (*kept, places[now:], number + 1), (*only_needed(serialized, lengths, rows[:now]), places[:now])
 
     nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
     if not drop_remainder:
         stream = stream.concatenate(at_end((nothing, none, True)))
-    return scanned(stream, (nothing, none, none, none, tf.zeros([], tf.int64)), step)
+    return scanned(stream, (nothing, none, none, tf.zeros([0, 2], tf.int64), tf.zeros([], tf.int64)), step)

@@ -20,10 +20,10 @@ def starts_of(length, options):
     """Return where windows start: walk along the record, and look at each start."""
     starts = []
     for start in range(0, length, options.distance):
-        last = start + (options.length + options.horizon - 1) * options.stride
+        last = start + (options.length + options.gap + options.horizon - 1) * options.stride
         if options.tail == "drop" and last >= length:
             break
-        if options.horizon and start + options.length * options.stride >= length:
+        if options.horizon and start + (options.length + options.gap) * options.stride >= length:
             break  # nothing to forecast
         starts.append(start)
         if options.tail == "pad" and last >= length - 1:
@@ -45,7 +45,7 @@ def row_of(number, length, start, index, options):
         values = np.asarray(getattr(record, name), object if name == "word" else None)
         row[name] = padded(values[start : end : options.stride], options.length, values)
         if options.horizon:
-            after = values[end :: options.stride][: options.horizon]
+            after = values[end + options.gap * options.stride :: options.stride][: options.horizon]
             row[f"{name}_horizon"] = padded(after, options.horizon, values)
             row["horizon_length"] = np.int64(len(after))
     row["window_index"] = np.int64(index)
@@ -88,6 +88,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Window(50, batch_size=3),
         Window(50, batch_size=3, tail="drop"),
         Window(1, shift=1, batch_size=1, tail="drop", horizon=1),
+        Window(3, stride=2, shift=1, batch_size=4, horizon=2, gap=1),
+        Window(2, shift=1, batch_size=4, tail="drop", horizon=1, gap=3),
     ],
     ids=repr,
 )
@@ -300,3 +302,102 @@ def test_names_that_clash(tmp_path: Path) -> None:
     with pytest.raises(sr.OptionError, match="field 'x_horizon', as Window names"):
         sr.read(tmp_path / "both", batch=Window(1, horizon=1))
     assert len(list(sr.read(tmp_path / "both", batch=Window(1)))) == 1
+
+
+DRAWN = Window(3, shift=3, stride=2, batch_size=8, horizon=1, gap=1, jitter=2, max_windows=2)
+
+
+def starts_drawn(batches):
+    """Return, by record, the numbers and the first steps of its windows, in their order."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for batch in batches:
+        for key, index, x in zip(batch["key"], batch["window_index"], batch["x"], strict=True):
+            number = int(key[1:])
+            found.setdefault(number, []).append((int(index), round(x[0, 0] * 1000) - 1000 * (number + 1)))
+    return found
+
+
+@pytest.mark.parametrize("shuffle", [0, 20])
+def test_windows_are_drawn_anew_in_every_epoch(corpus: Path, shuffle: int) -> None:
+    """No more than asked for, moved no further than asked for, as full as without; the same for the same seed."""
+    dataset = sr.read(corpus, batch=DRAWN, shuffle=shuffle, seed=1, epochs=20)
+    batches = [as_numpy(batch) for batch in dataset]
+    assert int(dataset.cardinality()) == len(batches)
+    each = len(batches) // 20
+    epochs = [starts_drawn(batches[at : at + each]) for at in range(0, len(batches), each)]
+    assert len({repr(sorted(epoch.items())) for epoch in epochs}) > 15
+    assert_same(sr.read(corpus, batch=DRAWN, shuffle=shuffle, seed=1, epochs=20).take(each), batches[:each])
+    seen = set()
+    for epoch in epochs:
+        for number, length in enumerate(LENGTHS):
+            fixed, windows = starts_of(length, DRAWN), epoch.get(number, [])
+            assert len(windows) == len({index for index, _ in windows}) == min(len(fixed), 2)
+            for index, start in windows:
+                last = max(fixed[index], length - 9)  # where a window, its gap and its horizon are full
+                assert max(fixed[index] - 2, 0) <= start <= min(fixed[index] + 2, last)
+                if number == 12:
+                    seen.add((index, start - fixed[index]))
+    assert {move for _, move in seen} == {-2, -1, 0, 1, 2}
+    assert len({index for index, _ in seen}) > 3
+
+
+def test_values_are_those_at_the_steps_that_were_drawn(corpus: Path) -> None:
+    """A window that was moved has its steps, its gap and its horizon from there on."""
+    for batch in sr.read(corpus, batch=DRAWN, seed=4).as_numpy_iterator():
+        for row, (number, places) in enumerate(zip(map(int, (k[1:] for k in batch["key"])), batch["x"], strict=True)):
+            start = round(places[0, 0] * 1000) - 1000 * (number + 1)
+            expected = row_of(number, LENGTHS[number], start, batch["window_index"][row], DRAWN)
+            assert_same(
+                [{name: value[row : row + 1] for name, value in batch.items()}],
+                [{name: value[np.newaxis] for name, value in expected.items()}],
+            )
+
+
+@pytest.mark.parametrize("shuffle", [0, 20])
+def test_what_is_drawn_resumes_exactly(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
+    """A restored iterator draws what the one that was saved would have drawn."""
+    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 2)
+    path = written([5, 0, 19, 1, 14], tmp_path / "traces")
+    options = Window(3, shift=2, batch_size=3, jitter=3, max_windows=3)
+    assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path, stride)
+
+
+def test_a_fixed_phase_no_longer_fools_a_model(tmp_path: Path) -> None:
+    """Of weekly data, windows that all begin on a Monday teach nothing of other days; jitter lets a model see them."""
+
+    @sr.record
+    class Sales:
+        day: np.ndarray = sr.feature_list("float32")
+
+    week = np.array([1, 2, 4, 8, 16, 32, 64], np.float32)
+    sr.write([Sales(np.tile(week, 30))], tmp_path / "sales")
+
+    def fitted(jitter):
+        options = Window(7, shift=7, horizon=1, tail="drop", batch_size=1000, jitter=jitter)
+        read = sr.read(tmp_path / "sales", batch=options, seed=1, inputs="day", targets="day_horizon")
+        ((x, y, _),) = read.as_numpy_iterator()
+        return np.linalg.lstsq(x, y[:, 0, 0], rcond=None)[0]
+
+    ((x, y, _),) = sr.read(
+        tmp_path / "sales",
+        batch=Window(7, shift=1, horizon=1, tail="drop", batch_size=1000),
+        inputs="day",
+        targets="day_horizon",
+    ).as_numpy_iterator()
+    wrong, right = (np.abs(x @ fitted(jitter) - y[:, 0, 0]).max() for jitter in (0, 3))
+    assert right < 0.1
+    assert wrong > 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gap": 2}, "gap: steps between a window and its horizon"),
+        ({"jitter": -1}, "jitter: expected an int of 0 or more"),
+        ({"max_windows": 0}, "max_windows: expected an int of 1 or more"),
+    ],
+)
+def test_draws_that_make_no_sense_are_refused(options, message) -> None:
+    """Each with an error that names the option."""
+    with pytest.raises(sr.OptionError, match=message):
+        Window(4, **options)

@@ -1,0 +1,166 @@
+"""`Crop`: a random stretch of each record, another in every epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from seqrecorder.codec.cropping import Stretch
+from seqrecorder.codec.graph_ops import checked
+from seqrecorder.codec.padding import to_longest
+from seqrecorder.codec.parser import length_name
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
+from seqrecorder.reading.batching.padding_options import PaddedBatches
+from seqrecorder.reading.batching.step_slices import check_names
+from seqrecorder.reading.random_draws import draw_below
+from seqrecorder.reading.record_length import JointLength, record_length
+from seqrecorder.reading.strategy import Batches, batch_count, shape_of
+from seqrecorder.reading.tfdata_ops import mapped, rebatched
+
+if TYPE_CHECKING:
+    from seqrecorder.codec.padding import Padding
+    from seqrecorder.reading.elements import Carried
+    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.schema.schema import Schema
+
+TOO_SHORT = ("pad", "drop")
+CROP_START = "crop_start"
+
+
+def _length(value: Any) -> int:
+    return check_count("length", value)
+
+
+@attrs.frozen
+class Crop(PaddedBatches):
+    """Batches of `length` consecutive steps of each record, from a random place, which is another in every epoch.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Series:
+    ...     x: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Series(range(10)), Series([7, 8])], corpus)
+    >>> for batch in sr.read(corpus, batch=sr.Crop(4, batch_size=2), seed=3, epochs=2):
+    ...     print(batch["x"].numpy().tolist(), batch["crop_start"].numpy().tolist())
+    [[1, 2, 3, 4], [7, 8, 0, 0]] [1, 0]
+    [[2, 3, 4, 5], [7, 8, 0, 0]] [2, 0]
+
+    Every place at which the crop fits into its record is equally likely. The `seed` of `read` decides, whether records
+    are shuffled or not. All feature lists of one alignment group are cropped alike; those of others are padded to the
+    longest of the batch. Only what is cropped is decoded: images and buffers of the other steps are not, where files of
+    lengths lie beside the shards.
+
+    Batches carry, beside the fields, `crop_start`, the step at which each crop begins: int64 `(B,)`.
+
+    Attributes:
+        length: steps of a row, which is a crop.
+        batch_size: records to a batch; Keras' own default.
+        too_short: what happens to records of fewer steps: they are padded (`"pad"`), or left out (`"drop"`).
+        drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
+        length_field: name of the feature list that is cropped, with those aligned with it; None is the first.
+        padding_values: as for `Pad`, like all that follows.
+        padding_side: see `Pad`.
+        pad_to_multiple_of: see `Pad`.
+        empty: see `Pad`.
+        length_name: see `Pad`.
+        mask_name: see `Pad`.
+    """
+
+    length: int = attrs.field(converter=_length)
+    batch_size: int = attrs.field(default=32, converter=check_batch_size, kw_only=True)
+    too_short: Literal["pad", "drop"] = attrs.field(default="pad", kw_only=True)
+    drop_remainder: bool = attrs.field(default=False, kw_only=True)
+    length_field: str | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        check_choice("too_short", self.too_short, TOO_SHORT)
+
+    def carried(self, schema: Schema) -> Carried:
+        """Return what batches carry beside the fields of a schema and their lengths."""
+        return attrs.evolve(super().carried(schema), names={CROP_START: None})
+
+    def read(self, feed: Feed) -> Batches:
+        """Return batches of crops.
+
+        Raises:
+            OptionError: options do not fit the fields, or a field cannot be cropped.
+        """
+        group, feed = self._prepare(feed)
+        padding = self._padding(feed, group)
+        name, message = length_name(group), f"the lengths files disagree with {feed.origin.record}"
+
+        def parse(serialized: Any, planned: Any, starts: Any) -> Any:
+            values = feed.crop(group, Stretch(starts, self.length)).parser.parse_batch(serialized, padding)
+            values[CROP_START] = starts
+            if name in values:
+                expected = self._kept(planned)
+                values[name] = checked(values[name], values[name] == expected, message)
+            return feed.shape(values)
+
+        batches = feed.made(self._batches(feed, group), parse, self.batch_size, width=self.length)
+        records = feed.kept(group=group, drop_empty=self.empty == "drop")
+        return Batches(batches, batch_count(records, self.batch_size, drop_remainder=self.drop_remainder))
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        group, feed = self._prepare(feed)
+        width = self._padding(feed, group).width
+        return mapped(
+            self._batches(feed, group),
+            lambda _, lengths, __: shape_of(self._kept(lengths), width(group, self._kept(lengths))),
+        )
+
+    def _kept(self, lengths: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.minimum(lengths, self.length)
+
+    def _prepare(self, feed: Feed) -> tuple[str, Feed]:
+        """Return the alignment group that is cropped, and the feed of the records that are long enough."""
+        schema = feed.parser.schema
+        check_names(self, schema, (CROP_START,))
+        group = record_length(feed.origin.schema, self.length_field)
+        if isinstance(group, JointLength):
+            raise OptionError(
+                f"length_field: Crop crops one feature list and those aligned with it, got {group.groups}"
+            )
+        for field in schema.fields:
+            if field.is_list and field.group == group and field.has_filling:
+                rest = [other.name for other in schema.fields if other.name != field.name]
+                raise OptionError(
+                    f"Crop: field {field.name!r} has a default for records that lack it, which cannot be cropped; "
+                    f"leave it out: fields={rest}"
+                )
+        return group, feed.leave_out_shorter(group, self.length) if self.too_short == "drop" else feed
+
+    def _padding(self, feed: Feed, group: str) -> Padding:
+        import tensorflow as tf
+
+        def width(name: str, lengths: Any) -> Any:
+            return tf.constant(self.length, tf.int64) if name == group else to_longest(name, lengths)
+
+        return self.padding(feed, group, width, {group: self.length})
+
+    def _batches(self, feed: Feed, group: str) -> Any:
+        """Return a `tf.data.Dataset` of `(serialized: string [b], lengths: int64 [b], starts: int64 [b])`."""
+        import tensorflow as tf
+
+        def batches(windows: Any, number: Any) -> Any:
+            def draw(index: Any, batch: tuple[Any, Any]) -> tuple[Any, Any, Any]:
+                serialized, lengths = batch
+                return serialized, lengths, draw_below(tf.maximum(lengths - self.length, 0) + 1, number, index)
+
+            return mapped(rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder).enumerate(), draw)
+
+        return feed.stream(
+            batches,
+            window=feed.window_of_batches(self.batch_size),
+            multiple=self.batch_size,
+            group=group,
+            drop_empty=self.empty == "drop",
+            draw=True,
+        )
