@@ -20,23 +20,25 @@ _LOG = logging.getLogger("seqrecorder")
 
 
 class TextRecords(SkippingSource, Generic[T]):
-    """The records of files of text, read each time they are iterated over.
+    """The records of files, read each time they are iterated over.
 
     Attributes:
-        skipped: how many pieces of text the last iteration left out, since they are no records.
+        skipped: how many pieces of the files the last iteration left out, since they are no records.
     """
 
     def __init__(
         self,
         paths: Sequence[Any],
         record_class: type[T],
-        parse: Callable[[Any], Iterator[tuple[int, Callable[[], T]]]],
+        parse: Callable[[Any], Iterator[tuple[int | str, Callable[[], T]]]],
         on_error: Literal["raise", "skip"],
+        *,
+        unit: str = "line",
     ) -> None:
         if on_error not in ("raise", "skip"):
             raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
         self.paths, self.record_class, self._parse, self.on_error = paths, record_class, parse, on_error
-        self.schema = Schema.of(record_class)
+        self.schema, self._unit = Schema.of(record_class), unit
         self.skipped = 0
 
     def __repr__(self) -> str:
@@ -53,7 +55,7 @@ class TextRecords(SkippingSource, Generic[T]):
                     message = error.message if isinstance(error, RecordError) else str(error)
                     problems = "; ".join(map(str, error.problems)) if isinstance(error, RecordError) else ""
                     key = f" (key {error.key!r})" if isinstance(error, RecordError) and error.key is not None else ""
-                    said = f"{name_of(path)}, line {line}{key}: {message}{': ' * bool(problems)}{problems}"
+                    said = f"{name_of(path)}, {self._unit} {line}{key}: {message}{': ' * bool(problems)}{problems}"
                     if self.on_error == "raise":
                         raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
                     self.skipped += 1

@@ -1,0 +1,170 @@
+"""Files of numpy's arrays and groups of HDF5, each of which is a record: `from_npz`, `from_h5`."""
+
+from __future__ import annotations
+
+import functools
+import zipfile
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from seqrecorder.codec.construct import maker_from_mapping
+from seqrecorder.errors import DatasetNotFoundError, OptionError, RecordError, SourceError, did_you_mean
+from seqrecorder.schema.schema import Schema
+from seqrecorder.sources.text_records import TextRecords, check_fields
+from seqrecorder.storage.paths import files_named, local_path
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from seqrecorder.schema.field import Field
+
+T = TypeVar("T")
+_ENDINGS = (".npz", ".npy")
+
+
+def from_npz(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    record_class: type[T],
+    *,
+    columns: Mapping[str, str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> TextRecords[T]:
+    """Return a record of each `.npz` file, whose arrays are its fields, or of each `.npy` file, which is one.
+
+    >>> import pathlib, tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Clip:
+    ...     key: str = sr.context(str, key=True)
+    ...     frames: np.ndarray = sr.feature_list("float32", shape=(2,))
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> np.savez(directory / "a.npz", frames=np.ones((3, 2), "float32"))
+    >>> [(clip.key, clip.frames.shape) for clip in sr.from_npz(directory, Clip)]
+    [('a', (3, 2))]
+
+    The `key=True` field, if it is of text and no array has its name, is the name of the file without its ending. Arrays
+    that are no field are left out. Nothing in a file is executed: arrays of objects are refused.
+
+    Args:
+        path: of a file, a directory, a glob, or a list of files.
+        record_class: of the records; for `.npy` with one field that takes the array.
+        columns: the array of a field, where that has another name.
+        on_error: `skip` leaves files out that are no records, logs the first and counts them, in the manifest too.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        OptionError: there is no field of a name.
+        SourceError: while iterating: a file is damaged, or no record; it is named with all reasons.
+    """
+    arrays = _Arrays(Schema.of(record_class), columns or {})
+    return TextRecords(_files(path), record_class, arrays.parse_file, on_error, unit="record")
+
+
+def from_h5(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    record_class: type[T],
+    *,
+    columns: Mapping[str, str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> TextRecords[T]:
+    """Return a record of each group of HDF5 files, whose datasets and attributes are its fields; h5py reads them.
+
+    The `key=True` field, if it is of text and nothing has its name, is the name of the group. What is no field is left
+    out.
+
+    Args:
+        path: of a file, a glob, or a list of files.
+        record_class: of the records.
+        columns: the dataset or attribute of a field, where that has another name.
+        on_error: `skip` leaves groups out that are no records, logs the first and counts them, in the manifest too.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        OptionError: there is no field of a name, or h5py is not installed.
+        SourceError: while iterating: a group is no record; it is named with all reasons.
+    """
+    arrays = _Arrays(Schema.of(record_class), columns or {})
+    return TextRecords(files_named(path), record_class, arrays.parse_groups, on_error, unit="group")
+
+
+def _files(path: Any) -> list[Any]:
+    if not isinstance(path, (list, tuple)) and local_path(path).is_dir():
+        directory = local_path(path)
+        files = sorted(file for file in directory.iterdir() if file.suffix in _ENDINGS and file.is_file())
+        if not files:
+            raise DatasetNotFoundError(f"{directory} holds no file that ends in .npz or .npy", path=path)
+        return list(files)
+    return list(files_named(path))
+
+
+class _Arrays:
+    """How named arrays become records."""
+
+    def __init__(self, schema: Schema, columns: Mapping[str, str]) -> None:
+        names = [field.name for field in schema.fields]
+        for name in columns:
+            if name not in names:
+                raise OptionError(f"columns: {schema.name} has no field {name!r}{did_you_mean(name, names)}")
+        self.schema, self.columns = schema, columns
+        self._make = maker_from_mapping(schema)
+
+    def parse_file(self, path: Any) -> Iterator[tuple[int, Callable[[], Any]]]:
+        """Yield what makes the record of a file."""
+        yield 0, functools.partial(self._of_file, path)
+
+    def parse_groups(self, path: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Yield the name of each group of a file, and what makes its record."""
+        try:
+            import h5py
+        except ImportError:
+            raise OptionError("HDF5 needs h5py: pip install h5py") from None
+        with h5py.File(path, "r") as file:
+            for name, group in file.items():
+                if isinstance(group, h5py.Group):
+                    yield repr(name), functools.partial(self._of_group, name, group)
+
+    def _of_file(self, path: Any) -> Any:
+        try:
+            loaded = np.load(path, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                taken = [field for field in self.schema.fields if field != self.schema.key_field]
+                if len(taken) != 1:
+                    raise SourceError(f"a .npy file is one array; {self.schema.name} has {len(taken)} fields for it")
+                return self._record({self.columns.get(taken[0].name, taken[0].name): loaded}, path.stem)
+            with loaded:
+                return self._record({name: loaded[name] for name in loaded.files if self._is_wanted(name)}, path.stem)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            if isinstance(error, (SourceError, RecordError)):
+                raise
+            raise SourceError(f"cannot be loaded: {error}") from error
+
+    def _of_group(self, name: str, group: Any) -> Any:
+        found = {**dict(group.attrs), **{key: part[()] for key, part in group.items() if hasattr(part, "dtype")}}
+        return self._record({key: value for key, value in found.items() if self._is_wanted(key)}, name)
+
+    def _is_wanted(self, name: str) -> bool:
+        return any(self.columns.get(field.name, field.name) == name for field in self.schema.fields)
+
+    def _record(self, arrays: dict[str, Any], name: str) -> Any:
+        values = {}
+        for field in self.schema.fields:
+            column = self.columns.get(field.name, field.name)
+            if column in arrays:
+                values[field.name] = _value(field, arrays[column])
+            elif field == self.schema.key_field and field.element.name == "str":
+                values[field.name] = name
+        record = self._make(values, 0)
+        check_fields(self.schema, record)
+        return record
+
+
+def _value(field: Field, value: Any) -> Any:
+    """Return a scalar of an array without dimensions, and text of the bytes that HDF5 keeps it as."""
+    array = np.asarray(value)
+    if field.element.name == "str" and array.dtype.kind in "SO":
+        texts = [item.decode() if isinstance(item, bytes) else item for item in array.reshape(-1).tolist()]
+        objects = np.empty(len(texts), object)
+        objects[:] = texts
+        array = objects.reshape(array.shape)
+    return array[()] if array.ndim == 0 else array
