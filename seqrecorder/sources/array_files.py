@@ -126,18 +126,21 @@ class _Arrays:
 
     def _of_file(self, path: Any) -> Any:
         try:
-            loaded = np.load(path, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                taken = [field for field in self.schema.fields if field != self.schema.key_field]
-                if len(taken) != 1:
-                    raise SourceError(f"a .npy file is one array; {self.schema.name} has {len(taken)} fields for it")
-                return self._record({self.columns.get(taken[0].name, taken[0].name): loaded}, path.stem)
-            with loaded:
+            with path.open("rb") as file:  # which numpy leaves open where it fails
+                loaded = np.load(file, allow_pickle=False)
+                if isinstance(loaded, np.ndarray):
+                    return self._record({self._only_column(): loaded}, path.stem)
                 return self._record({name: loaded[name] for name in loaded.files if self._is_wanted(name)}, path.stem)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             if isinstance(error, (SourceError, RecordError)):
                 raise
             raise SourceError(f"cannot be loaded: {error}") from error
+
+    def _only_column(self) -> str:
+        taken = [field.name for field in self.schema.fields if field != self.schema.key_field]
+        if len(taken) != 1:
+            raise SourceError(f"a .npy file is one array; {self.schema.name} has {len(taken)} fields for it")
+        return self.columns.get(taken[0], taken[0])
 
     def _of_group(self, name: str, group: Any) -> Any:
         found = {**dict(group.attrs), **{key: part[()] for key, part in group.items() if hasattr(part, "dtype")}}
