@@ -90,6 +90,9 @@ if TYPE_CHECKING:
     from seqrecorder.sources.tables import from_table as from_table
     from seqrecorder.sources.ts import from_ts as from_ts
     from seqrecorder.writing.options import WriteOptions as WriteOptions
+    from seqrecorder.writing.selected import compact as compact
+    from seqrecorder.writing.selected import merge as merge
+    from seqrecorder.writing.selected import rewrite as rewrite
     from seqrecorder.writing.write import write as write
     from seqrecorder.writing.writer import Writer as Writer
 
@@ -132,6 +135,7 @@ _LAZY = {
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",
     "from_conll": "seqrecorder.sources.conll",
+    "compact": "seqrecorder.writing.selected",
     "from_csv": "seqrecorder.sources.csv_rows",
     "from_h5": "seqrecorder.sources.array_files",
     "from_jsonl": "seqrecorder.sources.jsonl",
@@ -140,6 +144,7 @@ _LAZY = {
     "from_table": "seqrecorder.sources.tables",
     "from_ts": "seqrecorder.sources.ts",
     "info": "seqrecorder.reading.read",
+    "merge": "seqrecorder.writing.selected",
     "mix": "seqrecorder.reading.mix",
     "next_step": "seqrecorder.reading.shifted",
     "open": "seqrecorder.dataset.corpus",
@@ -147,6 +152,7 @@ _LAZY = {
     "previous_step": "seqrecorder.reading.shifted",
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read",
+    "rewrite": "seqrecorder.writing.selected",
     "salvage": "seqrecorder.dataset.salvage",
     "stats": "seqrecorder.analysis.stats",
     "verify": "seqrecorder.dataset.verify",

@@ -7,6 +7,7 @@ __all__ = [
     "generations",
     "manifest",
     "owned_files",
+    "record_store",
     "salvage",
     "selection",
     "shard_set",

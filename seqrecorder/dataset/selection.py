@@ -211,7 +211,7 @@ class Selection(Exports, Selected):
     def _that(self, wanted: Condition) -> Selection:
         store = self._store.forward()
         decoder = store.decoder(wanted.fields)
-        masks = [wanted.of(store.columns(decoder, positions)) for positions in self._windows(store, _SIZE)]
+        masks = [wanted.of(store.columns(decoder, positions)) for positions in self.windows()]
         return self[np.concatenate(masks)] if masks else self
 
     def sample(self, size: float, *, seed: int) -> Selection:
@@ -408,7 +408,7 @@ class Selection(Exports, Selected):
     def _decoded(self, decoder: RecordDecoder) -> Iterator[Any]:
         store = self._store.forward()
         mean = store.manifest.bytes // max(1, store.manifest.records)
-        parts = ((positions, store.read(positions)) for positions in self._windows(store, _SIZE))
+        parts = ((positions, store.read(positions)) for positions in self.windows())
 
         def decode(part: tuple[NDArray[np.int64], list[bytes]]) -> list[Any]:
             return store.records(decoder, *part)
@@ -444,7 +444,7 @@ class Selection(Exports, Selected):
             raise OptionError(f"size: expected an int of 1 or more, got {size!r}")
         decoder = self._store.decoder(fields)
         store = self._store.forward()
-        return (store.columns(decoder, positions) for positions in self._windows(store, size))
+        return (store.columns(decoder, positions) for positions in self.windows(size))
 
     def values_of(self, fields: Sequence[str]) -> list[list[Any]]:
         """Return the values of context fields without a shape, a list for each field.
@@ -523,9 +523,9 @@ class Selection(Exports, Selected):
         part = self._positions[start:stop]
         return np.arange(part.start, part.stop, part.step) if isinstance(part, range) else part
 
-    def _windows(self, store: RecordStore, size: int) -> Iterator[NDArray[np.int64]]:
+    def windows(self, size: int = _SIZE) -> Iterator[NDArray[np.int64]]:
         """Yield the positions, as many at a time as are held at once."""
-        window = store.window(size)
+        window = self._store.window(size)
         for start in range(0, len(self), window):
             yield self._array(start, start + window)
 

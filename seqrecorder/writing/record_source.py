@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.construct import maker_from_mapping
 from seqrecorder.codec.tables import is_table, table_of
+from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import (
     DatasetError,
     OptionError,
@@ -38,7 +39,8 @@ class RecordStream:
 
     Attributes:
         splits: the names, where the source has them.
-        columns: what gives its records in columns, each with the name of its split; `take` gives the others.
+        columns: what gives its records in columns, or encoded, each with the name of its split; `take` gives the
+            others.
         size: how many records there are; None where the source does not know.
         skipped: how many rows `from_csv` left out, of the parts that came to their end.
         cannot_wait: whether no snapshot could be taken of the record that was taken last.
@@ -50,11 +52,11 @@ class RecordStream:
         self.splits = check_names(records, "split") if isinstance(records, Mapping) else ()
         parts = list(records.values()) if isinstance(records, Mapping) else [records]
         self._schema = schema
-        self.columns: list[tuple[str | None, ColumnSource]] = []
+        self.columns: list[tuple[str | None, ColumnSource | Selection]] = []
         self._parts: Iterator[tuple[str | None, Any]]
         rows: list[tuple[str | None, Any]] = []
         for split, part in zip(self.splits or (None,), parts, strict=True):
-            if isinstance(part, ColumnSource):
+            if isinstance(part, (ColumnSource, Selection)):
                 self.columns.append((split, part))
             elif is_table(part):
                 if schema is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.column_source import ColumnSource
@@ -46,7 +47,8 @@ def write(
     Args:
         records: any iterable of records of one class, taken one by one and never held as a whole; of dictionaries of
             field to value; a table whose rows are records, of any library with the Arrow C interface or of Hugging
-            Face, or what `from_table`, `from_rows` and the like give; or a mapping of a split's name to any of these.
+            Face, or what `from_table`, `from_rows` and the like give; a selection, whose records are copied
+            as they are encoded where the schema is the same; or a mapping of a split's name to any of these.
             Values are taken as a record comes; the next may use its arrays.
         destination: local directory of the dataset, as for `Writer`.
         schema: the record class; needed for dictionaries and tables, and where there may be no record at all.
@@ -65,7 +67,7 @@ def write(
         raise OptionError("the mapping names the splits already: leave `splits` out")
     if schema is None:
         parts = records.values() if isinstance(records, Mapping) else [records]
-        schema = next((part.schema for part in parts if isinstance(part, ColumnSource)), None)
+        schema = next((part.schema for part in parts if isinstance(part, (ColumnSource, Selection))), None)
     stream = RecordStream(records, None if schema is None else Schema.of(schema))
     if schema is None:
         first = stream.peek()

@@ -18,10 +18,12 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.construct import records_of
+from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.slicing import cut
 from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, combined
+from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.forks import kept_from_children
@@ -43,9 +45,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
+    from numpy.typing import NDArray
     from typing_extensions import Self, Unpack
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.dataset.record_store import RecordStore
+    from seqrecorder.dataset.split_shares import Splitting
     from seqrecorder.writing.column_source import ColumnSource
     from seqrecorder.writing.options import WriteKeywords
     from seqrecorder.writing.worker_pool import Encoder
@@ -110,6 +115,7 @@ class Writer:
             seed=self._router.seed, generation=self._generation, groups=max(1, len(self.schema.groups))
         )
         self._position = 0
+        self._splitting: Splitting | None = None
         self._placement: Placement | None = None
         self._entered = False
         self._process = os.getpid()
@@ -324,7 +330,10 @@ class Writer:
         finally:
             placement.skipped += stream.skipped
         for split, source in stream.columns:
-            self._write_source(source, split)
+            if isinstance(source, Selection):
+                self._write_selection(source, split)
+            else:
+                self._write_source(source, split)
 
     def _write_source(self, source: ColumnSource, split: str | None) -> None:
         """Add the records of a source of columns; one by one, where hooks of the class take them so."""
@@ -345,6 +354,49 @@ class Writer:
         except BaseException as error:
             self._failure = error
             raise
+
+    def _write_selection(self, selection: Selection, split: str | None) -> None:
+        """Add selected records: as they are encoded, where that is how they would be."""
+        self._flush()
+        try:
+            if self.options.csv or selection.store.manifest.schema.fields != self.schema.fields:
+                records = iter(selection.reading(self.schema))
+                for _ in self._waiting.fill(RecordStream(records if split is None else {split: records})):
+                    self._flush()
+                return
+            with self._lock:
+                for block in self._encoder.drain():  # records that came before
+                    self._place(block)
+            store = selection.store.forward()
+            for positions in selection.windows():
+                with self._lock:
+                    self._copy(store, positions, split)
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _copy(self, store: RecordStore, positions: NDArray[np.int64], split: str | None) -> None:
+        data, first, size = store.read(positions), self._position, positions.size
+        self._position += size
+        schema, looked_at = self.schema, list[Any]([None] * size)
+        names: list[str] = list(dict.fromkeys([*(self._router.needs or ()), *self._keys.needs]))
+        if names or self._looks_at_records:
+            decoder = RecordDecoder(schema if self._looks_at_records else schema.select(names))
+            looked_at = store.records(decoder, positions, data)
+        lengths = np.zeros((size, max(1, len(self.schema.groups))), np.int64)
+        for column, group in enumerate(self.schema.groups):
+            lengths[:, column] = store.lengths(positions, group)
+        sources = Sources(np.arange(first, first + size), looked_at)
+        kept = self._opened.keep(sources)
+        left = sources if kept is None else sources.only(kept)
+        if left.records:
+            splits = self._opened.route(left, [split] * len(left.records)).splits
+            block = Block(data, lengths, sources.positions, sources.splits, None, None, [], size)
+            self._place(attrs.evolve(block if kept is None else block.only(kept), splits=splits))
+
+    def keep_splitting(self, manifest: Manifest) -> None:
+        """Have the manifest say that records find their splits as in another one: of a dataset that is rewritten."""
+        self._splitting = manifest.splitting
 
     def _flush(self) -> None:
         first, (records, given) = self._position, self._waiting.take()
@@ -391,7 +443,7 @@ class Writer:
             compression=self._shard_options.compression,
             generation=self._generation,
             skipped=placement.skipped,
-            splitting=self._router.splitting(self._position),
+            splitting=self._splitting or self._router.splitting(self._position),
             metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
             asset_infos=write_assets(
                 self.options.assets, self._staging.path, self._generation if self.options.append else 0

@@ -1,0 +1,180 @@
+"""Selections written: bytes are copied; datasets are rewritten in place, merged, compacted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import seqrecorder as sr
+from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.storage.files import on_fault_point
+
+
+@sr.record
+class Word:
+    key: str = sr.context(str, key=True)
+    speaker: str = sr.context(str)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+WORDS = [Word(f"w{i}", f"speaker-{i % 4}", np.arange(i % 5)) for i in range(30)]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> sr.Corpus:
+    shares = {"train": 0.8, "eval": 0.2}
+    options: dict[str, Any] = {"seed": 5, "metadata": {"by": "us"}, "assets": {"note.txt": "hello"}}
+    sr.write(WORDS, tmp_path / "corpus", splits=shares, split_by="speaker", shards=3, **options)
+    return sr.open(tmp_path / "corpus", schema=Word)
+
+
+def shards(path: Path, split: str) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted((path / split).glob("*.tfrecord")))
+
+
+def test_bytes_are_copied(corpus: sr.Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Selections are written without being decoded, and give what their records give, byte for byte."""
+    everything = corpus.all()
+    parts = {"fit": everything[::-2], "held": everything[:10:2]}
+    sr.write({name: list(part) for name, part in parts.items()}, tmp_path / "objects", shards=2)
+    decoded: list[set[str]] = []
+    decode = RecordDecoder.decode_batch
+
+    def seen(self: RecordDecoder, data: Any) -> Any:
+        decoded.append({field.name for field in self.schema.fields})
+        return decode(self, data)
+
+    monkeypatch.setattr(RecordDecoder, "decode_batch", seen)
+    written = sr.write(parts, tmp_path / "copied", shards=2)
+    assert all(fields == {"key"} for fields in decoded)
+    for name in parts:
+        assert shards(tmp_path / "copied", name) == shards(tmp_path / "objects", name)
+    assert written.to_json() == sr.info(tmp_path / "objects").to_json()
+    assert sr.verify(tmp_path / "copied").ok
+
+
+def test_selections_find_splits_and_keep_keys_apart(corpus: sr.Corpus, tmp_path: Path) -> None:
+    """Shares, groups, listings and unique keys work on what is copied as on records."""
+    new = sr.write(
+        corpus.all(), tmp_path / "new", splits={"a": 0.5, "b": 0.5}, split_by=sr.Balanced("speaker"), csv=True
+    )
+    old = sr.write(
+        list(corpus.all()), tmp_path / "old", splits={"a": 0.5, "b": 0.5}, split_by=sr.Balanced("speaker"), csv=True
+    )
+    assert new.to_json() == old.to_json()
+    twice = corpus.all()[[0, 1, 0]]
+    with pytest.raises(sr.DuplicateKeyError, match="has the key of record 0"):
+        sr.write(twice, tmp_path / "twice")
+    assert sr.write(twice, tmp_path / "twice", on_duplicate="first").records == 2
+    sr.write(corpus.all()[2:4], tmp_path / "twice", append=True)
+    assert len(sr.open(tmp_path / "twice").all()) == 4
+
+
+def test_a_class_that_differs_is_encoded_anew(corpus: sr.Corpus, tmp_path: Path) -> None:
+    """As another class, records are read and encoded; the same where a source is damaged: nothing is published."""
+
+    @sr.record
+    class Short:
+        key: str = sr.context(str, key=True)
+        rank: int = sr.context("int32", default=7)
+
+    sr.write(corpus.all()[3:5], tmp_path / "short", schema=Short)
+    keys = [record.key for record in corpus.all()[3:5]]
+    assert list(sr.open(tmp_path / "short", schema=Short).all()) == [Short(key) for key in keys]
+    assert sr.rewrite(tmp_path / "short", schema=Short).records == 2
+    file = max((corpus.manifest.path / "train").glob("*.tfrecord"), key=lambda path: path.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[-10] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(sr.ShardReadError, match="is damaged"):
+        sr.write(corpus.all(), tmp_path / "damaged")
+    assert not (tmp_path / "damaged").exists()
+
+
+@pytest.mark.parametrize("way", ["drop", "keep"])
+def test_dropped_records_are_gone(corpus: sr.Corpus, way: str) -> None:
+    """What is dropped is in no file; the others stay in their splits and order, under the same rule."""
+    path, before = corpus.manifest.path, corpus.manifest
+    gone = corpus.all().where(speaker="speaker-2")
+    stays = {name: [record for record in corpus[name] if record.speaker != "speaker-2"] for name in corpus}
+    manifest = sr.rewrite(path, **{way: gone if way == "drop" else corpus.all() - gone})
+    after = sr.open(path, schema=Word)
+    assert {name: list(after[name]) for name in after} == stays
+    files = [file for file in path.parent.rglob("*") if file.is_file()]
+    assert files
+    assert not [file for file in files if b"speaker-2" in file.read_bytes()]
+    assert (manifest.splitting, manifest.metadata) == (before.splitting, {"by": "us"})
+    assert manifest.assets["note.txt"].read_text() == "hello"
+    assert sr.verify(path).ok
+    with pytest.raises(sr.DatasetError, match="select again"):
+        sr.rewrite(path, drop=gone)
+    # An append goes on under the old rule: groups are found where they were.
+    more = [Word(f"x{i}", f"speaker-{i % 4}", []) for i in range(4)]
+    sr.write(more, path, append=True)
+    again = sr.open(path, schema=Word)
+    for name, records in stays.items():
+        speakers = {record.speaker for record in records}
+        assert speakers <= {record.speaker for record in again[name]} <= {*speakers, "speaker-2"}
+
+
+def test_a_rewrite_that_is_killed_leaves_the_old(corpus: sr.Corpus) -> None:
+    """Until all is written the old dataset stands: an error at any fault point before that changes nothing."""
+    path, before = corpus.manifest.path, sorted(corpus.manifest.path.rglob("*"))
+    held = {file: file.read_bytes() for file in before if file.is_file()}
+    points: list[str] = []
+    with on_fault_point(lambda name, _: points.append(name)):
+        sr.write(corpus.all(), path.parent / "counted")
+    for fatal in range(0, points.index("before_rename") if "before_rename" in points else len(points), 7):
+        seen: list[str] = []
+
+        def fail(name: str, _: str, fatal: int = fatal, seen: list[str] = seen) -> None:
+            seen.append(name)
+            if len(seen) > fatal:
+                raise OSError(5, "Input/output error")
+
+        with on_fault_point(fail), pytest.raises(sr.SeqrecorderError):
+            sr.rewrite(path, drop=corpus["eval"])
+        assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == held
+
+
+def test_merged_and_compacted(corpus: sr.Corpus, tmp_path: Path) -> None:
+    """Several datasets become one, split by split; many generations become few shards."""
+    other = [Word(f"o{i}", "new", [i]) for i in range(6)]
+    sr.write({"eval": other[:2], "test": other[2:]}, tmp_path / "other")
+    manifest = sr.merge([corpus.manifest.path, tmp_path / "other"], tmp_path / "both")
+    both = sr.open(tmp_path / "both", schema=Word)
+    assert list(both["train"]) == list(corpus["train"])
+    assert list(both["eval"]) == [*corpus["eval"], *other[:2]]
+    assert list(both["test"]) == other[2:]
+    assert manifest.records == 36
+    some = sr.merge([corpus["train"][:3], tmp_path / "other"], tmp_path / "some", splits={"a": 0.5, "b": 0.5})
+    assert (some.records, set(some.splits)) == (9, {"a", "b"})
+    with pytest.raises(sr.DuplicateKeyError):
+        sr.merge([tmp_path / "other", tmp_path / "other"], tmp_path / "twice")
+    for wrong in ([], "both"):
+        with pytest.raises(sr.OptionError, match="expected a list"):
+            sr.merge(wrong, tmp_path / "wrong")
+    for number in range(3):
+        sr.write({"test": [Word(f"more {number}", "new", [])]}, tmp_path / "both", append=True)
+    keys = [record.key for record in sr.open(tmp_path / "both").all()]
+    compacted = sr.compact(tmp_path / "both", shards=1)
+    assert [len(split.shards) for split in compacted.splits.values()] == [1, 1, 1]
+    assert [record.key for record in sr.open(tmp_path / "both").all()] == keys
+    assert json.loads((tmp_path / "both" / "manifest.json").read_text())["generation"] == compacted.generation
+
+
+def test_what_makes_no_sense_is_refused(corpus: sr.Corpus, tmp_path: Path) -> None:
+    """Contradictions and selections of other datasets are OptionErrors."""
+    path = corpus.manifest.path
+    sr.write(WORDS[:2], tmp_path / "other")
+    for arguments, problem in (
+        ({"drop": corpus["eval"], "keep": corpus["train"]}, "not both"),
+        ({"drop": sr.open(tmp_path / "other").all()}, "expected a selection of"),
+        ({"drop": [1]}, "expected a selection"),
+        ({"seed": 3}, "seed stays"),
+        ({"splits": {"a": 1.0}}, "splits stays"),
+    ):
+        with pytest.raises(sr.OptionError, match=problem):
+            sr.rewrite(path, **arguments)
