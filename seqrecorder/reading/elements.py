@@ -100,7 +100,7 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
         return chosen
     _check_targets(schema, options)
     made = _made_names(schema, options)
-    wanted = [name for part in (options.inputs, options.targets, options.weights or None) for name in names_of(part)]
+    wanted = [*names_of(options.inputs), *names_of(options.targets), *weight_names(options.weights)]
     names = []
     for name in wanted:
         if name in made:
@@ -123,8 +123,8 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
 
 
 def _check_targets(schema: Schema, options: OutputOptions) -> None:
-    for option, part in (("targets", options.targets), ("weights", options.weights or None)):
-        for name in names_of(part):
+    for option, names in (("targets", names_of(options.targets)), ("weights", weight_names(options.weights))):
+        for name in names:
             if name in _field_names(schema) and schema[name].element.is_text:
                 raise OptionError(
                     f"{option}: {name!r} is text, of which Keras makes no loss: store numbers, or read dictionaries "
@@ -186,3 +186,24 @@ def names_of(part: Any) -> list[str]:
         if all(isinstance(name, str) for name in names):
             return names
     raise OptionError(f"inputs and targets: expected a name, a sequence of names or a mapping, got {part!r}")
+
+
+def weight_names(weights: Any) -> list[str]:
+    """Return the names in weights, where several may stand in the place of one target, and False and None for none.
+
+    Raises:
+        OptionError: these are no names.
+    """
+    places = list(weights.values() if isinstance(weights, Mapping) else weights) if _is_several(weights) else [weights]
+    parts = [part for place in places for part in (place if _is_several(place) else [place])]
+    names = [part for part in parts if part is not None and part is not False]
+    if all(isinstance(name, str) for name in names):
+        return names
+    raise OptionError(
+        "weights: expected a name, or names whose weights are multiplied; of several targets, structured as they are; "
+        f"got {weights!r}"
+    )
+
+
+def _is_several(part: Any) -> bool:
+    return isinstance(part, (Mapping, Sequence)) and not isinstance(part, str)

@@ -150,8 +150,9 @@ def read(
         weights: name of the sample weights, which are float32 of the shape that a loss makes of its target: that
             without its last axis, and `(B, T)` for classes. By default batches get them from the lengths, 1.0 for real
             steps and 0.0 for padding, where a target has steps. A name is that of weights of records, or of the
-            target's steps, by which these are multiplied; several are named as the targets are; False leaves them out,
-            as losses of whole sequences want it (`CTC`, `Dice`). Keras averages a loss over padding too unless the loss
+            target's steps, by which these are multiplied; a tuple of names, of them all. Of several targets they are
+            structured as the targets are. False leaves them out, as losses of whole sequences want it (`CTC`, `Dice`).
+            Keras averages a loss over padding too unless the loss
             is given `reduction="mean_with_sample_weight"`.
         class_weight: weights by class, `{0: 1.0, 3: 5.0}`, by which those of a target of ints or bools are multiplied,
             one for each record or step; of several targets, structured as they are.

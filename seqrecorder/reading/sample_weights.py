@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.codec.parser import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.class_weights import check_class_weight, weights_of_classes
-from seqrecorder.reading.elements import mask_of, names_of
+from seqrecorder.reading.elements import mask_of, names_of, weight_names
 from seqrecorder.reading.keras_losses import loss_rank, loss_weights, with_last_axis
 
 if TYPE_CHECKING:
@@ -38,17 +38,16 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     carried, names = options.carried, names_of(options.targets)
     padded = carried is not None and carried.padded
     made = any(options.counts.get(name) for name in names) or options.class_weight is not None
-    if not padded and not (made and options.weights is not False):
-        y = _pick(values, options.targets)
-        return (x, y, _pick(values, options.weights)) if options.weights else (x, y)
-    lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *names_of(options.weights or None))}
+    lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *weight_names(options.weights))}
     shaped = {name: with_last_axis(values[name]) if padded and lengths[name] else values[name] for name in names}
     y = _pick(shaped, options.targets)
-    weighted = made or (carried is not None and (carried.vacant or carried.weighted)) or any(map(lengths.get, names))
-    if options.weights is False or (options.weights is None and not weighted):
+    has_padding = carried is not None and (
+        carried.vacant or carried.weighted or (padded and any(map(lengths.get, names)))
+    )
+    if options.weights is False or not (made or has_padding or options.weights is not None):
         return x, y
 
-    def weigh(name: str, given: str | None, classes: Any) -> Any:
+    def weigh(name: str, given: Any, classes: Any) -> Any:
         target = values[name]
         is_ragged = isinstance(target, tf.RaggedTensor)
         flat = {key: value.values for key, value in values.items() if isinstance(value, tf.RaggedTensor)}
@@ -58,8 +57,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
         parts = [_counting(of[count], loss_rank(of[name], outer)) for count in options.counts.get(name, ())]
         if padded:
             parts += _real(values, name, lengths[name], parsed, options)
-        if given is not None:
-            parts.append(_fitting(of, (name, given), lengths, outer, options))
+        parts += [_fitting(of, (name, weight), lengths, outer, options) for weight in weight_names(given)]
         if classes is not None:
             parts.append(weights_of_classes(of[name], outer, classes, name))
         weights = loss_weights(of[name], outer, parts)
@@ -151,7 +149,7 @@ def _fitting(
     return weights
 
 
-def _paired(options: OutputOptions, weigh: Callable[[str, str | None, Mapping[int, float] | None], Any]) -> Any:
+def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, float] | None], Any]) -> Any:
     """Return what is made of the name of each target, its weights and those of its classes, structured as the targets.
 
     Raises:
@@ -159,7 +157,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, str | None, Mapping[in
     """
     targets, weights, classes = options.targets, options.weights, options.class_weight
     if isinstance(targets, str):
-        if weights is not None and not isinstance(weights, str):
+        if isinstance(weights, Mapping):
             raise _unlike("weights", targets, weights)
         return weigh(targets, weights, None if classes is None else check_class_weight(classes))
     places: list[Any] = list(targets if isinstance(targets, Mapping) else range(len(targets)))

@@ -176,6 +176,8 @@ def name_shifts(option: str, part: Any) -> tuple[Any, list[Shift]]:
     shifts: list[Shift] = []
 
     def name(value: Any) -> Any:
+        if option == "weights" and isinstance(value, Sequence) and not isinstance(value, str):
+            return tuple(map(name, value))  # of one target
         if not isinstance(value, Shifted):
             return value
         if not value.is_one:

@@ -81,6 +81,28 @@ def test_classes_times_records_times_steps(data: Path) -> None:
     np.testing.assert_array_equal(w["label"], [of_class(s.label) * s.confidence for s in SENTENCES])
 
 
+@pytest.mark.parametrize("strategy", [None, sr.Pad(3)], ids=["single", "pad"])
+def test_several_weights_of_one_target_are_multiplied(data: Path, strategy: Any) -> None:
+    """Confidence of a record times that of a step; of several targets a tuple stands in the place of one."""
+    both = ("confidence", "step_weight")
+    names = {"inputs": "x", "targets": "tags", "weights": both}
+    weights = [w.numpy().ravel() for _, _, w in sr.read(data, batch=strategy, **names)]
+    expected = [s.step_weight * np.float32(s.confidence) for s in SENTENCES]
+    np.testing.assert_allclose(
+        np.concatenate(weights), np.concatenate(expected if strategy is None else padded(expected))
+    )
+    names = {
+        "inputs": "x",
+        "targets": ("tags", "label"),
+        "weights": (("confidence", sr.next_step("step_weight")), None),
+    }
+    [(_, _, (w, ones))] = sr.read(data, batch=sr.Pad(3), **names)
+    np.testing.assert_allclose(
+        w, padded([np.append(s.step_weight[1:], 0) * np.float32(s.confidence) for s in SENTENCES])
+    )
+    np.testing.assert_array_equal(ones, np.ones(3))
+
+
 @pytest.mark.parametrize("strategy", [None, sr.Ragged(3), sr.Pack(9, 1)], ids=["single", "ragged", "pack"])
 def test_classes_without_padding(data: Path, strategy: Any) -> None:
     """Single records and ragged batches have weights too where classes do; packed rows have one a segment."""

@@ -266,7 +266,8 @@ def test_each_target_has_the_weights_of_its_name(data: Path) -> None:
     ("options", "message"),
     [
         ({"weights": {"a": "weight"}}, "expected one name, or names as those of targets='numbers'"),
-        ({"weights": ("weight", "weight")}, "expected one name, or names as those of targets"),
+        ({"weights": ("weight", 3)}, "weights: expected a name, or names whose weights are multiplied"),
+        ({"weights": ("weight",), "targets": ("tag", "numbers")}, "expected one name, or names as those of targets"),
         ({"weights": "step_weights", "targets": "tag"}, "expected weights, one for each record; got one for each step"),
         ({"weights": "step_weights", "targets": "labels"}, "as many as the target, whose number is 'labels_length'"),
         ({"weights": "share"}, "expected one number for each record, got the shape"),
