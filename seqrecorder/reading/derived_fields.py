@@ -8,7 +8,7 @@ import attrs
 
 from seqrecorder.codec.derivation import derivations_of, derived_schema, sources_of
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.elements import names_of
+from seqrecorder.reading.elements import names_of, weight_names
 from seqrecorder.reading.field_maps import field_maps
 from seqrecorder.reading.missing import Observed, mask_missing
 from seqrecorder.reading.shifted import Shift, name_shifts
@@ -77,7 +77,7 @@ class DerivedFields:
                 shifts += [_observed(shift, masks[shift.source]) for shift in found if shift.source in masks]
         unique = {shift.name: shift for shift in shifts}
         # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
-        maps = field_maps(schema, vocabulary, normalize, [*names_of(parts[1]), *names_of(parts[2] or None)])
+        maps = field_maps(schema, vocabulary, normalize, [*names_of(parts[1]), *weight_names(parts[2])])
         return cls(schema, (*maps, *masks.values(), *unique.values()), *parts)
 
     @property

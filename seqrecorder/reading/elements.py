@@ -127,9 +127,8 @@ def _check_targets(schema: Schema, options: OutputOptions) -> None:
         for name in names:
             if name in _field_names(schema) and schema[name].element.is_text:
                 raise OptionError(
-                    f"{option}: {name!r} is text, of which Keras makes no loss: store numbers, or read dictionaries "
-                    f"(leave inputs and {option} out) and `map` them through a vocabulary, such as "
-                    "`keras.layers.StringLookup`"
+                    f"{option}: {name!r} is text, of which Keras makes no loss: pass a seqrecorder.Vocabulary of the field, "
+                    "which makes ids of it, in vocabulary={field: ...}; or store numbers"
                 )
 
 
