@@ -127,8 +127,8 @@ def _check_targets(schema: Schema, options: OutputOptions) -> None:
         for name in names:
             if name in _field_names(schema) and schema[name].element.is_text:
                 raise OptionError(
-                    f"{option}: {name!r} is text, of which Keras makes no loss: pass a seqrecorder.Vocabulary of the field, "
-                    "which makes ids of it, in vocabulary={field: ...}; or store numbers"
+                    f"{option}: {name!r} is text, of which Keras makes no loss: pass vocabulary={{field: ...}} with a "
+                    "seqrecorder.Vocabulary, which makes ids of it; or store numbers"
                 )
 
 
