@@ -50,7 +50,8 @@ def next_step(field: str | Sequence[str]) -> Shifted:
 
     It is the next step of the record, after `steps` and `too_long` were applied: also where a segment of `Unroll`, a
     window or a part that `Pack` split off ends before it. The last step of a record has none: zeros (empty text)
-    stand there, with sample weights of 0 where it is a target.
+    stand there, with sample weights of 0 where it is a target. So it is with the last step of a `Crop`, behind which
+    nothing is decoded.
 
     Args:
         field: name of a feature list without ragged steps; or several names, for a tuple.
@@ -75,7 +76,8 @@ def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
     >>> x["before"].numpy().tolist(), y.numpy().tolist()
     ([[1, 4, 5]], [[4, 5, 6]])
 
-    Before the first step of a segment of `Unroll` or of a window comes the step before it in the record.
+    Before the first step of a segment of `Unroll` or of a window comes the step before it in the record; before that of
+    a `Crop`, the start.
 
     Args:
         field: as for `next_step`.

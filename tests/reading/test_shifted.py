@@ -199,6 +199,19 @@ def test_the_next_step_is_one_that_is_kept(texts: Path) -> None:
     np.testing.assert_array_equal(w[5], [1, 1, 0])
 
 
+def test_a_crop_is_all_there_is_of_its_record(texts: Path) -> None:
+    """Nothing is decoded beside it: its last step has none after it, and the start stands before its first."""
+    inputs = ("ids", sr.previous_step("ids", start=START))
+    names = {"inputs": inputs, "targets": sr.next_step("ids"), "fields": FIELDS}
+    for (ids, before), y, w in sr.read(texts, batch=sr.Crop(3, batch_size=8), seed=1, **names):
+        real = ids.numpy() > 0
+        has_next = np.pad(real[:, 1:], ((0, 0), (0, 1)))
+        np.testing.assert_array_equal(w, has_next)
+        np.testing.assert_array_equal(y, np.pad(ids[:, 1:], ((0, 0), (0, 1))))
+        np.testing.assert_array_equal(before[:, 0], np.where(real[:, 0], START, 0))
+        np.testing.assert_array_equal(before[:, 1:], np.where(real[:, 1:], ids[:, :-1], 0))
+
+
 @pytest.mark.nightly
 def test_a_pipeline_of_shifted_steps_resumes(texts: Path, tmp_path: Path) -> None:
     """Its iterator is saved and restored as any other."""
