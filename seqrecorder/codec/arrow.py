@@ -17,7 +17,7 @@ from seqrecorder.schema.casting import cast_values
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import Field
 from seqrecorder.schema.mismatch import Mismatch
-from seqrecorder.schema.times import ADVICE, zone_of
+from seqrecorder.schema.times import ADVICE, NO_ZONE, zone_of
 from seqrecorder.wire.byte_rows import bounds
 
 if TYPE_CHECKING:
@@ -223,7 +223,12 @@ def _imported(field: Field, given: Any) -> Any:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     zone = zone_of(array.type) if field.element.is_time else None
-    if zone is not None:
+    if zone is None and field.element.zone is not None and len(array) > array.null_count:
+        raise OptionError(
+            f"columns: field {field.name!r}: expected {field.element.name} (with a time zone), got {array.type}: "
+            f"{NO_ZONE}"
+        )
+    if zone is not None and field.element.zone is None:
         raise OptionError(
             f"columns: field {field.name!r}: expected {field.element.name} (without a time zone), got times of the "
             f"zone {zone!r}; {ADVICE}"

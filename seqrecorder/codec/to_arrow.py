@@ -98,7 +98,7 @@ def arrow_type(element: ElementType, name: str) -> Any:
         if element.name == "datetime64[D]":
             return pa.date32()
         if unit in _UNITS:
-            return pa.timestamp(unit) if element.numpy.kind == "M" else pa.duration(unit)
+            return pa.timestamp(unit, element.zone) if element.numpy.kind == "M" else pa.duration(unit)
     elif element.numpy.kind != "c":
         return pa.from_numpy_dtype(element.numpy)
     raise OptionError(

@@ -72,7 +72,8 @@ def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
 def _plain(field: Field, values: NDArray[Any]) -> NDArray[Any]:
     """Return values that are what JSON has once they are Python's."""
     if field.element.numpy.kind == "M":
-        return np.datetime_as_string(values).astype(object)
+        zone: Any = "naive" if field.element.zone is None else field.element.zone
+        return np.datetime_as_string(values, timezone=zone).astype(object)
     if not field.element.has_nan:
         return values
     wide = values.astype(np.float64)

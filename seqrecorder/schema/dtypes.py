@@ -43,6 +43,7 @@ class ElementType:
         numpy: the dtype of decoded arrays, little-endian; `object` for str and bytes.
         graph: name of the TensorFlow dtype that `parse` gives.
         buffered: whether default storage is a little-endian buffer, because no list holds the type exactly.
+        zone: `UTC` for times that have a zone, which are moved to it; None for those that have none.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ElementType:
     numpy: np.dtype[Any]
     graph: str
     buffered: bool = False
+    zone: str | None = None
 
     def __repr__(self) -> str:
         return f"ElementType({self.name!r})"
@@ -150,13 +152,19 @@ def canonical_type(name: object) -> ElementType:
     Raises:
         SchemaError: it is not the name of a row.
     """
-    times = isinstance(name, str) and re.fullmatch(r"(datetime64|timedelta64)\[[a-zA-Z]+\]", name)
+    times = isinstance(name, str) and re.fullmatch(r"timedelta64\[[a-zA-Z]+\]|datetime64\[[a-zA-Z]+(, UTC)?\]", name)
     if not isinstance(name, str) or not (name in _TABLE or name == "bfloat16" or times):
         raise SchemaError(f"dtype {name!r} is not the name of an element type")
     return element_type(name)
 
 
 def _time_type(name: str) -> ElementType:
+    plain, comma, zone = name.partition(",")
+    if comma:
+        if zone.strip() != "UTC]" or not plain.startswith("datetime64["):
+            raise SchemaError(f"dtype {name!r} cannot be stored: UTC is the one zone, as in 'datetime64[s, UTC]'")
+        known = _time_type(f"{plain}]")
+        return ElementType(f"{known.name[:-1]}, UTC]", known.wire, known.numpy, known.graph, zone="UTC")
     try:
         dtype = np.dtype(name).newbyteorder("<")
     except TypeError as error:

@@ -232,7 +232,8 @@ def _dtype_of(kind: Any, comments: list[str]) -> Any:
         return "bytes"
     if types.is_timestamp(kind):
         if kind.tz is not None:
-            comments.append(f"times of the zone {kind.tz!r}: convert to UTC and drop the zone first")
+            comments.append(f"times of the zone {kind.tz!r}, moved to UTC")
+            return f"datetime64[{kind.unit}, UTC]"
         return f"datetime64[{kind.unit}]"
     if types.is_duration(kind):
         return f"timedelta64[{kind.unit}]"

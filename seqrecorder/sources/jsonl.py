@@ -6,12 +6,10 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import numpy as np
-
 from seqrecorder.codec.construct import maker_from_mapping
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
-from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.schema.schema import Schema
+from seqrecorder.schema.times import time_of_text
 from seqrecorder.sources.text_records import TextRecords, check_fields, text_paths
 from seqrecorder.storage.text_files import lines_of
 
@@ -136,9 +134,7 @@ def _is_nested(value: Any) -> bool:
 
 def _times(field: Field, value: Any) -> Any:
     if isinstance(value, str):
-        if value.endswith("Z") or "+" in value:
-            raise Mismatch(f"{field.element.name} (without a time zone)", f"{value!r}; drop the zone first")
-        return np.datetime64(value)
+        return time_of_text(value, field.element)
     return [_times(field, item) for item in value] if isinstance(value, list) else value
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Words = list[tuple[NDArray[np.uint64], int]]
 
-MEMORY = 256 << 20
+MEMORY = 96 << 20
 """Bytes of rows that are sorted in memory at once."""
 
 _WORD = 64
@@ -93,13 +93,13 @@ def in_order(table: Any, keys: Sequence[str]) -> Any:
     order = _order_of(table, keys)
     if order is None:
         return table
-    columns = {}
+    columns, places = {}, pa.array(order)
     for name in table.column_names:
-        column = table[name].combine_chunks()
+        column = table[name].combine_chunks()  # one column at a time is there twice
         if name in keys and _is_text(column.type):  # a code is taken in a fraction of the time
             column = column.dictionary_encode()
-        columns[name] = column
-    return pa.table(columns).take(pa.array(order))
+        columns[name] = column.take(places)
+    return pa.table(columns)
 
 
 def _is_text(kind: Any) -> bool:

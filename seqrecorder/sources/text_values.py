@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from seqrecorder.errors import SourceError
+from seqrecorder.schema.times import time_of_text
 
 if TYPE_CHECKING:
     from seqrecorder.schema.field import Field
@@ -36,7 +35,7 @@ def value_of_text(field: Field, text: str, where: str = "") -> Any:
         if kind in "iu":
             return int(text)
         if kind == "M":
-            return np.datetime64(text)
+            return time_of_text(text, field.element)
         return complex(text) if kind == "c" else float(text)
     except (ValueError, KeyError):
         place = f"{where}: " if where else ""

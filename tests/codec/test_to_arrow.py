@@ -102,3 +102,26 @@ def test_days_beyond_arrows_are_refused():
 
     with pytest.raises(sr.OptionError, match="NaT"):
         there_and_back(Schema.of(Day), [Day(np.datetime64("NaT", "D"))])
+
+
+@sr.record
+class Moment:
+    at: np.datetime64 = sr.context("datetime64[us, UTC]")
+    times: np.ndarray = sr.feature_list("datetime64[ns, UTC]")
+
+
+MOMENTS = [Moment(np.datetime64(5, "us"), np.array([7, -1], "datetime64[ns]"))]
+
+
+def test_times_of_utc_have_their_zone_in_arrow():
+    """A field of UTC is a column with that zone, takes any other as the same moments, and none without a zone."""
+    schema = Schema.of(Moment)
+    assert arrow_schema(schema).types[0] == pa.timestamp("us", "UTC")
+    assert there_and_back(schema, MOMENTS) == MOMENTS
+    zoned = pa.table({"at": pa.array([5], pa.timestamp("us", "Asia/Tokyo")), "times": pa.array([[7, -1]])})
+    kind = pa.list_(pa.timestamp("ns", "+01:00"))
+    columns, _ = given_columns(schema, zoned.set_column(1, "times", zoned["times"].cast(kind)))
+    assert construct.records_of(schema, columns) == MOMENTS
+    plain = pa.table({"at": pa.array([5], pa.timestamp("us")), "times": pa.array([[]], pa.list_(pa.timestamp("ns")))})
+    with pytest.raises(sr.OptionError, match="'at': expected .* \\(with a time zone\\), got timestamp"):
+        given_columns(schema, plain)

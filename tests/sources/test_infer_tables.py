@@ -105,7 +105,7 @@ def test_what_cannot_be_declared_is_noted():
     text = repr(sr.Schema.infer(table))
     for column in ("d", "s", "n"):
         assert f"# {column!r} cannot be declared: no field holds" in text
-    assert "convert to UTC" in text
+    assert "datetime64[s, UTC]" in text
     with pytest.raises(sr.OptionError, match="no column can be declared"):
         sr.Schema.infer(table.select(["d", "s"]))
 

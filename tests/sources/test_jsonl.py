@@ -55,7 +55,7 @@ def test_keys_are_mapped_and_left_out(tmp_path):
         ('{"key": "c"}', r"\(key 'c'\): this dictionary is no Event: at: expected a value"),
         ('{"key": "c", "at": "1970-01-01", "ids": [300], "scores": []}', r"\(key 'c'\).*ids\[0\]: expected uint8 in"),
         ('{"key": "c", "at": "1970-01-01", "ids": [null], "scores": []}', r"ids\[0\]: expected uint8, got None"),
-        ('{"key": "c", "at": "1970-01-01Z", "ids": [], "scores": []}', "without a time zone"),
+        ('{"key": "c", "at": "1970-01-01T00:00:00Z", "ids": [], "scores": []}', "without a time zone"),
         ('{"key": "c", "at": "then", "ids": [], "scores": []}', "Error parsing datetime"),
         ('{"key": 3, "at": "1970-01-01", "ids": [], "scores": [], "idz": 1}', "idz: expected a field .*mean 'ids'"),
         ('{"key": 3, "at": "1970-01-01", "ids": 1.5, "scores": []}', "key: expected str.*; ids: expected"),
