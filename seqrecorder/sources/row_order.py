@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Words = list[tuple[NDArray[np.uint64], int]]
 
-MEMORY = 96 << 20
+MEMORY = 160 << 20
 """Bytes of rows that are sorted in memory at once."""
 
 _WORD = 64

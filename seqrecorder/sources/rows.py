@@ -224,7 +224,7 @@ def from_rows(
         extra: see `from_table`; `by` and `order` need no field.
         cast: see `from_table`.
         on_error: `skip` leaves records out that do not fit, logs the first and counts them.
-        memory: bytes of rows that are sorted at once (96 MiB); about eight times as many are needed.
+        memory: bytes of rows that are sorted at once (160 MiB); about eight times as many are needed.
         progress: shows how many rows were read; see `write`.
 
     Raises:

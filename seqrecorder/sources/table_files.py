@@ -128,7 +128,8 @@ def _opened(
 def _parquet(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Iterator[Any]]:
     from pyarrow import parquet
 
-    opened = parquet.ParquetFile(file)
+    # With buffers read ahead, which are kept to the end, the whole file would be in memory.
+    opened = parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
     names = tuple(opened.schema_arrow.names)
     if wanted is None:
         opened.close()
