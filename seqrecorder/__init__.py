@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
     from seqrecorder.analysis.field_stats import FieldStats as FieldStats
+    from seqrecorder.analysis.plot import plot as plot
     from seqrecorder.analysis.stats import Stats as Stats
     from seqrecorder.analysis.stats import stats as stats
     from seqrecorder.analysis.vocabulary import Coverage as Coverage
@@ -149,6 +150,7 @@ _LAZY = {
     "next_step": "seqrecorder.reading.shifted",
     "open": "seqrecorder.dataset.corpus",
     "plan": "seqrecorder.reading.plan",
+    "plot": "seqrecorder.analysis.plot",
     "previous_step": "seqrecorder.reading.shifted",
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read",

@@ -259,6 +259,7 @@ def test_public_names() -> None:
         "next_step",
         "open",
         "plan",
+        "plot",
         "previous_step",
         "read",
         "read_records",

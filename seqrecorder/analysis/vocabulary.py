@@ -185,6 +185,11 @@ class Vocabulary:
         """Return how many ids there are."""
         return len(self._ids) + self.oov_buckets
 
+    @property
+    def ids(self) -> Mapping[Any, int]:
+        """The id of each token that is known."""
+        return self._ids
+
     def __contains__(self, token: object) -> bool:
         return token in self._ids
 

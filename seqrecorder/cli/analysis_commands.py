@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli.terminal import table
+from seqrecorder.cli import arguments
+from seqrecorder.cli.terminal import printable, table
+from seqrecorder.schema.display import number_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
     Command = Callable[[Any, str, Any, str], argparse.ArgumentParser]
+
+
+_SHOWN = 20
 
 
 def add_commands(commands: Any, command: Command, shown: Callable[[Any], Any]) -> None:
@@ -27,6 +32,103 @@ def add_commands(commands: Any, command: Command, shown: Callable[[Any], Any]) -
     stats.add_argument("--split", metavar="S", help="name of the split (default: all of them)")
     stats.add_argument("--by", metavar="FIELD", help="tell records apart by the value of this field, too")
     stats.add_argument("--field", metavar="F", action="append", help="look at this field; may be repeated")
+
+    plan = command(commands, "plan", shown(_plan), "what each way of batching costs in padding")
+    plan.add_argument("path", metavar="PATH", help="a dataset's directory")
+    plan.add_argument("--split", metavar="S", help="name of the split (default: train, or the only one)")
+    plan.add_argument(
+        "--batch-size", metavar="N", type=arguments.positive, default=64, help="records to a batch (default: 64)"
+    )
+    plan.add_argument("--shuffle", metavar="N", type=arguments.positive, default=0, help="as for `read` (default: 0)")
+    plan.add_argument("--seed", metavar="N", type=int, help="of the order")
+
+    vocabulary = command(commands, "vocabulary", shown(_vocabulary), "the tokens of a field, the frequent ones first")
+    vocabulary.add_argument("path", metavar="PATH", help="a dataset's directory")
+    vocabulary.add_argument("--field", metavar="F", required=True, help="the field of tokens")
+    vocabulary.add_argument("--split", metavar="S", help="count those of this split (default: train, or all)")
+    vocabulary.add_argument(
+        "--min-count", metavar="N", type=arguments.positive, default=1, help="leave out what is rarer (default: 1)"
+    )
+    vocabulary.add_argument("--max-size", metavar="N", type=arguments.positive, help="at most so many ids")
+    vocabulary.add_argument("--characters", action="store_true", help="of texts, take the characters")
+    vocabulary.add_argument("-o", dest="output", metavar="FILE", help="write what Vocabulary.load reads")
+
+    plot = command(commands, "plot", shown(_plot), "a picture of some records, over their steps or over time")
+    plot.add_argument("path", metavar="PATH", help="a dataset's directory")
+    plot.add_argument("--split", metavar="S", help="name of the split (default: the first one)")
+    plot.add_argument("--key", metavar="K", action="append", default=[], help="the record of this key; may be repeated")
+    plot.add_argument("-n", dest="count", metavar="N", type=arguments.positive, default=1, help="else the first N")
+    plot.add_argument("--field", metavar="F", action="append", help="draw this field; may be repeated")
+    plot.add_argument("-o", dest="output", metavar="FILE", default="plot.png", help="PNG, SVG or PDF (plot.png)")
+
+
+def _plan(options: argparse.Namespace) -> tuple[Any, str]:
+    import seqrecorder as sr
+
+    manifest, size = sr.info(options.path), options.batch_size
+    split = "train" if options.split is None and "train" in manifest.splits else options.split
+    info = manifest.split(split)
+    longest = max((length for shard in info.shards for length, _ in shard.histogram), default=0)
+    budget = max(longest, -(-info.steps * size // max(1, info.records)), 1)
+    rows = max(1, budget // max(1, longest))
+    others: list[Any] = [sr.TokenBudget(budget)]
+    lists = [field for field in manifest.schema.fields if field.is_list]
+    if not any(field.is_ragged or field.sparse is not None for field in lists):  # steps that cannot be cut
+        others.append(sr.Pack(max(1, longest), rows))
+    strategies = [sr.Bucket(size), sr.Bucket(size, boundaries="sorted"), *others]
+    plans = sr.plan(options.path, info.name, sr.Pad(size), *strategies, shuffle=options.shuffle, seed=options.seed)
+    names = ("batches", "rows", "steps", "padded_steps", "most_steps", "efficiency")
+    lines = [{"strategy": str(each.strategy), **{name: getattr(each, name) for name in names}} for each in plans]
+    return {"split": info.name, "plans": lines}, f"split {info.name}\n\n{plans}"
+
+
+def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
+    import seqrecorder as sr
+
+    found = sr.Vocabulary.build(
+        options.path,
+        options.field,
+        split=options.split,
+        min_count=options.min_count,
+        max_size=options.max_size,
+        pieces=list if options.characters else None,
+    )
+    if options.output is not None:
+        found.save(options.output)
+    known = found.coverage(options.path, options.field)
+    parts = known if isinstance(known, dict) else {"all": known}
+    shown = found.tokens[:_SHOWN]
+    rows = [[str(found.ids[token]), str(token), f"{found.counts[token]:,}"] for token in shown]
+    more = [f"  and {len(found.tokens) - _SHOWN:,} more"] if len(found.tokens) > _SHOWN else []
+    text = [
+        repr(found)[1:-1],
+        "",
+        table(["id", "token", "count"], rows, ["id", "count"]),
+        *more,
+        "",
+        *(f"{name}: {repr(part)[1:-1]}" for name, part in parts.items()),
+        *([] if options.output is None else ["", f"written to {options.output}"]),
+    ]
+    covered = {name: {"tokens": part.tokens, "known": part.known, "share": part.share} for name, part in parts.items()}
+    return {**json.loads(found.to_json()), "coverage": covered}, "\n".join(
+        "\n".join(map(printable, line.split("\n"))) for line in text
+    )
+
+
+def _plot(options: argparse.Namespace) -> tuple[Any, str]:
+    import seqrecorder as sr
+
+    corpus = sr.open(options.path)
+    parts = {name: corpus[name] for name in (corpus if options.split is None else [options.split])}
+    if options.split is None and options.key:
+        parts = {name: part for name, part in parts.items() if any(key in part for key in options.key)} or parts
+    name, selection = next(iter(parts.items()))
+    records = [selection[key] for key in options.key] if options.key else list(selection[: options.count])
+    figure = sr.plot(records, options.field)
+    figure.savefig(options.output)
+    return {"path": options.output, "split": name, "records": len(records)}, (
+        f"{number_of(len(records), 'record')} of {name}: written to {options.output}"
+    )
 
 
 def _stats(options: argparse.Namespace) -> tuple[Any, str]:

@@ -5,6 +5,9 @@
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
     seqrecorder stats PATH      what the values are like, field by field
+    seqrecorder plan PATH       what each way of batching costs in padding
+    seqrecorder vocabulary PATH the tokens of a field
+    seqrecorder plot PATH       a picture of some records
     seqrecorder schema FILES    a class to paste, for files of unknown contents
     seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
     seqrecorder convert FILES DIR   files that others wrote, TFRecord or tables, as a dataset

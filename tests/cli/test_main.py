@@ -620,3 +620,40 @@ def test_tables_become_datasets_without_python(capsys, tmp_path, monkeypatch):
     for given in (["rows.csv", "x.tfrecord"], ["x.tfrecord", "--by", "id"]):
         code, _, error = run(capsys, "schema", *given)
         assert (code, "tables" in error) == (1, True)
+
+
+def test_plan_compares_strategies(corpus, capsys):
+    """`plan` prints a table of strategies, of train by default."""
+    assert main.main(["plan", str(corpus), "--batch-size", "2"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("split train")
+    assert all(name in text for name in ("Pad(2)", "Bucket(2)", "TokenBudget("))
+    assert main.main(["plan", str(corpus), "--batch-size", "2", "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)["plans"]
+    assert plans[0]["rows"] == 7
+    assert plans[0]["steps"] == sum(i % 4 for i in range(7))
+
+
+def test_vocabulary_counts_and_writes(corpus, tmp_path, capsys):
+    """`vocabulary` prints the frequent tokens and what they cover, and writes what `Vocabulary.load` reads."""
+    path = tmp_path / "phones.json"
+    assert main.main(["vocabulary", str(corpus), "--field", "phones", "--max-size", "3", "-o", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "eval: Coverage 40.00% of 5 tokens" in text
+    assert len(sr.Vocabulary.load(path)) == 3
+    assert main.main(["vocabulary", str(corpus), "--field", "key", "--characters", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["tokens"][0] == "-"
+    assert document["coverage"]["eval"]["share"] < 1
+
+
+def test_plot_writes_a_picture(corpus, tmp_path, capsys):
+    """`plot` draws the record of a key, wherever it is, or the first ones."""
+    path = tmp_path / "clip.png"
+    assert main.main(["plot", str(corpus), "--key", "clip-7", "-o", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"path": str(path), "split": "eval", "records": 1}
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert main.main(["plot", str(corpus), "-n", "2", "--field", "mfcc", "-o", str(tmp_path / "two.svg")]) == 0
+    assert "2 records of train" in capsys.readouterr().out
+    assert main.main(["plot", str(corpus), "--key", "nobody", "-o", str(path)]) == 1
+    assert "nobody" in capsys.readouterr().err

@@ -1,0 +1,307 @@
+"""`plot`: records as pictures, their feature lists over steps or over time."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import OptionError
+from seqrecorder.schema.display import cut, some
+from seqrecorder.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.schema.field import Field
+
+_MOST_RECORDS = 16
+_MOST_CURVES = 6
+_MOST_TEXTS, _TEXT_WIDTH = 40, 14
+_MOST_IMAGES = 12
+_WIDTH, _HEIGHT, _THIN = 11.0, 1.7, 0.9
+_IMAGE_RANK, _IMAGE_CHANNELS = 3, (1, 3, 4)
+_MISSING = "#d62728"
+
+
+def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None = None, width: float = _WIDTH) -> Any:
+    """Return a picture of a record, or of several under one another, as a `matplotlib.figure.Figure`.
+
+    Curves for feature lists of up to six channels, a heat map for more, ticks for bools, steps for whole numbers, text
+    along the axis, a strip of images; red where values are missing.
+
+    >>> import numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Series:
+    ...     key: str = sr.context(str)
+    ...     price: np.ndarray = sr.feature_list("float64")
+    >>> figure = sr.plot(Series("a", [1.0, 2.0, float("nan"), 4.0]))
+    >>> figure.savefig("/dev/null", format="png")
+
+    Args:
+        records: a record, or several: a selection, or any iterable.
+        fields: names of the feature lists to draw; all by default.
+        time: name of the feature list of times, or of numbers, that is the horizontal axis of those as long as it; by
+            default the first one of times of each alignment group. One that goes backwards, or has missing times, is
+            none. `""` draws over steps.
+        width: of the figure, in inches.
+
+    Raises:
+        OptionError: matplotlib is not installed; there is nothing to draw, or too much.
+        SchemaError: there is no field of a name.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise OptionError("plot needs matplotlib: pip install 'seqrecorder[plot]'")
+    from matplotlib.figure import Figure
+
+    given = [records] if attrs.has(type(records)) else _first(records)
+    if not given:
+        raise OptionError("plot: expected a record or more, got none")
+    panels = [panel for record in given for panel in _panels(record, fields, time)]
+    figure = Figure(figsize=(width, sum(panel.height for panel in panels) + 0.6), layout="constrained")
+    heights = [panel.height for panel in panels]
+    axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    for panel, ax in zip(panels, axes, strict=True):
+        panel.draw(ax)
+    return figure
+
+
+def _first(records: Iterable[Any]) -> list[Any]:
+    given: list[Any] = []
+    for record in records:
+        if len(given) == _MOST_RECORDS:
+            raise OptionError(f"plot: expected at most {_MOST_RECORDS} records, got more; plot some of them")
+        given.append(record)
+    return given
+
+
+def _panels(record: Any, fields: Sequence[str] | None, time: str | None) -> list[_Panel]:
+    schema = Schema.of(record)
+    chosen = schema.fields if fields is None else schema.select(fields).fields
+    clocks = {group: _clock(schema, record, group, time) for group in schema.groups}
+    panels = []
+    for field in chosen:
+        clock = clocks.get(field.group) if field.is_list else None
+        if field.is_list and not (clock is not None and fields is None and clock.name == field.name):
+            panels.append(_Panel(field, getattr(record, field.name), clock))
+    if not panels:
+        names = [field.name for field in schema.fields if field.is_list]
+        raise OptionError(f"plot: expected a feature list to draw; {schema.name} has {', '.join(names) or 'none'}")
+    panels[0].title = _title(schema, record)
+    return panels
+
+
+def _title(schema: Schema, record: Any) -> str:
+    scalars = [f for f in schema.fields if not f.is_list and not f.shape and f.sparse is None]
+    first = sorted(scalars, key=lambda field: not field.key)
+    return some([_printable(f"{field.name} {cut(str(getattr(record, field.name)), 40)}") for field in first], 6)
+
+
+def _printable(text: str) -> str:
+    """Return text without what fonts do not have, and what matplotlib takes for formulas."""
+    return "".join(c if c.isprintable() else "?" for c in text).replace("$", r"\$")
+
+
+@attrs.frozen
+class _Clock:
+    """What the horizontal axis shows.
+
+    Attributes:
+        name: of the field.
+        values: datetime64 or float64 `(T,)`.
+        label: with the unit.
+    """
+
+    name: str
+    values: NDArray[Any]
+    label: str
+
+
+def _clock(schema: Schema, record: Any, group: str, time: str | None) -> _Clock | None:
+    """Return the field that the steps of a group are drawn over; None for their numbers."""
+    if time == "":
+        return None
+    members = [f for f in schema.members(group) if not f.shape and f.sparse is None and not f.element.is_text]
+    if time is None:
+        field = next((field for field in members if field.element.is_time), None)
+    else:
+        field = schema[time]
+        if field not in members:
+            if not field.is_list or field.shape or field.element.is_text:
+                raise OptionError(f"time: expected a feature list of times or numbers, got {field!r}")
+            return None  # of another group
+    values = None if field is None else getattr(record, field.name)
+    if field is None or values is None or not len(values):
+        return None
+    array = np.asarray(values)
+    missing = np.isnat(array) if array.dtype.kind in "mM" else ~np.isfinite(array.astype(np.float64))
+    if missing.any() or (array[1:] < array[:-1]).any():
+        return None  # no axis: it is drawn itself, over steps
+    if array.dtype.kind == "m":
+        unit = np.datetime_data(array.dtype)[0]
+        return _Clock(field.name, array.astype(np.int64).astype(np.float64), f"{field.name} ({unit})")
+    return _Clock(field.name, array if array.dtype.kind == "M" else array.astype(np.float64), field.name)
+
+
+@attrs.define
+class _Panel:
+    """One feature list of one record."""
+
+    field: Field
+    value: Any
+    clock: _Clock | None
+    title: str = ""
+
+    @property
+    def _is_images(self) -> bool:
+        shape = self.field.shape
+        return len(shape) == _IMAGE_RANK and shape[-1] in _IMAGE_CHANNELS
+
+    @property
+    def height(self) -> float:
+        """Inches."""
+        is_line = self.field.element.is_text or self.field.element.name == "bool"
+        is_thin = (is_line and not self.field.shape) or self.value is None or not len(self.value)
+        return (_THIN if is_thin else _HEIGHT) + (0.3 if self.title else 0.0)
+
+    def draw(self, ax: Any) -> None:
+        """Draw the panel."""
+        field = self.field
+        if self.title:
+            ax.set_title(self.title, fontsize=9, loc="left", fontweight="bold")
+        ax.set_ylabel(_printable(cut(field.name, 24)), rotation=0, ha="right", va="center", fontsize=9)
+        ax.tick_params(labelsize=8)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        if self.value is None or not len(self.value):
+            self._say(ax, "None" if self.value is None else "no steps")
+            return
+        x = np.arange(len(self.value)) if self.clock is None else self.clock.values
+        if field.is_ragged or field.sparse is not None:
+            sizes = [len(item.indices if field.sparse is not None else item) for item in self.value]
+            if self.clock is None:
+                ax.bar(x, sizes, width=1.0)
+            else:
+                ax.vlines(x, 0, sizes)
+            self._span(ax, x)
+            ax.annotate("values of each step", (0.995, 0.9), xycoords="axes fraction", ha="right", fontsize=7)
+        elif field.element.is_text:
+            self._draw_texts(ax, x)
+            return
+        elif self._is_images:
+            self._draw_images(ax)
+            return
+        else:
+            self._draw_numbers(ax, x)
+        ax.set_xlabel("step" if self.clock is None else self.clock.label, fontsize=8, labelpad=1)
+
+    @staticmethod
+    def _say(ax: Any, text: str) -> None:
+        ax.set_xticks([])
+        ax.set_yticks([])
+        ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color="gray", fontsize=9)
+
+    def _draw_numbers(self, ax: Any, x: NDArray[Any]) -> None:
+        array = np.asarray(self.value)
+        if array.dtype.kind == "c":
+            array = np.abs(array)
+        if array.dtype.kind in "mM":
+            array = array.view(np.int64)
+        if array.dtype.name == "bool" and array.ndim == 1:
+            ax.vlines(x[array], 0, 1, linewidth=1.2)
+            ax.set_ylim(0, 1)
+            ax.set_yticks([])
+            self._span(ax, x)
+            return
+        values = array.reshape(len(array), -1).astype(np.float64)
+        if values.shape[1] > _MOST_CURVES:
+            self._draw_map(ax, x, values)
+            return
+        whole = array.dtype.kind in "iub"
+        marker = "." if len(values) <= 60 else None  # noqa: PLR2004 - steps that can be told apart
+        lines = ax.plot(x, values, drawstyle="steps-mid" if whole else None, linewidth=1.0, marker=marker)
+        if values.shape[1] > 1:
+            ax.legend(lines, [str(channel) for channel in range(len(lines))], fontsize=7, ncols=len(lines), loc="best")
+        self._mark_missing(ax, x, np.asarray((~np.isfinite(values)).any(1)))
+        self._span(ax, x)
+
+    def _draw_map(self, ax: Any, x: NDArray[Any], values: NDArray[np.float64]) -> None:
+        import matplotlib as mpl
+
+        finite = values[np.isfinite(values)]
+        low, high = np.quantile(finite, [0.005, 0.995]) if finite.size else (0.0, 1.0)  # a few do not hide the rest
+        both = low < 0 < high
+        most = max(-low, high)
+        colours = mpl.colormaps["RdBu_r" if both else "viridis"].with_extremes(bad="#ffb000" if both else _MISSING)
+        limits = (-most, most) if both else (low, high)
+        shown = np.ma.masked_invalid(values.T)
+        if self.clock is None:
+            mesh = ax.imshow(shown, aspect="auto", origin="lower", interpolation="nearest", cmap=colours,
+                             vmin=limits[0], vmax=limits[1])  # fmt: skip
+            self._span(ax, x)
+        else:
+            mesh = ax.pcolormesh(x, np.arange(len(shown)), shown, cmap=colours, shading="nearest",
+                                 vmin=limits[0], vmax=limits[1], rasterized=True)  # fmt: skip
+        ax.figure.colorbar(mesh, ax=ax, pad=0.01, aspect=12).ax.tick_params(labelsize=7)
+        if shown.mask.any():
+            text = f"{int(shown.mask.sum()):,} missing values in {'amber' if both else 'red'}"
+            ax.annotate(text, (0.995, 1.02), xycoords="axes fraction", ha="right", fontsize=7)
+
+    @staticmethod
+    def _mark_missing(ax: Any, x: NDArray[Any], missing: NDArray[np.bool_]) -> None:
+        """Draw a red span over each run of steps with missing values."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(np.int8)))
+        for start, stop in edges.reshape(-1, 2).tolist():
+            last = len(x) - 1
+            if x.dtype.kind == "M" or last == 0:
+                left, right = x[max(start - 1, 0)], x[min(stop, last)]
+            else:
+                left = (x[start] + x[max(start - 1, 0)]) / 2 if start else x[0] - 0.5 * abs(x[1] - x[0])
+                right = (x[stop - 1] + x[min(stop, last)]) / 2 if stop <= last else x[last] + 0.5 * abs(x[1] - x[0])
+            ax.axvspan(left, right, color=_MISSING, alpha=0.25, linewidth=0)
+        if missing.any():
+            text = f"{int(missing.sum()):,} steps with missing values"
+            ax.annotate(text, (0.995, 1.02), xycoords="axes fraction", ha="right", fontsize=7, color=_MISSING)
+
+    def _span(self, ax: Any, x: NDArray[Any]) -> None:
+        """Let the axis show all steps, also those without a value."""
+        if self.clock is None:
+            ax.set_xlim(-0.5, len(x) - 0.5)
+            ax.xaxis.get_major_locator().set_params(integer=True)
+        elif x.min() < x.max():
+            ax.set_xlim(x.min(), x.max())
+
+    def _draw_texts(self, ax: Any, x: NDArray[Any]) -> None:
+        every = -(-len(self.value) // _MOST_TEXTS)
+        ax.set_yticks([])
+        ax.set_ylim(0, 1)
+        self._span(ax, x)
+        for at in range(0, len(self.value), every):
+            item = self.value[at]
+            text = item if isinstance(item, str) else repr(item) if isinstance(item, bytes) else str(item)
+            shown = _printable(cut(text, _TEXT_WIDTH))
+            slant = 0 if len(self.value) <= 12 else 60  # noqa: PLR2004 - words that have room
+            ax.text(x[at], 0.5, shown, rotation=slant, ha="center", va="center", fontsize=8)
+        label = "step" if self.clock is None else self.clock.label
+        ax.set_xlabel(label if every == 1 else f"{label}; one text of {every}", fontsize=8, labelpad=1)
+
+    def _draw_images(self, ax: Any) -> None:
+        count = min(len(self.value), _MOST_IMAGES)
+        chosen = np.linspace(0, len(self.value) - 1, count).round().astype(int)
+        images = [np.asarray(self.value[at]) for at in chosen.tolist()]
+        high, wide = images[0].shape[:2]
+        gap = np.full((high, max(1, wide // 16), images[0].shape[2]), 255 if images[0].dtype == np.uint8 else 1.0)
+        strip = np.concatenate([part for image in images for part in (image, gap)][:-1], 1)
+        if strip.dtype.kind == "f" and images[0].dtype != np.uint8:
+            strip = np.clip(strip, 0, 1)
+        elif images[0].dtype == np.uint8:
+            strip = strip.astype(np.uint8)
+        ax.imshow(strip[..., 0] if strip.shape[2] == 1 else strip, cmap="gray", aspect="equal")
+        ax.set_yticks([])
+        step = wide + gap.shape[1]
+        ax.set_xticks([wide / 2 + at * step for at in range(count)], [str(at) for at in chosen.tolist()])
+        ax.set_xlabel("step", fontsize=8, labelpad=1)

@@ -1,0 +1,101 @@
+"""Pictures of records: what is drawn of each kind of feature list, and what is refused."""
+
+import io
+
+import numpy as np
+import pytest
+
+import seqrecorder as sr
+from seqrecorder.errors import OptionError, SchemaError
+
+
+@sr.record
+class Everything:
+    key: str = sr.context(str, key=True)
+    day: np.ndarray = sr.feature_list("datetime64[D]")
+    price: np.ndarray = sr.feature_list("float64")
+    pairs: np.ndarray = sr.feature_list("float32", shape=(2,))
+    eeg: np.ndarray = sr.feature_list("float32", shape=(20,))
+    spike: np.ndarray = sr.feature_list("bool")
+    ids: np.ndarray = sr.feature_list("int32")
+    words: list = sr.feature_list(str, align="words")
+    frames: np.ndarray = sr.feature_list("uint8", shape=(4, 5, 3), align="frames")
+    ragged: list = sr.feature_list("int8", shape=(None,), align="words")
+    waves: np.ndarray = sr.feature_list("complex64", align=None, default=())
+    nothing: np.ndarray | None = sr.feature_list("int8", optional=True, default=None)
+
+
+def everything(key: str = "a\x1b$", size: int = 30) -> Everything:
+    rng = np.random.default_rng(0)
+    price = rng.normal(size=size)
+    price[:2] = price[10:12] = price[-1:] = np.nan
+    eeg = rng.normal(size=(size, 20)).astype("f4")
+    eeg[3:4, 4] = np.nan
+    days = np.arange("2026-01-01", size, dtype="datetime64[D]")
+    words = ["wörd", "$x_1$", "\x00", *("w" * n for n in range(50))]
+    ragged = [np.zeros(n % 3, "i1") for n in range(len(words))]
+    pairs = rng.normal(size=(size, 2)).astype("f4")
+    frames = rng.integers(0, 255, (7, 4, 5, 3)).astype("u1")
+    return Everything(key, days, price, pairs, eeg, pairs[:, 0] > 0, np.arange(size), words, frames, ragged,
+                      np.array([1j]))  # fmt: skip
+
+
+def axes_of(figure):
+    """Return the panels by the names of their fields."""
+    figure.savefig(io.BytesIO(), format="png", dpi=20)
+    return {ax.get_ylabel(): ax for ax in figure.axes if ax.get_ylabel()}
+
+
+def test_every_kind_of_feature_list_has_its_picture():
+    """Curves, a heat map, ticks, texts and images, over time where there is one; None is said."""
+    axes = axes_of(sr.plot(everything()))
+    assert list(axes) == ["price", "pairs", "eeg", "spike", "ids", "words", "frames", "ragged", "waves", "nothing"]
+    assert "key a" in axes["price"].get_title(loc="left")
+    assert axes["price"].get_xlabel() == "day"
+    assert len(axes["price"].patches) == 3  # runs of missing steps
+    assert len(axes["pairs"].lines) == 2
+    assert "1 missing value" in axes["eeg"].texts[0].get_text()
+    assert len(axes["spike"].collections[0].get_segments()) == int((everything().pairs[:, 0] > 0).sum())
+    assert [text.get_text() for text in axes["words"].texts[:2]] == ["wörd", "?"]
+    assert "one text of 2" in axes["words"].get_xlabel()
+    assert len(axes["frames"].get_xticks()) == 7
+    assert axes["nothing"].texts[0].get_text() == "None"
+
+
+def test_records_stand_under_one_another(tmp_path):
+    """Of a selection, each with a title of its own; over steps where that is asked for."""
+    sr.write([everything("a"), everything("b", 5)], tmp_path / "corpus")
+    figure = sr.plot(sr.open(tmp_path / "corpus")["train"], ["price", "ids"], time="")
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == ["key a", "", "key b", ""]
+    assert figure.axes[0].get_xlabel() == "step"
+    over_ids = sr.plot(everything("a"), ["price"], time="ids")
+    assert over_ids.axes[0].get_xlabel() == "ids"
+
+
+def test_times_that_go_backwards_are_drawn_themselves():
+    """They are no axis; nor are those of records without steps."""
+    record = everything(size=6)
+    record.day = record.day[::-1]
+    axes = axes_of(sr.plot(record))
+    assert axes["price"].get_xlabel() == "step"
+    assert "day" in axes
+    empty = axes_of(sr.plot(everything(size=0), ["price", "eeg"]))
+    assert empty["price"].texts[0].get_text() == "no steps"
+
+
+def test_what_cannot_be_drawn_is_refused():
+    """Nothing, too much, unknown fields, and axes that are none."""
+    record = everything()
+    with pytest.raises(OptionError, match="got none"):
+        sr.plot([])
+    with pytest.raises(OptionError, match="at most 16 records"):
+        sr.plot([record] * 17)
+    with pytest.raises(OptionError, match="expected a feature list to draw"):
+        sr.plot(record, ["key"])
+    with pytest.raises(SchemaError, match="no field"):
+        sr.plot(record, ["prices"])
+    with pytest.raises(OptionError, match="time: expected a feature list"):
+        sr.plot(record, time="key")
+    with pytest.raises(SchemaError, match="no field"):
+        sr.plot(record, time="days")
