@@ -35,12 +35,12 @@ def describe(value: object) -> str:
 def advice(given: object, record_class: str = "Record") -> str:
     """Return what to do with something that was given for a record, as the end of a message."""
     if isinstance(given, Mapping):
-        return f"; make a record of each: {record_class}(**row), or give columns to Writer.write_batch"
+        return f"; make a record of each: {record_class}(**row), or give all to seqrecorder.write with schema="
     if isinstance(given, (list, tuple)):
         return f"; make a record of each: {record_class}(*row)"
     is_column = isinstance(given, (str, bytes, int, float)) or hasattr(given, "dtype")
     if is_column or hasattr(type(given), "__arrow_c_stream__"):
-        return "; columns and tables go to Writer.write_batch"
+        return "; a table goes to seqrecorder.write as it is, columns go to Writer.write_batch"
     return ""
 
 
@@ -49,7 +49,7 @@ def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) 
     kept = (before == after) | ((before != before) & (after != after))  # noqa: PLR0124 - finds NaN and NaT
     if not np.all(kept):
         index = tuple(int(i) for i in np.argwhere(~np.asarray(kept))[0])
-        advice = f"; give {element.name} (`.astype`), or declare {before.dtype}"
+        advice = f"; give {element.name} (`.astype`; of tables `cast=True`), or declare {before.dtype}"
         raise Mismatch(
             f"values that {element.name} holds exactly",
             f"{before[index]!r} of dtype {before.dtype}{advice}",

@@ -78,7 +78,7 @@ def given_columns(schema: Schema, given: Any, *, cast: bool = False) -> tuple[di
 
 def _advice(given: Any) -> str:
     if hasattr(given, "with_format"):  # of the Hugging Face Hub's library
-        return "; give its Arrow tables: for table in dataset.with_format('arrow').iter(10_000): write_batch(table)"
+        return "; write and write_all take it as it is; here, give its Arrow tables: with_format('arrow').iter(10_000)"
     return "; records go to `write` and `write_all`" if isinstance(given, (list, tuple)) else ""
 
 

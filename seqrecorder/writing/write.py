@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.writer import Writer
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
 
     from typing_extensions import Unpack
@@ -65,6 +65,11 @@ def write(
     """
     if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
+    if isinstance(records, (str, bytes, os.PathLike)):
+        raise OptionError(
+            f"expected records, dictionaries or a table, got the path {records!r}: seqrecorder.from_table, from_rows, "
+            "from_jsonl and the like read files"
+        )
     if schema is None:
         parts = records.values() if isinstance(records, Mapping) else [records]
         schema = next((part.schema for part in parts if isinstance(part, (ColumnSource, Selection))), None)

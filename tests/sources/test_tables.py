@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import logging
+import pathlib
 
 import attrs
 import datasets
@@ -294,6 +295,13 @@ def test_rows_without_a_class_are_refused(tmp_path, given):
     """Neither a table nor a dictionary says what its records are."""
     with pytest.raises(sr.OptionError, match="schema=Class"):
         sr.write(given, tmp_path / "d")
+
+
+@pytest.mark.parametrize("given", ["x.csv", b"x.csv", pathlib.Path("x.csv")])
+def test_paths_are_no_records(tmp_path, given):
+    """A path is answered with what reads files."""
+    with pytest.raises(sr.OptionError, match="from_table, from_rows, from_jsonl"):
+        sr.write(given, tmp_path / "d", schema=Reading)
 
 
 def test_files_that_differ_are_refused(tmp_path):
