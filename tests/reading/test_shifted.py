@@ -73,7 +73,7 @@ STRATEGIES: dict[str, Any] = {
     "ragged": sr.Ragged(3),
     "flat": sr.Ragged(3, flat=True),
 }
-ORDINARY = ("left", "unroll", "window", "split", "ragged")
+ORDINARY = ("left", "unroll", "split")
 NAMES = {
     "inputs": {
         "who": "whos",
