@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.split_shares import Balanced as Balanced
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
+    from seqrecorder.reading.batch import batch as batch
     from seqrecorder.reading.batching.bucket import Bucket as Bucket
     from seqrecorder.reading.batching.crop import Crop as Crop
     from seqrecorder.reading.batching.pack import Pack as Pack
@@ -137,6 +138,7 @@ _LAZY = {
     "Writer": "seqrecorder.writing.writer",
     "from_conll": "seqrecorder.sources.conll",
     "compact": "seqrecorder.writing.selected",
+    "batch": "seqrecorder.reading.batch",
     "from_csv": "seqrecorder.sources.csv_rows",
     "from_h5": "seqrecorder.sources.array_files",
     "from_jsonl": "seqrecorder.sources.jsonl",

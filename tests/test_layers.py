@@ -241,6 +241,7 @@ def test_public_names() -> None:
         "WriteOptions",
         "Writer",
         "compact",
+        "batch",
         "context",
         "feature_list",
         "from_conll",

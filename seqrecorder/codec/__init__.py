@@ -7,6 +7,7 @@ __all__ = [
     "cropping",
     "decoder",
     "derivation",
+    "element_encoder",
     "encoder",
     "field_map",
     "forked_tensorflow",

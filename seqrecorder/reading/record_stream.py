@@ -180,12 +180,25 @@ def stream(
             return transform(files.singles(order), number)
         windows = files.epoch(order)
         if permute and permutes_windows(origin, options):
-            windows = _permuted(windows, number)
+            windows = permuted(windows, number)
         return transform(unbatched(windows) if singly else windows, number)
 
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
         return transform(unbatched(empty) if singly else empty, tf.constant(0, tf.int64) if draw else None)
+    return in_epochs(options, epoch, draw=draw)
+
+
+def in_epochs(options: StreamOptions, epoch: Callable[[Any], Any], *, draw: bool = False) -> Any:
+    """Return the `tf.data.Dataset`s of all epochs, one after the other.
+
+    Args:
+        options: how records stream.
+        epoch: from the number that stands for the order of an epoch, None where there is no need of one.
+        draw: as for `stream`.
+    """
+    import tensorflow as tf
+
     if not options.shuffle and not draw:
         return epoch(None).repeat(options.epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
@@ -429,7 +442,7 @@ def permutation(number: Any, index: Any, size: Any) -> Any:
     return tf.random.experimental.stateless_shuffle(tf.range(size), tf.stack([number, index + 1]))
 
 
-def _permuted(windows: Any, number: Any) -> Any:
+def permuted(windows: Any, number: Any) -> Any:
     """Return windows with their rows in random order."""
     import tensorflow as tf
 

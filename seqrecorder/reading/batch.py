@@ -1,0 +1,300 @@
+"""`batch`: the strategies over any `tf.data.Dataset` of dictionaries, such as `map` and `filter` leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.element_encoder import encode_element
+from seqrecorder.codec.parser import Parser
+from seqrecorder.dataset.shard_set import Origin
+from seqrecorder.errors import OptionError, did_you_mean
+from seqrecorder.reading.batching.by_length import BatchesByLength
+from seqrecorder.reading.derived_fields import DerivedFields
+from seqrecorder.reading.elements import OutputOptions, needed_fields
+from seqrecorder.reading.record_stream import StreamOptions, in_epochs, permuted
+from seqrecorder.reading.shaping import shaper
+from seqrecorder.reading.strategy import WINDOW, Feed
+from seqrecorder.reading.tfdata_ops import mapped, unbatched
+from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.field import DEFAULT_GROUP, Field
+from seqrecorder.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.reading.batching.bucket import Bucket
+    from seqrecorder.reading.batching.crop import Crop
+    from seqrecorder.reading.batching.pack import Pack
+    from seqrecorder.reading.batching.pad import Pad
+    from seqrecorder.reading.batching.ragged import Ragged
+    from seqrecorder.reading.batching.token_budget import TokenBudget
+    from seqrecorder.reading.batching.unroll import Unroll
+    from seqrecorder.reading.batching.window import Window
+    from seqrecorder.reading.record_length import RecordLength
+
+_PARALLEL = 2
+
+
+def batch(
+    dataset: Any,
+    strategy: Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack,
+    *,
+    length: str | Sequence[str] | None = None,
+    shuffle: int = 0,
+    seed: int | None = None,
+    inputs: Any = None,
+    targets: Any = None,
+    weights: Any = None,
+) -> Any:
+    """Return the elements of any `tf.data.Dataset` in batches of a strategy.
+
+    >>> import tensorflow as tf, seqrecorder as sr
+    >>> texts = tf.data.Dataset.from_tensor_slices(["a bc", "d", "e f g"])
+    >>> words = texts.map(lambda text: {"words": tf.strings.split(text), "text": text})
+    >>> for made in sr.batch(words, sr.Bucket(2, boundaries=[2]), length="words"):
+    ...     print(made["words"].numpy().tolist(), made["sequence_length"].numpy().tolist())
+    [[b'a', b'bc', b''], [b'e', b'f', b'g']] [2, 3]
+    [[b'd']] [1]
+
+    The batches are those that `read` gives of a dataset with the same records in the same order, with all that a
+    strategy adds. Elements are dictionaries of dense tensors. Those whose first dimension is unknown are sequences, and
+    so are those that `length` names, and those that are as long as a named one where that is known; all others come
+    once for each element.
+
+    Elements travel as serialized messages, which takes several times as long as to read them from files in batches:
+    batch by `read` what needs no `map` or `filter` before. Up to some 2,000 elements are in memory. The dataset is run
+    through once more, first, where a strategy must know all lengths: `Bucket` with computed boundaries or `warm_up`,
+    `TokenBudget`, and `Pack` where too long a record is an error.
+
+    Args:
+        dataset: a `tf.data.Dataset` of dictionaries of tensors.
+        strategy: as `batch` of `read`.
+        length: the sequence whose length counts, with which all others must be equally long. Or several that have
+            lengths of their own, of which the longest counts (or the sum, as `length_of` of the strategy says); others
+            are as long as the first.
+        shuffle: as for `read`: elements are permuted so many at a time. Of elements that come shuffled, `shuffle=1`
+            only lets the batches of a window leave in random order, where a strategy sorts.
+        seed: as for `read`: of that order, and of what `Crop` and `Window` draw.
+        inputs: as for `read`, like all that follows.
+        targets: see `read`.
+        weights: see `read`.
+
+    Returns:
+        A `tf.data.Dataset`, which can be saved and resumed where `dataset` can. How many batches it has is not known.
+
+    Raises:
+        OptionError: elements are no dictionaries of dense tensors, or options make no sense.
+        tf.errors.InvalidArgumentError: while iterating: sequences of an element are not equally long, or too long.
+    """
+    import tensorflow as tf
+
+    if not isinstance(dataset, tf.data.Dataset):
+        raise OptionError(f"batch: expected a tf.data.Dataset, got {type(dataset).__name__}; `read` takes a path")
+    if not hasattr(strategy, "shapes"):
+        raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, got {strategy!r}")
+    if isinstance(shuffle, bool) or not isinstance(shuffle, int) or shuffle < 0:
+        raise OptionError(f"shuffle: expected an int of 0 or more, got {shuffle!r}")
+    names = _lengths_named(length)
+    schema = schema_of(dataset.element_spec, names)
+    if len(names) > 1 and isinstance(strategy, BatchesByLength) and strategy.length_field is None:
+        strategy = attrs.evolve(strategy, length_field=names)
+    derived = DerivedFields.of(
+        schema,
+        schema,
+        inputs=inputs,
+        targets=targets,
+        weights=weights,
+        missing=None,
+        vocabulary=None,
+        normalize=None,
+    )
+    carried = strategy.carried(derived.schema)
+    options = OutputOptions(
+        inputs=derived.inputs,
+        targets=derived.targets,
+        weights=derived.weights,
+        counts=derived.counts(carried.names if carried else {}),
+        length_name=strategy.length_name,
+        mask_name=strategy.mask_name,
+        carried=carried,
+    )
+    parsed, derivations = derived.of_fields(needed_fields(derived.schema, options, derived.choose(schema)))
+    elements = _Elements("the dataset", schema, "example", None, (), dataset=dataset)
+    feed = _ElementFeed(
+        elements,
+        Parser(parsed, "example", {}, elements.record, derivations),
+        shaper(schema, derived.choose(parsed), options),
+        StreamOptions(WINDOW, shuffle, seed),
+    )
+    return tf.autograph.experimental.do_not_convert(strategy.read)(feed).dataset
+
+
+def _lengths_named(length: Any) -> tuple[str, ...]:
+    names = () if length is None else (length,) if isinstance(length, str) else length
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise OptionError(f"length: expected the name of a sequence, or several, got {length!r}")
+    if len(set(names)) < len(names):
+        raise OptionError(f"length: expected each name once, got {length!r}")
+    return tuple(names)
+
+
+def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
+    """Return the schema of elements.
+
+    Args:
+        spec: what a `tf.data.Dataset` says of its elements.
+        lengths: names of the sequences whose lengths count.
+
+    Raises:
+        OptionError: elements are no dictionaries of dense tensors, or there is no sequence of a name.
+        SchemaError: a dtype or a name cannot be one of a field.
+    """
+    import tensorflow as tf
+
+    if not isinstance(spec, Mapping):
+        raise OptionError(
+            f"batch: expected elements that are dictionaries, got {spec}; `map` them to such, {{'name': tensor, ...}}"
+        )
+    shapes = {}
+    for name, part in spec.items():
+        if not isinstance(part, tf.TensorSpec):
+            raise OptionError(
+                f"batch: element {name!r}: expected a dense tensor, got {part}; `map` it to one whose first dimension "
+                "is unknown, or to several"
+            )
+        if part.shape.rank is None or None in part.shape.as_list()[1:]:
+            raise OptionError(
+                f"batch: element {name!r}: expected a tensor of which at most the first dimension is unknown, got the "
+                f"shape {part.shape}; set it by `tf.ensure_shape`"
+            )
+        shapes[name] = part.shape.as_list()
+    for name in lengths:
+        if not shapes.get(name):
+            sequences = [other for other, shape in shapes.items() if shape]
+            raise OptionError(
+                f"length: {name!r} is no sequence of the elements{did_you_mean(name, sequences)}; these are "
+                f"{', '.join(sequences) or 'none'}"
+            )
+    known = {shapes[name][0] for name in lengths}
+    groups = {name: name for name in lengths} if len(lengths) > 1 else {}
+    rest = lengths[0] if len(lengths) > 1 else DEFAULT_GROUP
+    fields = []
+    for name, part in spec.items():
+        is_list = bool(shapes[name]) and (shapes[name][0] is None or name in lengths or shapes[name][0] in known)
+        text = part.dtype == tf.string
+        element = element_type(bytes if text else part.dtype)
+        kind: Any = "feature_list" if is_list else "context"
+        shape = tuple(shapes[name][1:] if is_list else shapes[name])
+        storage: Any = "auto" if text else "raw"
+        fields.append(Field(name, name, kind, element, shape, storage, align=groups.get(name, rest)))
+    # Of several lengths the first one named is the first group, which `sequence_length` counts.
+    fields.sort(key=lambda field: field.name != rest)
+    return Schema("the elements", tuple(fields))
+
+
+@attrs.frozen(slots=False)
+class _Elements(Origin):
+    """The elements of a `tf.data.Dataset`, in the place of shards."""
+
+    dataset: Any = attrs.field(kw_only=True, eq=False)
+    _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False)
+
+    @property
+    def records(self) -> int:
+        return -1
+
+    @property
+    def record(self) -> str:
+        return "an element of the dataset"
+
+    def encoded(self) -> Any:
+        """Return a `tf.data.Dataset` of `(serialized: string [], lengths: int64 [groups])`."""
+        import tensorflow as tf
+
+        names = [self.schema.members(group)[0].name for group in self.schema.groups]
+
+        def encode(element: dict[str, Any]) -> tuple[Any, Any]:
+            lengths = [tf.shape(element[name], tf.int64)[0] for name in names]
+            return encode_element(self.schema, element), tf.stack(lengths) if lengths else tf.zeros([0], tf.int64)
+
+        return self.dataset.map(
+            tf.autograph.experimental.do_not_convert(encode), num_parallel_calls=_PARALLEL, deterministic=True
+        )
+
+    def lengths(self, group: str) -> NDArray[np.int64]:
+        """Return the lengths of all elements, which are run through once."""
+        import tensorflow as tf
+
+        if "lengths" not in self._found:
+            if int(self.dataset.cardinality()) == tf.data.INFINITE_CARDINALITY:
+                raise OptionError(
+                    "batch: the dataset has no end, and this strategy looks at all lengths first: repeat the batches "
+                    "instead, or give Bucket its boundaries"
+                )
+            nothing = np.empty((0, len(self.schema.groups)), np.int64)
+            parts = (part.numpy() for _, part in self.encoded().batch(WINDOW))
+            self._found["lengths"] = np.concatenate([nothing, *parts])
+        table: NDArray[np.int64] = self._found["lengths"]
+        return table[:, self.schema.groups.index(group)]
+
+
+@attrs.frozen
+class _ElementFeed(Feed):
+    """The elements of a `tf.data.Dataset`, for one strategy."""
+
+    def stream(
+        self,
+        transform: Callable[[Any, Any], Any],
+        *,
+        window: int = WINDOW,
+        multiple: int = 1,
+        group: RecordLength | None = None,
+        drop_empty: bool = False,
+        permute: bool = True,
+        singly: bool = False,
+        draw: bool = False,
+    ) -> Any:
+        """Return a `tf.data.Dataset` of `transform` applied to the windows of elements (see `Feed.stream`)."""
+        import tensorflow as tf
+
+        size = -(-window // multiple) * multiple
+        options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
+
+        def epoch(number: Any) -> Any:
+            windows = self._windows(options, options.shuffle if options.shuffle > 1 else size)
+            if permute and options.shuffle > 1:
+                windows = permuted(windows, number)
+            return transform(unbatched(windows) if singly else windows, number)
+
+        made = in_epochs(options, epoch, draw=draw)
+        if not options.shuffle and not draw:
+            return made
+        # Of the epochs that were begun nothing but their number is saved, which the iterator does.
+        settings = tf.data.Options()
+        settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+        return made.with_options(settings)
+
+    @property
+    def permutes_windows(self) -> bool:
+        """Whether the rows of windows are still to be permuted where `stream` is told not to."""
+        return self.options.shuffle > 1
+
+    def _windows(self, options: StreamOptions, size: int) -> Any:
+        import tensorflow as tf
+
+        def wanted(serialized: Any, table: Any) -> Any:
+            lengths = {group: table[:, at] for at, group in enumerate(self.origin.schema.groups)}
+            keep = options.kept(lengths, tf)
+            if keep is not True:
+                serialized = tf.boolean_mask(serialized, keep)
+                lengths = {group: tf.boolean_mask(part, keep) for group, part in lengths.items()}
+            return (serialized,) if options.group is None else (serialized, options.cropped(options.group, lengths, tf))
+
+        assert isinstance(self.origin, _Elements)  # noqa: S101 - for type checkers
+        return mapped(self.origin.encoded().batch(size), wanted)

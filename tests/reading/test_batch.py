@@ -1,0 +1,169 @@
+"""`batch` against `read` of the same records in the same order."""
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+from combinations import all_at_night
+from slow_records import as_numpy, assert_resumes_exactly, assert_same, written
+
+import seqrecorder as sr
+from seqrecorder.reading.batch import schema_of
+
+LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 30, 6]
+STRATEGIES = {
+    "Pad": sr.Pad(4, length=8, too_long="cut_start", mask_name="mask", drop_remainder=True),
+    "pad": sr.Pad(4, empty="drop", padding_values={"word": "-"}),
+    "Bucket": sr.Bucket(3, buckets=3, pad_to_bucket_boundary=True),
+    "boundaries": sr.Bucket(3, boundaries=[4, 8]),
+    "sorted": sr.Bucket(3, boundaries="sorted"),
+    "TokenBudget": sr.TokenBudget(30, too_long="drop"),
+    "Ragged": sr.Ragged(4),
+    "flat": sr.Ragged(4, flat=True),
+    "Crop": sr.Crop(4, batch_size=3),
+    "Window": sr.Window(3, shift=2, horizon=1, batch_size=5),
+    "jitter": sr.Window(3, shift=2, jitter=2, max_windows=2, batch_size=5),
+    "Unroll": sr.Unroll(3, 4),
+    "Pack": sr.Pack(30, 2),
+    "split": sr.Pack(12, 2, too_long="split"),
+}
+ORDINARY = ("Pad", "TokenBudget", "Window", "Pack")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(LENGTHS, tmp_path_factory.mktemp("batch") / "traces", shards=1)
+
+
+def plain(batch):
+    return {
+        name: np.asarray(value.flat_values) if isinstance(value, tf.RaggedTensor) else value
+        for name, value in batch.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "shuffle"),
+    all_at_night(
+        [(case, shuffle) for case in STRATEGIES for shuffle in (0, 10)],
+        [*((case, 0) for case in ORDINARY), ("boundaries", 10)],
+    ),
+)
+def test_batches_are_those_of_read(corpus: Path, case: str, shuffle: int) -> None:
+    """Every tensor of every batch, for the order of the elements and for that of a seed."""
+    options = {"shuffle": shuffle, "seed": 3}
+    expected = [as_numpy(plain(batch)) for batch in sr.read(corpus, batch=STRATEGIES[case], **options)]
+    made = sr.batch(sr.read(corpus), STRATEGIES[case], length="x", **options)
+    assert_same(map(plain, made), expected)
+
+
+def test_what_was_mapped_and_filtered_trains(corpus: Path) -> None:
+    """Inputs, targets and weights are those of `read`, the next step and padding among them."""
+    options = {"inputs": "x", "targets": sr.next_step("flag"), "weights": "weight"}
+    elements = sr.read(corpus).filter(lambda element: tf.size(element["flag"]) > 2)
+    elements = elements.map(lambda element: {**element, "x": -element["x"]})
+    made = list(sr.batch(elements, sr.Bucket(3, boundaries=[6]), **options).as_numpy_iterator())
+    expected = list(sr.read(corpus, batch=sr.Bucket(3, boundaries=[6]), min_length=3, **options).as_numpy_iterator())
+    assert len(made) == len(expected)
+    for (x, y, weights), (other, target, of_target) in zip(made, expected, strict=True):
+        np.testing.assert_array_equal(x, -other)
+        np.testing.assert_array_equal(y, target)
+        np.testing.assert_array_equal(weights, of_target)
+
+
+DTYPES = [*map(np.dtype, ("int8", "uint32", "uint64", "float16", "complex64"))]
+
+
+def test_every_bit_of_every_dtype_is_kept() -> None:
+    """NaN payloads and extremes too, in sequences, scalars and shapes; of text its bytes."""
+    bits = np.random.default_rng(0).bytes(16 * 6)
+    values = {dtype.name: np.frombuffer(bits, dtype)[:6] for dtype in [*DTYPES, np.dtype(ml_dtypes.bfloat16)]}
+    values["text"] = np.array([b"", b"\0\xff", b"x" * 300, b"a", b"b", b"c"], object)
+    elements = tf.data.Dataset.range(1, 7).map(
+        lambda size: {
+            **{name: tf.constant(value)[:size] for name, value in values.items()},
+            **{f"{name} of all": tf.reshape(tf.constant(value), [3, 2]) for name, value in values.items()},
+        }
+    )
+    batches = list(sr.batch(elements, sr.Pad(6), length="int8"))
+    assert len(batches) == 1
+    for name, value in values.items():
+        for size, row in enumerate(batches[0][name].numpy(), 1):
+            assert row.dtype == value.dtype
+            assert row[:size].tobytes() == value[:size].tobytes() or row[:size].tolist() == value[:size].tolist()
+        assert batches[0][f"{name} of all"].shape == (6, 3, 2)
+
+
+def test_two_lengths_count_together() -> None:
+    """Of several sequences that `length` names the longest counts; others are as long as the first."""
+    sizes = np.random.default_rng(1).integers(0, 20, (40, 2))
+    elements = tf.data.Dataset.from_tensor_slices(sizes).map(
+        lambda pair: {"target": tf.range(pair[1]), "source": tf.range(pair[0]), "tags": tf.range(pair[0])}
+    )
+    made = sr.batch(elements, sr.TokenBudget(60), length=("source", "target"))
+    batches = [as_numpy(batch) for batch in made]
+    assert sum(len(batch["source"]) for batch in batches) == 40
+    assert max(max(batch["source"].size, batch["target"].size) for batch in batches) <= 60
+    lengths = [
+        pair for b in batches for pair in zip(b["sequence_length"].tolist(), b["target_length"].tolist(), strict=True)
+    ]
+    assert sorted(lengths) == sorted(map(tuple, sizes.tolist()))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="target"):
+        list(sr.batch(elements, sr.Pad(4), length="source"))
+
+
+def test_sequences_of_known_length_are_cut() -> None:
+    """A sequence that `length` names, and what is as long, is one even where its first dimension is known."""
+    elements = tf.data.Dataset.range(2).map(
+        lambda n: {"x": tf.range(10), "y": tf.fill([10, 2], n), "place": tf.fill([3], n)}
+    )
+    (batch,) = sr.batch(elements, sr.Window(4, batch_size=10), length="x").as_numpy_iterator()
+    assert (batch["x"].shape, batch["y"].shape, batch["place"].shape) == ((6, 4), (6, 4, 2), (6, 3))
+
+
+@pytest.mark.parametrize(
+    ("case", "shuffle"), all_at_night([("boundaries", 0), ("boundaries", 4), ("jitter", 4)], [("jitter", 4)])
+)
+def test_resumes_exactly(tmp_path: Path, case: str, shuffle: int, stride: int) -> None:
+    """Where the dataset can be saved, what is made of it can."""
+    path = written([5, 0, 9, 1, 4, 7], tmp_path / "traces")
+    options = {"length": "x", "shuffle": shuffle, "seed": 1}
+    assert_resumes_exactly(lambda: sr.batch(sr.read(path), STRATEGIES[case], **options), tmp_path, stride)
+
+
+def elements_of(**tensors):
+    return tf.data.Dataset.from_tensors(tensors)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "message"),
+    [
+        ([1, 2], {}, "expected a tf.data.Dataset, got list"),
+        (tf.data.Dataset.range(3), {}, "dictionaries"),
+        (elements_of(x=tf.ragged.constant([[1], [2, 3]])), {}, "'x': expected a dense tensor"),
+        (elements_of(x=tf.sparse.from_dense([1, 0])), {}, "'x': expected a dense tensor"),
+        (elements_of(x={"y": [1]}), {}, "'x': expected a dense tensor"),
+        (elements_of(x=[1, 2]), {"length": "z"}, "length: 'z' is no sequence of the elements; these are x"),
+        (elements_of(x=1), {"length": "x"}, "'x' is no sequence"),
+        (elements_of(x=[1]), {"length": 3}, "length: expected the name"),
+        (elements_of(x=[1]), {"length": ("x", "x")}, "each name once"),
+        (elements_of(x=[1]), {"strategy": 4}, "expected Pad"),
+        (elements_of(x=[1]), {"shuffle": -1}, "shuffle"),
+        (elements_of(x=[1]), {"strategy": sr.Bucket(2)}, "no feature list"),
+        (elements_of(x=[1]).repeat(), {"strategy": sr.Bucket(2), "length": "x"}, "has no end"),
+    ],
+)
+def test_what_cannot_be_batched_is_refused(dataset, options, message) -> None:
+    """Each with an error that says what to do."""
+    with pytest.raises(sr.OptionError, match=message):
+        sr.batch(dataset, **{"strategy": sr.Pad(2), **options})
+
+
+@pytest.mark.parametrize("shape", [None, [None, None]])
+def test_unknown_dimensions_are_refused(shape) -> None:
+    """All but the first must be known."""
+    spec = {"x": tf.TensorSpec(shape, tf.int32)}
+    with pytest.raises(sr.OptionError, match="at most the first dimension is unknown"):
+        schema_of(spec, ())
