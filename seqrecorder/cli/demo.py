@@ -7,82 +7,40 @@ frequent strings are one id, so that only the surroundings tell.
 
 from __future__ import annotations
 
-import ast
-import bisect
-import collections
-import io
 import json
 import sys
-import sysconfig
 import tempfile
 import time
-import token
-import tokenize
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.splits import Ratios, key_hash
+from seqrecorder.cli.source_functions import KINDS, SEED, SPLITS, UNKNOWN, library, scan_functions, to_records
 from seqrecorder.errors import DatasetExistsError, OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.read import read, read_records
-from seqrecorder.schema.declarations import context, feature_list, record
 from seqrecorder.storage.paths import local_path
 from seqrecorder.writing.write import write
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from seqrecorder.dataset.manifest import Manifest
 
-SPLITS = {"train": 0.8, "eval": 0.1, "test": 0.1}
 VOCABULARY = "vocabulary.json"
 """The asset that lists the string of each token id."""
-PADDING = 0
-"""Token id of no token."""
-UNKNOWN = 1
-"""Token id of every string that is not in the vocabulary."""
 
-_SEED = 0
-_ORDER_SEED = 1  # not the splits' seed: the first modules in order would all fall into one split
 _LEAST_FUNCTIONS = 200  # with fewer, a split may stay empty
-_LEAST_MODULES = 50
-_WORDS = 400
 _BATCH = 64
 _TRAINING_STEPS = 250
 _TRAINED_LENGTH = 128  # a GRU takes its steps one after the other, so the few longest functions cost the most
 _SHUFFLE = 4096
 _WIDTH = 48
 _LEARNING_RATE = 4e-3
-_SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
-
-
-@record
-class Function:
-    """The tokens of one function or method.
-
-    Attributes:
-        key: module, qualified name and line.
-        module: dotted name of the module.
-        name: qualified name inside the module.
-        ids: index of each token's string in the vocabulary.
-        tokens: the strings.
-        kinds: index of each token's kind in the metadata's `kinds`.
-        columns: where each token begins in its line, from 0.
-    """
-
-    key: str = context(str, key=True)
-    module: str = context(str)
-    name: str = context(str)
-    ids: np.ndarray[Any, Any] = feature_list("int64")
-    tokens: np.ndarray[Any, Any] = feature_list(str)
-    kinds: np.ndarray[Any, Any] = feature_list("uint8")
-    columns: np.ndarray[Any, Any] = feature_list("int32")
 
 
 @attrs.frozen
@@ -207,10 +165,10 @@ def _run(
     overwrite: bool,
 ) -> DemoReport:
     started = time.perf_counter()
-    say(f"reading the functions of {_library()}")
-    found = _scan(functions)
+    say(f"reading the functions of {library()}")
+    found = scan_functions(functions)
     scanned = time.perf_counter()
-    vocabulary, records = _to_records(found)
+    vocabulary, records = to_records(found)
     say(f"writing {len(records):,} functions to {destination}")
     writing = time.perf_counter()
     manifest = write(
@@ -218,10 +176,10 @@ def _run(
         destination,
         splits=SPLITS,
         split_by="module",
-        seed=_SEED,
+        seed=SEED,
         shards=4,
         shuffle=True,
-        metadata={"kinds": list(_KINDS), "python": sys.version.split()[0]},
+        metadata={"kinds": list(KINDS), "python": sys.version.split()[0]},
         assets={VOCABULARY: json.dumps(vocabulary)},
         overwrite=overwrite,
         progress=False,
@@ -262,116 +220,6 @@ def _run(
     )
 
 
-# Source code to records -----------------------------------------------------------------------------------
-
-_KINDS = tuple(
-    name
-    for name in (
-        *("NAME", "NUMBER", "STRING", "OP", "COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT"),
-        *("FSTRING_START", "FSTRING_MIDDLE", "FSTRING_END"),
-    )
-    if hasattr(token, name)  # f-strings are taken apart from Python 3.12 on
-)
-_KIND_IDS = {getattr(token, name): index for index, name in enumerate(_KINDS)}
-
-
-@attrs.frozen
-class _Tokenized:
-    """A function before there is a vocabulary."""
-
-    module: str
-    name: str
-    line: int
-    tokens: list[str] = attrs.field(factory=list)
-    kinds: list[int] = attrs.field(factory=list)
-    columns: list[int] = attrs.field(factory=list)
-
-
-def _library() -> Path:
-    return Path(sysconfig.get_path("stdlib"))
-
-
-def _scan(limit: int | None) -> list[_Tokenized]:
-    """Return the functions of the standard library, module by module in an order that is always the same."""
-    modules = dict(_modules(_library(), ""))
-    found: list[_Tokenized] = []
-    for module in sorted(modules, key=lambda name: key_hash(name, _ORDER_SEED)):
-        functions = _functions(module, modules[module])
-        found += functions if limit is None else functions[: limit // _LEAST_MODULES]
-        if limit is not None and len(found) >= limit:
-            return found[:limit]
-    return found
-
-
-def _modules(directory: Path, prefix: str) -> Iterator[tuple[str, Path]]:
-    for path in directory.iterdir():
-        if path.is_dir() and path.name.isidentifier() and path.name not in _SKIPPED:
-            yield from _modules(path, f"{prefix}{path.name}.")
-        elif path.suffix == ".py" and path.stem.isidentifier():
-            yield f"{prefix}{path.stem}".removesuffix(".__init__"), path
-
-
-def _functions(module: str, path: Path) -> list[_Tokenized]:
-    source = path.read_bytes()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # old escapes in strings and the like
-            tree = ast.parse(source)
-        tokens = list(tokenize.tokenize(io.BytesIO(source).readline))
-    except (SyntaxError, ValueError, tokenize.TokenError):
-        return []
-    spans = sorted(_spans(tree, ""))
-    functions = [_Tokenized(module, name, line) for line, _, name in spans]
-    starts = [line for line, _, _ in spans]
-    for item in tokens:
-        line, column = item.start
-        index = bisect.bisect_right(starts, line) - 1
-        kind = _KIND_IDS.get(item.type)
-        if index < 0 or line > spans[index][1] or kind is None:
-            continue
-        function = functions[index]
-        function.tokens.append(item.string)
-        function.kinds.append(kind)
-        function.columns.append(column)
-    return functions
-
-
-def _spans(node: ast.AST, prefix: str) -> Iterator[tuple[int, int, str]]:
-    """Yield first line, last line and qualified name of each function; one inside another is a part of it."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
-            yield first, child.end_lineno or first, prefix + child.name
-        else:
-            yield from _spans(child, f"{prefix}{child.name}." if isinstance(child, ast.ClassDef) else prefix)
-
-
-def _to_records(found: Sequence[_Tokenized]) -> tuple[list[str], list[Function]]:
-    """Return the string of each token id, learnt from the train split alone, and the records."""
-    ratios = Ratios(SPLITS)  # what `write` will decide
-    counts: collections.Counter[str] = collections.Counter()
-    for function in found:
-        if ratios.assign(key_hash(function.module, _SEED)) == "train":
-            counts.update(function.tokens)
-    # Equal counts in the order of their strings: the vocabulary shall not depend on anything else.
-    common = sorted(counts, key=lambda string: (-counts[string], string))[:_WORDS]
-    vocabulary = ["<padding>", "<unknown>", *common]
-    ids = {string: index for index, string in enumerate(vocabulary) if index > UNKNOWN}
-    records = [
-        Function(
-            key=f"{function.module}:{function.name}:{function.line}",
-            module=function.module,
-            name=function.name,
-            ids=np.array([ids.get(string, UNKNOWN) for string in function.tokens], np.int64),
-            tokens=np.array(function.tokens, object),
-            kinds=np.array(function.kinds, np.uint8),
-            columns=np.array(function.columns, np.int32),
-        )
-        for function in found
-    ]
-    return vocabulary, records
-
-
 def _require_splits(manifest: Manifest) -> None:
     empty = [name for name, split in manifest.splits.items() if not split.records]
     if empty:
@@ -396,13 +244,13 @@ def _train(path: Path, vocabulary: int, steps: int) -> Any:
     import keras
     import tensorflow as tf
 
-    keras.utils.set_random_seed(_SEED)
+    keras.utils.set_random_seed(SEED)
     batches = read(
         path,
         "train",
         batch=Bucket(_BATCH),
         shuffle=_SHUFFLE,
-        seed=_SEED,
+        seed=SEED,
         epochs=None,
         inputs="ids",
         targets="kinds",
@@ -414,7 +262,7 @@ def _train(path: Path, vocabulary: int, steps: int) -> Any:
             # The mask makes the backward half begin at the last real step, not in the padding.
             keras.layers.Embedding(vocabulary, _WIDTH, mask_zero=True),
             keras.layers.Bidirectional(keras.layers.GRU(_WIDTH, return_sequences=True)),
-            keras.layers.Dense(len(_KINDS)),
+            keras.layers.Dense(len(KINDS)),
         ]
     )
     model.compile(
@@ -448,7 +296,7 @@ def _score(model: Any, path: Path) -> dict[str, float]:
 
 def _count_kinds(path: Path, split: str) -> np.ndarray[Any, Any]:
     """Return how often each kind comes, int64 (2, kinds): among known strings, among unknown ones."""
-    counts = np.zeros((2, len(_KINDS)), np.int64)
+    counts = np.zeros((2, len(KINDS)), np.int64)
     for function in read_records(path, split, fields=["ids", "kinds"]):
         np.add.at(counts, ((function.ids == UNKNOWN).astype(np.intp), function.kinds), 1)
     return counts

@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.cli.terminal import indented, padded, printable, table
+from seqrecorder.cli.terminal import indented, printable, table
 from seqrecorder.dataset.manifest import FORMAT_VERSION
 from seqrecorder.errors import SeqrecorderError
 from seqrecorder.schema.conversion import SparseVector
-from seqrecorder.schema.display import bytes_text, columns_of, cut, number_of
+from seqrecorder.schema.display import bytes_text, cut, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from seqrecorder.cli.demo import DemoReport
-    from seqrecorder.cli.inspect import Head, ShardDescription
+    from seqrecorder.cli.inspect import ShardDescription
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.salvage import Salvage
     from seqrecorder.dataset.verify import VerifyReport
@@ -41,7 +39,6 @@ WIDTH = 80
 _METADATA_LINES = 24
 _PROBLEMS = 50
 _DEFAULT_WIDTH = 24
-_LEAST_WIDTH = 8
 
 
 # JSON -----------------------------------------------------------------------------------------------------
@@ -327,72 +324,6 @@ def conversion_text(done: Conversion) -> str:
     """Return what `convert` prints."""
     text = manifest_line(done.manifest)
     return text if done.inference is None else f"{text}\n\n{inference_text(done.inference)}"
-
-
-def head_text(head: Head) -> str:
-    """Return what `head` prints."""
-    if not head.records:
-        return f"{printable(head.where)}: no records"
-    of = "" if head.total is None else f" of {head.total:,}"
-    blocks = [f"{printable(head.where)}, the first {len(head.records):,}{of} records"]
-    for position, record in enumerate(head.records):
-        rows = [(printable(name), value) for name, value in record.items()]
-        width = max((columns_of(name) for name, _ in rows), default=0)
-        lines = [f"{padded(name, width)}  {_value(value, WIDTH - width - 4)}" for name, value in rows]
-        blocks.append(f"record {position}\n{indented(lines)}")
-    return "\n\n".join(blocks)
-
-
-def _value(value: Any, width: int) -> str:
-    """Return a value in one line: an array by its dtype, its shape and its first elements."""
-    if isinstance(value, SparseVector):
-        about = f"sparse {_dtype(value.values)} ({value.size},)  "
-        pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))
-        return about + _listed("{", pairs, "}", width - len(about))
-    if isinstance(value, list):
-        about = f"{number_of(len(value), 'step')} of {_dtype(value[0])}  " if value else ""
-        steps = (_listed("[", map(_item, np.ravel(_dense(step))), "]", width - len(about)) for step in value)
-        return about + _listed("[", steps, "]", width - len(about))
-    if isinstance(value, np.ndarray) and value.ndim:
-        about = f"{_dtype(value)} {value.shape}  "
-        return about + _listed("[", map(_item, value.flat), "]", width - len(about))
-    return cut(_item(value), width)
-
-
-def _dense(value: Any) -> Any:
-    return value.to_dense() if isinstance(value, SparseVector) else value
-
-
-def _dtype(value: Any) -> str:
-    array = value.values if isinstance(value, SparseVector) else np.asarray(value)
-    if array.dtype != object:
-        return str(array.dtype)
-    return type(array.flat[0]).__name__ if array.size else "text"
-
-
-def _item(value: Any) -> str:
-    """Return one element; `repr` escapes whatever is not printable."""
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return str(value)
-    if isinstance(value, (str, bytes)) or value is None:
-        return repr(value)
-    return f"{value:g}" if isinstance(value, (float, np.floating)) else printable(value)
-
-
-def _listed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
-    """Return as many items as fit between two brackets, and dots for the rest."""
-    room = width - len(opening) - len(closing)
-    shown: list[str] = []
-    for item in items:
-        shown.append(item)
-        if columns_of(", ".join(shown)) <= room:
-            continue
-        while len(shown) > 1 and columns_of(", ".join([*shown, "..."])) > room:
-            shown.pop()
-        # The first item is shown at least in part.
-        shown = [*shown, "..."] if columns_of(shown[0]) <= room else [cut(shown[0], max(room, _LEAST_WIDTH))]
-        break
-    return opening + ", ".join(shown) + closing
 
 
 def verification_text(report: VerifyReport) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.cli import demo
+from seqrecorder.cli import demo, source_functions
 from seqrecorder.cli.report import demo_text, to_json
 from seqrecorder.reading.batching.bucket_boundaries import optimal_boundaries, quantile_boundaries
 
@@ -61,7 +61,7 @@ def test_ids_follow_the_vocabulary(records, corpus):
     known = set(vocabulary[2:])
     for record in (record for found in records.values() for record in found):
         for token, number in zip(record.tokens, record.ids, strict=True):
-            assert vocabulary[number] == token if token in known else number == demo.UNKNOWN
+            assert vocabulary[number] == token if token in known else number == source_functions.UNKNOWN
 
 
 def test_the_vocabulary_is_learnt_from_the_train_split_alone(records, corpus):
@@ -76,7 +76,7 @@ def test_tokens_are_those_of_the_source(records, corpus):
     record = next(record for record in records["train"] if record.tokens[0] == "def")
     module, name, line = record.key.split(":")
     assert (module, name) == (record.module, record.name)
-    path = Path(demo._library(), *module.split("."))
+    path = Path(source_functions.library(), *module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     tokens = [item for item in tokenize.tokenize(io.BytesIO(path.read_bytes()).readline) if item.start[0] >= int(line)]
     first = next(position for position, item in enumerate(tokens) if item.string == "def")
@@ -90,7 +90,7 @@ def test_a_method_knows_its_class_and_an_inner_function_is_no_record(tmp_path):
     """Methods are named by their class, and a function inside another is part of that one, whatever decorates it."""
     path = tmp_path / "one.py"
     path.write_text("class A:\n    @property\n    def b(self):\n        def c(): pass\n        return c\nx = 1\n")
-    (function,) = demo._functions("one", path)
+    (function,) = source_functions.functions_of("one", path)
     assert (function.module, function.name, function.line) == ("one", "A.b", 2)
     assert function.tokens[:3] == ["    ", "@", "property"]
     assert "c" in function.tokens
@@ -102,7 +102,7 @@ def test_what_does_not_tokenize_is_left_out(tmp_path, source):
     """A file that is not Python gives no function."""
     path = tmp_path / "broken.py"
     path.write_text(source)
-    assert demo._functions("broken", path) == []
+    assert source_functions.functions_of("broken", path) == []
 
 
 def test_the_model_beats_the_constant_answer(report):
@@ -153,13 +153,13 @@ def test_too_little_is_refused(options):
 
 @pytest.fixture(scope="module")
 def found():
-    return demo._scan(200)
+    return source_functions.scan_functions(200)
 
 
 def test_a_temporary_dataset_is_removed(monkeypatch, said, found):
     """Without a directory the place is said, and nothing is left of it afterwards."""
     said.clear()
-    monkeypatch.setattr(demo, "_scan", lambda _: found)
+    monkeypatch.setattr(demo, "scan_functions", lambda _: found)
     scores = dict.fromkeys(SCORES, 0.5)
     monkeypatch.setattr(demo, "_train", lambda *_: None)
     monkeypatch.setattr(demo, "_score", lambda *_: scores)
@@ -172,7 +172,7 @@ def test_a_temporary_dataset_is_removed(monkeypatch, said, found):
 
 def test_a_temporary_dataset_is_removed_after_an_error(monkeypatch, found):
     """Nothing is left of a temporary dataset when the training fails."""
-    monkeypatch.setattr(demo, "_scan", lambda _: found)
+    monkeypatch.setattr(demo, "scan_functions", lambda _: found)
     monkeypatch.setattr(demo, "_read_through", lambda *_: (1.0, 1.0))
 
     def fail(path, *_):
@@ -222,7 +222,7 @@ def test_no_boundaries_are_better_than_auto(records):
 @pytest.mark.nightly
 def test_no_boundaries_are_better_than_auto_on_the_whole_library():
     """The same of all functions, for random boundaries."""
-    lengths = np.array([len(function.tokens) for function in demo._scan(None)])
+    lengths = np.array([len(function.tokens) for function in source_functions.scan_functions(None)])
     distinct, counts = np.unique(lengths, return_counts=True)
     auto = padded_steps(lengths, tuple(optimal_boundaries(distinct, counts, 8)))
     random = np.random.default_rng(0)
