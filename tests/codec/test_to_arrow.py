@@ -30,6 +30,17 @@ def in_parquet(table):
     return parquet.read_table(pa.BufferReader(sink.getvalue()))
 
 
+def parquet_holds_missing_vectors():
+    """Whether pyarrow reads what it wrote of lists of one size that may be null: the lowest versions do not."""
+    try:
+        return in_parquet(pa.table({"x": pa.array([[1, 2], None], pa.list_(pa.int64(), 2))})).num_rows == 2
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+
+
+ABSENT = 0.3 if parquet_holds_missing_vectors() else 0.0
+
+
 @pytest.mark.parametrize("dtype", HELD)
 @settings(max_examples=8, deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32 - 1))
@@ -43,6 +54,7 @@ def test_records_come_back_to_the_bit(dtype, seed):
     records = records_of(CLASSES[dtype], values, random.integers(0, 5, seed % 6).tolist(), random)
     assert there_and_back(schema, records) == records
     if seed % 4 == 0:
+        records = records_of(CLASSES[dtype], values, [3, 0, 2], random, ABSENT)
         assert there_and_back(schema, records, in_parquet) == records
 
 

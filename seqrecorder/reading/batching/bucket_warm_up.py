@@ -45,10 +45,9 @@ def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, w
 
     def make(_: Any) -> Any:
         values = {name: zeros(name, spec) for name, spec in traced.structured_outputs.items()}
-        element = feed.shape(values)
-        if not isinstance(element, tuple) or len(element) != len(("inputs", "targets", "weights")):
-            raise OptionError("warm_up: goes with inputs and targets, whose sample weights it sets to 0")
-        inputs, targets, weights = element
-        return inputs, targets, tf.nest.map_structure(tf.zeros_like, weights)
+        match feed.shape(values):
+            case (inputs, targets, weights):
+                return inputs, targets, tf.nest.map_structure(tf.zeros_like, weights)
+        raise OptionError("warm_up: goes with inputs and targets, whose sample weights it sets to 0")
 
     return mapped(tf.data.Dataset.range(1), make)
