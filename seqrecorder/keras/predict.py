@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -9,10 +10,15 @@ import numpy as np
 
 from seqrecorder.codec.record_index import NOTHING
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.bucket import Bucket
+from seqrecorder.reading.batching.pad import Pad
+from seqrecorder.reading.batching.token_budget import TokenBudget
+from seqrecorder.reading.batching.unroll import Unroll
+from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.read import read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def predict(
@@ -22,6 +28,7 @@ def predict(
     *,
     batch: Any,
     inputs: Any,
+    join: bool = False,
     **options: Any,
 ) -> list[Any]:
     """Return a model's predictions for the records of a split, in the order of the records.
@@ -44,40 +51,69 @@ def predict(
         model: a Keras model of one output, with the records in its first dimension.
         path: as for `seqrecorder.read`.
         split: as for `seqrecorder.read`.
-        batch: `Pad`, `Bucket` or `TokenBudget`, which give each record once, with its padding on the right.
-        inputs: as for `seqrecorder.read`.
+        batch: `Pad`, `Bucket` or `TokenBudget`, with padding on the right; or `Window` or `Unroll`, whose windows and
+            segments are put together again.
+        inputs: as for `seqrecorder.read`; with `Unroll`, a model of `seqrecorder.keras.Unrolled` layers takes `reset`.
+        join: of windows that follow each other without a gap or an overlap: whether their steps become one sequence
+            again. Segments always do.
         options: further options of `seqrecorder.read`.
 
     Returns:
         One array for each record, in the order in which `read_records` gives them: `(steps, ...)` where the model's
-        output has the steps of its input, else `(...)`.
+        output has the steps of its input, else `(...)`. Of windows that are not joined, and of segments whose output
+        has no steps, it is `(windows, ...)`, of a record that has none `(0, ...)`.
 
     Raises:
-        OptionError: the strategy does not give each record once.
+        OptionError: the strategy gives records that cannot be put together again.
     """
-    from seqrecorder.reading.batching.bucket import Bucket
-    from seqrecorder.reading.batching.pad import Pad
-    from seqrecorder.reading.batching.token_budget import TokenBudget
-
-    if not isinstance(batch, (Pad, Bucket, TokenBudget)) or batch.padding_side != "right":
-        expected = "Pad(...), Bucket(...) or TokenBudget(...) with padding on the right"
+    cuts = isinstance(batch, (Window, Unroll))
+    if not cuts and (not isinstance(batch, (Pad, Bucket, TokenBudget)) or batch.padding_side != "right"):
+        expected = "Pad(...), Bucket(...) or TokenBudget(...) with padding on the right, Window(...) or Unroll(...)"
         raise OptionError(f"predict: expected {expected}, got {batch!r}")
-    names = (batch.length_name, _INDEX)
+    if isinstance(batch, Window) and (batch.jitter or batch.max_windows is not None):
+        raise OptionError(f"predict: expected windows of which none is drawn or moved at random, got {batch!r}")
+    if join and not (isinstance(batch, Window) and batch.distance == batch.length and batch.stride == 1):
+        raise OptionError(
+            "predict: join=True puts the steps of windows together that follow each other: expected "
+            f"Window(length) with neither shift nor stride, got {batch!r}"
+        )
+    number = ("window_index" if isinstance(batch, Window) else "segment_index",) if cuts else ()
+    names = (batch.length_name, _INDEX, *number)
     batches = read(path, split, batch=batch, inputs=inputs, targets=names, weights=False, index_name=_INDEX, **options)
-    found: list[tuple[int, Any]] = []
-    for features, (lengths, index) in batches:
+    found: dict[int, list[tuple[int, Any]]] = {}
+    whole = join or not isinstance(batch, Window)  # steps are cut to those that are real
+    of_steps = False
+    for features, (lengths, index, *numbers) in batches:
         outputs = np.asarray(model(features, training=False))
-        width = _width(features)
-        for row, (position, length) in enumerate(zip(index.numpy().tolist(), lengths.numpy().tolist(), strict=True)):
-            if position == NOTHING:
-                continue
-            of_steps = outputs.ndim > 1 and outputs.shape[1] == width
-            found.append((position, outputs[row, :length] if of_steps else outputs[row]))
-    found.sort(key=lambda pair: pair[0])
-    return [output for _, output in found]
+        of_steps = outputs.ndim > 1 and outputs.shape[1] == _width(features)
+        rows = zip(
+            index.numpy().tolist(), lengths.numpy().tolist(), *(n.numpy().tolist() for n in numbers), strict=True
+        )
+        for row, (position, length, *place) in enumerate(rows):
+            if position != NOTHING:
+                part = outputs[row, :length] if of_steps and whole else outputs[row]
+                found.setdefault(position, []).append((place[0] if place else 0, part))
+    if not cuts:
+        return [found[position][0][1] for position in sorted(found)]
+    if not found:
+        return []
+    together = np.concatenate if of_steps and whole else np.stack
+    results = {at: together([part for _, part in sorted(parts, key=itemgetter(0))]) for at, parts in found.items()}
+    nothing = next(iter(results.values()))[:0]
+    return [results.get(position, nothing) for position in _positions(path, split, results, options)]
 
 
 _INDEX = "predict/index"
+_OF_ORDER = ("shuffle", "seed", "epochs", "epoch", "deterministic")
+
+
+def _positions(path: Any, split: str | None, found: Iterable[int], options: Mapping[str, Any]) -> list[int]:
+    """Return the positions of all records that are read, those that have no window too."""
+    chosen = {name: value for name, value in options.items() if name not in _OF_ORDER}
+    positions, records = sorted(found), read(path, split, index_name=_INDEX, **chosen)
+    if int(records.cardinality()) == len(positions):
+        return positions
+    return sorted(int(record[_INDEX]) for record in records)
 
 
 def _width(features: Any) -> int | None:

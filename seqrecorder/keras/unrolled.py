@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
+import numpy as np
 
 from seqrecorder.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+_BACKWARDS = (
+    "a layer that goes backwards begins with the steps of segments that have not come yet; leave it out, or train it "
+    "on whole sequences (seqrecorder.Pad, Bucket or TokenBudget)"
+)
 
 
 @keras.saving.register_keras_serializable(package="seqrecorder")
@@ -26,11 +37,13 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
     >>> bool(np.allclose(np.concatenate([first, second], 1), whole, atol=1e-6))
     True
 
-    States are variables, but no weights: what is trained with some slots loads into a model with another number. What
-    is called while training has states of its own, so that validation and predictions in between do not touch them.
+    States are variables, but no weights: what is trained with some slots loads into a model with another number, and
+    `get_states` and `set_states` hand them on. What is called while training has states of its own, so that validation
+    and predictions in between do not touch them. One row is the first slot, so a model answers one sequence too.
 
     Args:
-        layer: a `GRU`, `LSTM`, `SimpleRNN` or `RNN` that goes forwards, is not stateful and does not return its state.
+        layer: a `GRU`, `LSTM`, `SimpleRNN` or `RNN` (of one cell or of several) that goes forwards, is not stateful and
+            does not return its state. Layers above each other are each in an `Unrolled` of their own.
 
     Call arguments:
         x: float `(B, T, features)`; B, the slots, is that of the first batch for good. Fewer rows are the first slots.
@@ -43,9 +56,11 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
     """
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:
+        if isinstance(layer, keras.layers.Bidirectional) or getattr(layer, "go_backwards", False):
+            raise OptionError(f"Unrolled: {layer.name}: {_BACKWARDS}")
         if not isinstance(layer, keras.layers.RNN):
             raise OptionError(f"Unrolled: expected a recurrent layer, such as keras.layers.GRU, got {layer!r}")
-        for option in ("stateful", "return_state", "go_backwards"):
+        for option in ("stateful", "return_state"):
             if getattr(layer, option, False):
                 raise OptionError(f"Unrolled: leave {option}=True out of {layer.name}; the state is kept here")
         super().__init__(**kwargs)
@@ -62,8 +77,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
                 "(slots, length, features))"
             )
         self.layer.build(shape)
-        sizes = self.layer.state_size
-        for size in sizes if isinstance(sizes, (list, tuple)) else [sizes]:
+        for size in keras.tree.flatten(self.layer.state_size):
             for states, name in ((self._states, "state"), (self._states_apart, "state_apart")):
                 shaped = {"shape": (shape[0], size), "initializer": "zeros", "trainable": False}
                 states.append(self.add_weight(**shaped, name=name))
@@ -94,10 +108,12 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         before = [keras.ops.where(keep, state if all_rows else state[:rows], 0.0) for state in states]
         self.layer.return_state = True  # for this call: the layer stays what its owner made it
         try:
-            output, *after = self.layer(x, initial_state=before, mask=mask, training=training)
+            several = isinstance(self.layer.state_size, (list, tuple))
+            given = keras.tree.pack_sequence_as(self.layer.state_size, before) if several else before
+            output, *after = self.layer(x, initial_state=given, mask=mask, training=training)
         finally:
             self.layer.return_state = False
-        for variable, state, value in zip(variables, states, after, strict=True):
+        for variable, state, value in zip(variables, states, keras.tree.flatten(after), strict=True):
             now = keras.ops.stop_gradient(keras.ops.cast(value, variable.dtype))
             others = keras.ops.cast(state, variable.dtype)
             variable.assign(now if all_rows else keras.ops.concatenate([now, others[rows:]], 0))
@@ -115,3 +131,62 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
     def from_config(cls, config: dict[str, Any]) -> Unrolled:
         """Rebuild the layer."""
         return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
+
+    def states(self, *, training: bool) -> list[Any]:
+        """Return the variables that hold the state of each slot, `(B, units)`: of training, or of all other calls."""
+        return self._states if training else self._states_apart
+
+
+def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]:
+    """Return the states of a model's `Unrolled` layers: arrays that `numpy.savez` saves and `set_states` takes.
+
+    >>> import keras, numpy as np
+    >>> x, reset = keras.Input(batch_shape=(2, 3, 1)), keras.Input(batch_shape=(2,), dtype="bool")
+    >>> model = keras.Model([x, reset], Unrolled(keras.layers.GRU(4), name="memory")(x, reset=reset))
+    >>> _ = model([np.ones((2, 3, 1)), np.ones(2, bool)])
+    >>> states = get_states(model)
+    >>> {name: state.shape for name, state in states.items()}
+    {'memory/0': (2, 4)}
+    >>> set_states(model, states)
+
+    Args:
+        model: with `Unrolled` layers in it, built.
+        training: those of training; else those of predictions and validation.
+
+    Returns:
+        By the name of the layer and the number of the state, `(slots, units)`.
+    """
+    return {name: np.asarray(variable) for name, variable in _named_states(model, training=training)}
+
+
+def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False) -> None:
+    """Give a model's `Unrolled` layers states that `get_states` returned, of this model or of one with other slots.
+
+    Args:
+        model: with layers of the same names.
+        states: arrays `(slots, units)`, the first ones of its slots; those of the others are zeros.
+        training: as for `get_states`.
+
+    Raises:
+        OptionError: the states are of other layers, of other sizes, or of more slots.
+    """
+    variables = dict(_named_states(model, training=training))
+    if set(variables) != set(states):
+        raise OptionError(f"set_states: expected states of {', '.join(variables) or 'none'}, got {', '.join(states)}")
+    given = {name: np.asarray(states[name]) for name in variables}
+    for name, variable in variables.items():
+        (slots, units), shape = variable.shape, given[name].shape
+        if shape[1:] != (units,) or shape[0] > slots:
+            raise OptionError(f"set_states: {name}: expected at most {slots} slots of {units} units, got {shape}")
+    for name, variable in variables.items():
+        value = np.zeros(variable.shape, given[name].dtype)
+        value[: len(given[name])] = given[name]
+        variable.assign(value)
+
+
+def _named_states(model: Any, *, training: bool) -> Iterator[tuple[str, Any]]:
+    for layer in [model] if isinstance(model, Unrolled) else getattr(model, "layers", ()):
+        if isinstance(layer, Unrolled):
+            yield from ((f"{layer.name}/{i}", state) for i, state in enumerate(layer.states(training=training)))
+        else:
+            yield from _named_states(layer, training=training)

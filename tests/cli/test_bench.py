@@ -9,7 +9,7 @@ import pytest
 
 from seqrecorder import OptionError
 from seqrecorder.cli import main
-from seqrecorder.cli.bench import apart, candidates, peers, run, table
+from seqrecorder.cli.bench import apart, candidates, peers, run, table, training
 from seqrecorder.cli.bench.candidates import Operation
 from seqrecorder.cli.bench.content import LENGTH, content, whole
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
@@ -201,3 +201,15 @@ def test_packed_classes_have_the_same_fields():
         workload = make(name, quick=True)
         plain, packed = Schema.of(workload.record_class), Schema.of(workload.packed_class)
         assert [attrs.evolve(field, storage="auto") for field in packed.fields] == list(plain.fields)
+
+
+def test_training_tells_how_long_it_waits(capsys, monkeypatch):
+    """A GRU is trained on tokens and sensors, and the share of waiting is that of the seconds that are told."""
+    monkeypatch.setattr(training, "_QUICK_BATCHES", 2)
+    monkeypatch.setattr(training, "_QUICK_UNITS", 4)
+    assert main.main(["bench", "--training", "--quick", "--workload", "W2", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["device"] == "CPU"
+    figures = report["workloads"]["W2"]
+    assert 0 < figures["waiting"] <= figures["seconds"]
+    assert figures["share"] == figures["waiting"] / figures["seconds"]

@@ -37,9 +37,34 @@ def test_predictions_are_in_the_order_of_the_records(walks: Path, batch: Any, *,
             assert result.shape == (1,)
 
 
-def test_predictions_need_each_record_once(walks: Path) -> None:
-    """Strategies that cut records, or put the padding first, are refused."""
+def test_predictions_of_windows_and_segments_are_put_together(walks: Path) -> None:
+    """Windows come stacked or joined, and segments joined along their record, with the state of its slot."""
+    records = list(sr.read_records(walks))
+    double = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
+    last = keras.Sequential([keras.Input((None, 1)), keras.layers.Lambda(lambda x: x[:, -1])])
+    joined = sr.keras.predict(double, walks, batch=sr.Window(7), inputs="x", join=True)
+    stacked = sr.keras.predict(last, walks, batch=sr.Window(5, shift=2, tail="drop"), inputs="x", shuffle=50)
+    for record, steps, windows in zip(records, joined, stacked, strict=True):
+        np.testing.assert_array_equal(steps, record.x * 2)
+        np.testing.assert_array_equal(windows, record.x[4::2])
+    rnn = keras.layers.GRU(3, return_sequences=True)
+    x, reset = keras.Input(batch_shape=(6, 4, 1)), keras.Input(batch_shape=(6,), dtype="bool")
+    model = keras.Model([x, reset], sr.keras.Unrolled(rnn)(x, reset=reset))
+    outputs = sr.keras.predict(model, walks, batch=sr.Unroll(6, 4), inputs=("x", "reset"))
+    for record, output in zip(records[:5], outputs[:5], strict=True):
+        np.testing.assert_allclose(output, np.asarray(rnn(record.x[np.newaxis]))[0], atol=1e-6)
+    assert [len(output) for output in outputs] == LENGTHS
+
+
+def test_predictions_that_cannot_be_put_together(walks: Path) -> None:
+    """Strategies that mix records in a row, put the padding first, or have windows that overlap are refused."""
     model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
-    for batch in (sr.Window(4), sr.Pad(4, padding_side="left")):
+    for batch in (sr.Pack(50), sr.Pad(4, padding_side="left")):
         with pytest.raises(sr.OptionError, match="predict: expected"):
             sr.keras.predict(model, walks, batch=batch, inputs="x")
+    for batch in (sr.Window(4, jitter=1), sr.Window(4, max_windows=1)):
+        with pytest.raises(sr.OptionError, match="none is drawn or moved at random"):
+            sr.keras.predict(model, walks, batch=batch, inputs="x")
+    for batch in (sr.Window(4, shift=2), sr.Window(4, stride=2), sr.Pad(4)):
+        with pytest.raises(sr.OptionError, match="join=True puts the steps of windows together"):
+            sr.keras.predict(model, walks, batch=batch, inputs="x", join=True)

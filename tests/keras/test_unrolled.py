@@ -1,5 +1,8 @@
 """Training in Keras: state that goes on, and models that learn from what `read` gives."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +92,78 @@ def test_weights_go_into_other_numbers_of_slots(tmp_path: Path) -> None:
     np.testing.assert_allclose(again([tokens[:2], reset[:2]])[:1], expected, atol=1e-6)
 
 
+def test_a_layer_of_several_cells() -> None:
+    """One `RNN` of stacked cells, whose state is nested, goes on too."""
+    x = np.random.default_rng(0).normal(size=(2, 6, 1)).astype("f4")
+    rnn = keras.layers.RNN([keras.layers.LSTMCell(3), keras.layers.GRUCell(2)], return_sequences=True)
+    layer, whole = sr.keras.Unrolled(rnn), np.asarray(rnn(x))
+    parts = [layer(x[:, n * 3 : n * 3 + 3], reset=np.full(2, n == 0)) for n in range(2)]
+    np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=1e-6)
+
+
+def test_states_are_handed_on() -> None:
+    """States of a stack go into models of more slots, apart from weights: one sequence goes on where it was."""
+    x, reset = np.random.default_rng(0).normal(size=(2, 6, 1)).astype("f4"), np.ones(3, bool)
+
+    def stack(slots: int) -> keras.Model:
+        inputs = keras.Input(batch_shape=(slots, 3, 1)), keras.Input(batch_shape=(slots,), dtype="bool")
+        below = sr.keras.Unrolled(keras.layers.LSTM(4, return_sequences=True), name="below")
+        above = sr.keras.Unrolled(keras.layers.SimpleRNN(3), name="above")
+        return keras.Model(inputs, above(below(inputs[0], reset=inputs[1]), reset=inputs[1]))
+
+    two, one, three = stack(2), stack(1), stack(3)
+    for other in (one, three):
+        other.set_weights(two.get_weights())
+    two([x[:, :3], reset[:2]])
+    states = sr.keras.get_states(two)
+    assert {name: state.shape for name, state in states.items()} == {
+        "below/0": (2, 4),
+        "below/1": (2, 4),
+        "above/0": (2, 3),
+    }
+    assert not any(np.any(state) for state in sr.keras.get_states(two, training=True).values())
+    expected = np.asarray(two([x[:, 3:], ~reset[:2]]))
+    sr.keras.set_states(three, states)
+    np.testing.assert_allclose(np.asarray(three([np.concatenate([x, x[:1]])[:, 3:], ~reset]))[:2], expected, atol=1e-6)
+    sr.keras.set_states(one, {name: state[1:] for name, state in states.items()})
+    np.testing.assert_allclose(one([x[1:, 3:], ~reset[:1]]), expected[1:], atol=1e-6)
+    sr.keras.set_states(three, states)
+    np.testing.assert_allclose(three([x[:1, 3:], ~reset[:1]]), expected[:1], atol=1e-6)  # one row is the first slot
+    with pytest.raises(sr.OptionError, match=r"below/0: expected at most 1 slots of 4 units, got \(2, 4\)"):
+        sr.keras.set_states(one, states)
+    with pytest.raises(sr.OptionError, match="expected states of below/0, below/1, above/0, got below/0"):
+        sr.keras.set_states(one, {"below/0": states["below/0"]})
+
+
+JAX = """
+import keras, numpy as np, seqrecorder as sr
+assert keras.backend.backend() == "jax"
+x, resets = np.random.default_rng(0).normal(size=(4, 6, 1)).astype("f4"), [True, False]
+inputs = keras.Input(batch_shape=(4, 3, 1), name="x"), keras.Input(batch_shape=(4,), dtype="bool", name="reset")
+rnn = keras.layers.GRU(5, return_sequences=True)
+model = keras.Model(inputs, sr.keras.Unrolled(rnn)(inputs[0], reset=inputs[1]))
+whole = np.asarray(rnn(x))
+parts = [np.asarray(model([x[:, n * 3 : n * 3 + 3], np.full(4, resets[n])])) for n in range(2)]
+np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=1e-6)
+model.compile(keras.optimizers.SGD(0.0), "mse")
+batches = [((x[:, n * 3 : n * 3 + 3], np.full(4, resets[n])), whole[:, n * 3 : n * 3 + 3]) for n in range(2)]
+class Batches(keras.utils.PyDataset):
+    def __len__(self): return 2
+    def __getitem__(self, n): return batches[n]
+loss = model.fit(Batches(), shuffle=False, verbose=0).history["loss"][0]
+assert loss < 1e-10, loss  # in `fit` the state goes on too
+print("equal")
+"""
+
+
+def test_states_go_on_with_jax() -> None:
+    """Where Keras runs on JAX, which needs to be installed, calls and `fit` go on with the states too."""
+    pytest.importorskip("jax", reason="Keras' JAX backend needs jax")
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    done = subprocess.run([sys.executable, "-c", JAX], env=environment, stdout=subprocess.PIPE, check=True, text=True)
+    assert done.stdout == "equal\n"
+
+
 def test_validation_leaves_the_states_of_training_alone(walks: Path) -> None:
     """Losses of training are the same with validation, predictions and calls in between, to the last bit."""
     unroll = sr.Unroll(4, 5)
@@ -132,7 +207,8 @@ def test_layers_that_cannot_go_on() -> None:
         (keras.layers.Dense(2), "expected a recurrent layer"),
         (keras.layers.GRU(2, stateful=True), "leave stateful=True out"),
         (keras.layers.GRU(2, return_state=True), "leave return_state=True out"),
-        (keras.layers.GRU(2, go_backwards=True), "leave go_backwards=True out"),
+        (keras.layers.GRU(2, go_backwards=True), "goes backwards begins with the steps of segments that have not come"),
+        (keras.layers.Bidirectional(keras.layers.GRU(2)), "goes backwards .*train it on whole sequences"),
     ):
         with pytest.raises(sr.OptionError, match=message):
             sr.keras.Unrolled(layer)

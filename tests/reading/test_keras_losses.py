@@ -303,3 +303,43 @@ def test_fit_takes_numbers_and_classes_of_steps(data: Path) -> None:
     history = model.fit(train, epochs=2, shuffle=False, verbose=0).history
     assert np.isfinite(history["loss"]).all()
     assert history["loss"][1] < history["loss"][0]
+
+
+STATIC = {
+    "pad": sr.Pad(4, length=9, drop_remainder=True, mask_name="mask"),
+    "window": sr.Window(3, batch_size=4, horizon=2, drop_remainder=True, mask_name="mask"),
+    "unroll": sr.Unroll(4, 3, mask_name="mask"),
+    "pack": sr.Pack(12, 4, drop_remainder=True, mask_name="mask"),
+}
+
+
+@sr.record
+class Reading:
+    key: str = sr.context(str, key=True)
+    weight: float = sr.context("float32")
+    x: Any = sr.feature_list("float32", shape=(2,))
+    y: Any = sr.feature_list("float32")
+    label: Any = sr.feature_list("int32", storage="packed")
+    text: Any = sr.feature_list(str)
+
+
+def test_shapes_are_known_before(tmp_path: Path) -> None:
+    """With the options of the guide's table no field, weight, mask or target has an unknown dimension; XLA trains."""
+    made = (Reading(f"k{n}", 1, np.ones((n, 2), "f4"), np.ones(n, "f4"), [1] * n, ["a"] * n) for n in range(1, 9))
+    sr.write(made, tmp_path / "d")
+    fit = {
+        "inputs": ("x", "mask", "sequence_length"),
+        "targets": ("y", "label"),
+        "weights": "weight",
+        "index_name": "i",
+    }
+    for name, strategy in STATIC.items():
+        for options in ({}, fit):
+            spec = sr.read(tmp_path / "d", batch=strategy, **options).element_spec
+            context = {"key", "weight"} if name == "pack" and not options else set()  # as many as a row has segments
+            fields = {key: part for key, part in spec.items() if key not in context} if not options else spec
+            assert all(part.shape.is_fully_defined() for part in tf.nest.flatten(fields)), (name, spec)
+    model = keras.Sequential([keras.Input((9, 2)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=True)
+    data = sr.read(tmp_path / "d", batch=STATIC["pad"], inputs="x", targets="y", shuffle=8, seed=0)
+    assert np.isfinite(model.fit(data, shuffle=False, verbose=0).history["loss"]).all()
