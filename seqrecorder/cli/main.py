@@ -150,7 +150,7 @@ def _bench(options: argparse.Namespace) -> int:
     if options.training:
         names = [name for name in options.workload or training.WORKLOADS if name in training.WORKLOADS]
         trained = training.measure(names, quick=options.quick, say=say)
-        _print(options, trained, training.text(trained))
+        print_result(options, trained, training.text(trained))
         return OK
     report = run.run(
         options.workload or run.ALL,
