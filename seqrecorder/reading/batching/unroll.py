@@ -58,7 +58,7 @@ class Unroll:
     is parsed again in the next. A checkpoint holds one window of records at most, and those in the slots, as they are
     stored. How many batches an epoch has depends on the order of the records, so there is no cardinality: for
     `model.fit`, read with `epochs=None`, and take `steps_per_epoch` from `seqrecorder.plan`.
-    `seqrecorder.keras.Unrolled` is the layer that goes with it.
+    `seqrecorder.keras.Unrolled` is the layer that goes with it, `seqrecorder.next_step` the target of a language model.
 
     Attributes:
         batch_size: slots.
