@@ -306,7 +306,9 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     if element.is_time:
         return cast_times(array, element)
     if kinds not in (("f", "f"), ("i", "f"), ("f", "c"), ("i", "c"), ("c", "c")):
-        raise Mismatch(element.name, f"dtype {source}; give {element.name} (`.astype`), or declare {source}")
+        raise Mismatch(
+            element.name, f"dtype {source}; give {element.name} (`.astype`; of tables `cast=True`), or declare {source}"
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         result = array.astype(target)
         if kinds[0] == "i":

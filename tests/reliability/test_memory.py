@@ -92,3 +92,43 @@ def test_large_records_are_read_one_at_a_time(tmp_path: Path, warm_python: Any, 
     assert float(run("verify")) < 3
     assert float(run("read")) < 4
     figure(9, "large records read", 4, "more than 4 times one of them in memory")
+
+
+ROWS = """
+import resource, sys
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+import seqrecorder as sr
+
+@sr.record
+class Series:
+    sensor: int = sr.context("int32", key=True)
+    time: np.ndarray = sr.feature_list("int64")
+    value: np.ndarray = sr.feature_list("float64")
+
+path, pieces, random = sys.argv[1] + "/rows.parquet", int(sys.argv[2]), np.random.default_rng(0)
+schema = pa.schema([("sensor", pa.int32()), ("time", pa.int64()), ("value", pa.float64())])
+with parquet.ParquetWriter(path, schema) as writer:
+    for _ in range(pieces):
+        sensors, values = random.integers(0, 100_000, 1_000_000).astype("i4"), random.normal(size=1_000_000)
+        writer.write_table(pa.table([sensors, random.integers(0, 2**40, 1_000_000), values], schema=schema))
+records = sr.from_rows(path, Series, by="sensor", order="time")
+groups = sum(table.num_rows for table in records.tables())
+assert (groups, records.rows) == (100_000, pieces * 1_000_000)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("pieces", [10, 30])
+def test_rows_are_sorted_outside_of_memory(tmp_path: Path, pieces: int) -> None:
+    """However many rows a file has, sorting and gathering them takes less than 1.5 GiB."""
+    result = subprocess.run(
+        [sys.executable, "-c", ROWS, str(tmp_path), str(pieces)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=900,
+    )
+    assert int(result.stdout) < 1536 * 1024
