@@ -13,6 +13,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, scatter
 from seqrecorder.codec.construct import builder
+from seqrecorder.codec.decode_one import SingleDecoder
 from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.codec.malloc import keep_freed_memory
 from seqrecorder.codec.message_layout import describe_message, has_feature, message_of
@@ -57,6 +58,10 @@ class RecordDecoder:
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Return one record per serialized SequenceExample."""
+        if len(data) == 1 and self.parser.layout == "steps":
+            record = self._single.decode(data[0])
+            if record is not None:
+                return [record]
         import tensorflow as tf
 
         others = set(map(type, data)) - {bytes}
@@ -65,6 +70,10 @@ class RecordDecoder:
             raise RecordError(f"cannot be decoded: expected bytes, got {others.pop().__name__}", position=position)
         with tf.device("CPU:0"):
             return self.build(self.decode_values(tf.constant(list(data), tf.string)))
+
+    @functools.cached_property
+    def _single(self) -> SingleDecoder:
+        return SingleDecoder(self.schema)
 
     @functools.cached_property
     def build(self) -> Builder:

@@ -160,6 +160,10 @@ class RecordStore:
     def _decoder(self) -> RecordDecoder:
         return RecordDecoder(self.schema)
 
+    @functools.cached_property
+    def _key_decoder(self) -> RecordDecoder:
+        return self.decoder([field.name for field in self.schema.fields if field.key])
+
     def find_key(self, split: str, key: object) -> NDArray[np.int64]:
         """Return the positions of the records of a split that have a key, ascending; none without a key field."""
         field = self.schema.key_field
@@ -177,9 +181,8 @@ class RecordStore:
         found = np.sort(positions[first:last])
         if not found.size or not self.is_sought:  # two keys of one hash of 64 bits are not looked for
             return found
-        decoder = self.decoder([field.name])
-        data = self.read(found)
-        same = [getattr(record, field.name) == wanted for record in decoder.decode_batch(data)]
+        records = [self._key_decoder.decode_batch([self.read_one(place)])[0] for place in found.tolist()]
+        same = [getattr(record, field.name) == wanted for record in records]
         matching: NDArray[np.int64] = found[np.array(same, bool)]
         return matching
 

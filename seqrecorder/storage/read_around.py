@@ -79,9 +79,11 @@ class PlacedFile:
             os.lseek(self._descriptor, start, os.SEEK_SET)
             return os.read(self._descriptor, count)
 
-    def __del__(self) -> None:
-        with contextlib.suppress(AttributeError, OSError):  # it was not opened
-            os.close(self._descriptor)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # At the end of the interpreter nothing else may be there any more.
+        descriptor: int | None = getattr(self, "_descriptor", None)
+        if descriptor is not None:
+            close(descriptor)
 
 
 class _Watched(io.RawIOBase):

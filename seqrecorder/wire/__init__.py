@@ -1,3 +1,3 @@
 """Protobuf messages of many records at once, in numpy, both ways; knows no schema."""
 
-__all__ = ["byte_rows", "feature_bytes", "sequence_example", "varints"]
+__all__ = ["byte_rows", "feature_bytes", "one_message", "sequence_example", "varints"]

@@ -1,0 +1,380 @@
+"""Decoding one record: what random access needs, where a batch of one would take milliseconds.
+
+It gives what the batch decoder gives, for messages as this library writes them, in numpy and without TensorFlow. All
+else (data that lack a field, values out of range, other encodings of protobuf, images) is the batch decoder's, which
+also says what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.codec.construct import builder
+from seqrecorder.schema.conversion import SparseVector
+from seqrecorder.schema.field import value_features
+from seqrecorder.wire.one_message import (
+    Steps,
+    Unusual,
+    equal_payloads,
+    feature_items,
+    feature_payload,
+    list_features,
+    message_spans,
+    varint_values,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+    from seqrecorder.wire.one_message import Spans
+
+    Converter = Callable[[bytes], NDArray[Any]]
+
+_STORAGES = ("auto", "raw", "packed")
+_FLOAT_BYTES = 4
+_NARROW = 0x80
+_LARGEST = 1 << 20  # bytes of a record; of a larger one, copies count for more than what a batch costs
+
+
+class SingleDecoder:
+    """Decodes single records of one schema.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    >>> schema = sr.Schema.of(Word)
+    >>> SingleDecoder(schema).decode(schema.encode(Word("to")))
+    Word(text='to')
+
+    Args:
+        schema: the fields.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._build = builder(schema)
+        self._known = all(field.storage in _STORAGES for field in schema.fields)
+        self._readers = [(field, _reader(field)) for field in schema.fields]
+        self._groups = [
+            [place for place, field in enumerate(schema.fields) if field.is_list and field.group == group]
+            for group in schema.groups
+        ]
+
+    def decode(self, data: bytes) -> Any:
+        """Return the record, or None where the batch decoder is to look at it."""
+        if not self._known or type(data) is not bytes or len(data) > _LARGEST:
+            return None
+        try:
+            context, lists = message_spans(data)
+            values = [self._value(field, read, data, context, lists) for field, read in self._readers]
+        except (Unusual, UnicodeDecodeError):
+            return None
+        for group in self._groups:
+            sizes = {len(values[place]) for place in group if values[place] is not None}
+            if len(sizes) > 1:
+                return None
+        return self._build([[value] for value in values])[0]
+
+    @staticmethod
+    def _value(field: Field, read: Callable[..., Any], data: bytes, context: Spans, lists: Spans) -> Any:
+        features = lists if field.is_list else context
+        if field.presence is not None:
+            stated = _whole_number(data, *feature_payload(data, *_found(context, field.presence.encode()), "int64"))
+            if stated == 0:
+                if any(name in features for name in _names(field)):
+                    raise Unusual  # perhaps an empty value beside it, perhaps a contradiction
+                return None
+            if stated != 1:
+                raise Unusual
+        return read(data, features)
+
+
+def _names(field: Field) -> list[bytes]:
+    """Return the names of the features that hold a field's values."""
+    return [name.encode() for name in value_features(field)]
+
+
+def _found(features: Spans, name: bytes) -> tuple[int, int]:
+    span = features.get(name)
+    if span is None:
+        raise Unusual
+    return span
+
+
+def _reader(field: Field) -> Callable[[bytes, Spans], Any]:
+    """Return the function that gives a field's value from a message and the features of its kind."""
+    if field.sparse is not None:
+        return _sparse_reader(field)
+    name, kind, rest = field.feature.encode(), _kind(field), field.rest
+    numbers = _converter(field)
+    if field.is_list:
+        return _list_reader(field)
+    if not field.shape:
+        return _scalar_reader(field)
+
+    def read(data: bytes, features: Spans) -> Any:
+        start, stop = _found(features, name)
+        if field.element.is_text:
+            values = _texts(field, feature_items(data, start, stop))
+        elif kind == "bytes":
+            values = numbers(_only(feature_items(data, start, stop)))
+        else:
+            first, last = feature_payload(data, start, stop, kind)
+            values = numbers(data[first:last])
+        return _shaped(values, (-1, *rest) if field.is_ragged else rest)
+
+    return read
+
+
+def _shaped(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    count = int(np.prod([size for size in shape if size > 0]))
+    if values.size % count if shape[:1] == (-1,) else values.size != count:
+        raise Unusual
+    return values.reshape((values.size // count, *shape[1:]) if shape[:1] == (-1,) else shape)
+
+
+def _scalar_reader(field: Field) -> Callable[[bytes, Spans], Any]:
+    name, kind, element = field.feature.encode(), _kind(field), field.element
+    numbers = _converter(field)
+    limits = np.iinfo(element.numpy) if element.numpy.kind in "iu" and element.name != "uint64" else None
+
+    def read(data: bytes, features: Spans) -> Any:
+        start, stop = _found(features, name)
+        if kind == "bytes":
+            item = _only(feature_items(data, start, stop))
+            if element.is_text:
+                return item.decode() if element.name == "str" else item
+            values = numbers(item)
+        else:
+            first, last = feature_payload(data, start, stop, kind)
+            if limits is not None:
+                value = _whole_number(data, first, last)
+                if not limits.min <= value <= limits.max:
+                    raise Unusual
+                return element.numpy.type(value)
+            values = numbers(data[first:last])
+        if values.size != 1:
+            raise Unusual
+        return bool(values[0]) if element.name == "bool" else values[0]
+
+    return read
+
+
+def _whole_number(data: bytes, first: int, last: int) -> int:
+    """Return the one int64 of packed varints."""
+    if last - first == 1 and data[first] < _NARROW:
+        return data[first]
+    values = varint_values(np.frombuffer(data[first:last], np.uint8))
+    if values.size != 1:
+        raise Unusual
+    return int(values[0])
+
+
+def _list_reader(field: Field) -> Callable[[bytes, Spans], Any]:
+    name, numbers = field.feature.encode(), _converter(field)
+    if field.is_single and _kind(field) != "float" and not field.buffered:
+        return _single_reader(field, name)
+    read: Callable[..., Any] = _read_steps
+    if field.packed:
+        read = _read_packed
+    elif field.is_ragged:
+        read = _read_ragged
+    elif field.element.is_text:
+        read = _read_texts
+    return lambda data, features: read(field, numbers, data, *_found(features, name))
+
+
+def _single_reader(field: Field, name: bytes) -> Callable[[bytes, Spans], Any]:
+    """Return the reader of a list of one number or text a step."""
+    dtype, kind = field.element.numpy, field.element.wire
+    steps = Steps(kind, bytes.decode if field.element.name == "str" else None)
+
+    def read(data: bytes, features: Spans) -> Any:
+        values = steps.read(data, *_found(features, name))
+        if kind == "bytes":
+            out = np.empty(len(values), object)
+            out[:] = values
+            return out
+        return _in_range(np.array(values, np.int64), dtype)
+
+    return read
+
+
+def _read_packed(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> NDArray[Any]:
+    spans = list_features(data, start, stop)
+    if len(spans) != 1:
+        raise Unusual
+    return _shaped(_joined(field, data, spans, numbers)[0], (-1, *field.rest))
+
+
+def _read_ragged(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> list[NDArray[Any]]:
+    values, counts = _joined(field, data, list_features(data, start, stop), numbers)
+    if (counts % field.count).any():
+        raise Unusual
+    parts = np.split(values, np.cumsum(counts)[:-1]) if counts.size else []
+    return [part.reshape(-1, *field.rest) for part in parts]
+
+
+def _read_texts(field: Field, _: Converter, data: bytes, start: int, stop: int) -> NDArray[Any]:
+    values, counts = _joined_texts(field, data, list_features(data, start, stop))
+    if (counts != field.count).any():
+        raise Unusual
+    return values.reshape(-1, *field.rest)
+
+
+def _read_steps(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> NDArray[Any]:
+    kind, count = _kind(field), field.count
+    rows = equal_payloads(data, start, stop, kind)
+    width = {"float": _FLOAT_BYTES * count, "bytes": field.element.itemsize * count}.get(kind)
+    if rows is not None and width is None:
+        is_right = bool(((rows < _NARROW).sum(1) == count).all() and (rows[:, -1] < _NARROW).all())
+    else:
+        is_right = rows is not None and rows.shape[1] == width
+    if rows is not None and is_right:
+        return numbers(rows.tobytes()).reshape(-1, *field.rest)
+    values, counts = _joined(field, data, list_features(data, start, stop), numbers)
+    if (counts != count).any():
+        raise Unusual
+    return values.reshape(-1, *field.rest)
+
+
+def _joined(
+    field: Field, data: bytes, spans: list[tuple[int, int]], numbers: Converter
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the values of features one behind the other, and how many elements each holds."""
+    if field.element.is_text:
+        return _joined_texts(field, data, spans)
+    kind = _kind(field)
+    parts: list[bytes] = []
+    for span in spans:
+        if kind == "bytes":
+            parts.append(_only(feature_items(data, *span)))
+        else:
+            first, last = feature_payload(data, *span, kind)
+            parts.append(data[first:last])
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    whole = b"".join(parts)
+    if kind == "int64":
+        ends = np.concatenate([[0], np.cumsum(np.frombuffer(whole, np.uint8) < _NARROW)])
+        edges = np.cumsum(sizes)
+        counts = np.diff(ends[np.concatenate([[0], edges])])
+        octets = np.frombuffer(whole, np.uint8)
+        if (octets[edges[sizes > 0] - 1] >= _NARROW).any():
+            raise Unusual  # a number that does not end in its feature
+    else:
+        width = _FLOAT_BYTES if kind == "float" else field.element.itemsize
+        if (sizes % width).any():
+            raise Unusual
+        counts = sizes // width
+    return numbers(whole), counts
+
+
+def _joined_texts(field: Field, data: bytes, spans: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    items = [feature_items(data, *span) for span in spans]
+    flat = [item for step in items for item in step]
+    return _texts(field, flat), np.fromiter(map(len, items), np.int64, len(items))
+
+
+def _texts(field: Field, items: list[bytes]) -> NDArray[Any]:
+    out = np.empty(len(items), object)
+    out[:] = list(map(bytes.decode, items)) if field.element.name == "str" else items
+    return out
+
+
+def _only(items: list[bytes]) -> bytes:
+    if len(items) != 1:
+        raise Unusual
+    return items[0]
+
+
+def _sparse_reader(field: Field) -> Callable[[bytes, Spans], Any]:
+    indices_name, values_name = _names(field)
+    numbers, size = _converter(field), field.sparse or 0
+
+    def vector(data: bytes, where: tuple[int, int], what: tuple[int, int]) -> SparseVector:
+        first, last = feature_payload(data, *where, "int64")
+        indices = varint_values(np.frombuffer(data[first:last], np.uint8))
+        if field.element.is_text:
+            values = _texts(field, feature_items(data, *what))
+        elif field.buffered:
+            values = numbers(_only(feature_items(data, *what)))
+        else:
+            first, last = feature_payload(data, *what, _kind(field))
+            values = numbers(data[first:last])
+        ascending = not indices.size or (indices[0] >= 0 and indices[-1] < size and (np.diff(indices) > 0).all())
+        if indices.size != values.size or not ascending:
+            raise Unusual
+        return SparseVector(indices, values, size)
+
+    def read(data: bytes, features: Spans) -> Any:
+        where, what = _found(features, indices_name), _found(features, values_name)
+        if not field.is_list:
+            return vector(data, where, what)
+        steps = list_features(data, *where), list_features(data, *what)
+        if len(steps[0]) != len(steps[1]):
+            raise Unusual
+        return [vector(data, *spans) for spans in zip(*steps, strict=True)]
+
+    return read
+
+
+def _kind(field: Field) -> str:
+    return "bytes" if field.buffered else field.element.wire
+
+
+def _converter(field: Field) -> Converter:
+    """Return the function from packed bytes to values of the declared dtype."""
+    element = field.element
+    dtype = element.numpy
+    if element.is_text:
+        return lambda _: np.empty(0, object)
+    if field.buffered:
+        return lambda octets: _from_buffer(octets, dtype)
+    if element.wire == "float":
+        return lambda octets: _floats(octets, dtype)
+    return lambda octets: _integers(octets, dtype)
+
+
+def _from_buffer(octets: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if len(octets) % dtype.itemsize:
+        raise Unusual
+    if dtype.kind == "b" and octets.translate(None, b"\0\1"):
+        raise Unusual
+    return np.frombuffer(bytearray(octets), dtype)
+
+
+def _floats(octets: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if len(octets) % _FLOAT_BYTES:
+        raise Unusual
+    values: NDArray[Any] = np.frombuffer(bytearray(octets), "<f4")
+    if dtype == np.float32:
+        return values
+    if not np.isfinite(values).all():
+        raise Unusual  # the bits of a NaN are kept elsewhere
+    with np.errstate(over="ignore"):
+        narrow = values.astype(dtype)
+    if not np.isfinite(narrow.astype(np.float32)).all():
+        raise Unusual
+    return narrow
+
+
+def _integers(octets: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return _in_range(varint_values(np.frombuffer(octets, np.uint8)), dtype)
+
+
+def _in_range(values: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return numbers of the wire in the declared dtype."""
+    if dtype == np.int64:
+        return values
+    if dtype.kind in "mM" or dtype == np.uint64:
+        return values.view(dtype)
+    limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if values.size and not (limits[0] <= int(values.min()) and int(values.max()) <= limits[1]):
+        raise Unusual
+    return values.astype(dtype)
