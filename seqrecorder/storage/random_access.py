@@ -96,7 +96,15 @@ class SoughtShard:
 
     def frames(self, rows: NDArray[np.int64]) -> list[bytes]:
         """Return the frames of some records; takes and raises what `read` does."""
-        return [frame for part in self._runs(rows) for frame in self._read_run(part)]
+        frames = [frame for part in self._runs(rows) for frame in self._read_run(part)]
+        # All at once: numpy takes ten times as long for the CRC of one record of 40 kB as for a share of many.
+        stored = np.frombuffer(b"".join([frame[-FOOTER:] for frame in frames]), "<u4")
+        headers = np.frombuffer(b"".join([frame[:HEADER] for frame in frames]), np.uint8).reshape(-1, HEADER)
+        data = of_list([frame[HEADER:-FOOTER] for frame in frames])
+        whole = (masked_crcs(data) == stored) & (headers == frame_headers(data.lengths)).all(1)
+        if not whole.all():
+            raise self._damaged(int(rows[np.flatnonzero(~whole)[0]]))
+        return frames
 
     def _runs(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the numbers of records that are read by one call each."""
@@ -116,16 +124,7 @@ class SoughtShard:
         begins, ends = self.starts[rows], self.starts[rows + 1]
         base = int(begins[0])
         data = self._bytes(base, int(ends[-1]) - base)
-        begins, ends = begins - base, ends - base
-        frames = [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-        octets = np.frombuffer(data, np.uint8)
-        stored = np.ascontiguousarray(octets[(ends - FOOTER)[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)
-        headers = octets[begins[:, None] + np.arange(HEADER)]
-        whole = masked_crcs(of_list([frame[HEADER:-FOOTER] for frame in frames])) == stored
-        whole &= (headers == frame_headers(ends - begins - _FRAME)).all(1)
-        if not whole.all():
-            raise self._damaged(int(rows[np.flatnonzero(~whole)[0]]))
-        return frames
+        return [data[begin:end] for begin, end in zip((begins - base).tolist(), (ends - base).tolist(), strict=True)]
 
     def _bytes(self, start: int, count: int) -> bytes:
         try:
