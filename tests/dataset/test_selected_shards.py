@@ -130,6 +130,21 @@ def test_damage_in_a_selected_record_is_named(tmp_path: Path) -> None:
         sr.read(train[:20], check="full")
 
 
+def test_damage_in_a_large_record_is_named(tmp_path: Path) -> None:
+    """So it is of large records, of which the copy is checked."""
+    large = [Sentence(f"r{i}", i, [], np.full(2000, i, "float32")) for i in range(9)]
+    sr.write(large, tmp_path / "corpus")
+    [shard] = (tmp_path / "corpus" / "train").glob("*.tfrecord")
+    data = bytearray(shard.read_bytes())
+    data[data.index(b"r5") + 900] ^= 1
+    shard.write_bytes(data)
+    train = sr.open(tmp_path / "corpus")["train"]
+    with pytest.raises(sr.ShardReadError, match=r"train-00000-of-00001.tfrecord: record 5 at byte .* is damaged"):
+        sr.read(train[2:7])
+    sound = elements(sr.read(train[[8, 2, 6]], fields=["key", "marks"]))
+    assert [element["marks"] for element in sound] == [[float(i)] * 2000 for i in (8, 2, 6)]
+
+
 def test_gzip_selections_are_read_in_written_order(tmp_path: Path) -> None:
     """Of GZIP shards a selection in written order is read; in another it is refused."""
     many = [Sentence(f"r{i}", i % 4, [i], []) for i in range(3000)]
