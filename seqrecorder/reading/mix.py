@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.tfdata_ops import counted, mapped, random_numbers
+from seqrecorder.reading.tfdata_ops import counted, random_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +108,7 @@ def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
         figure = tf.random.stateless_uniform([1], tf.stack([number, 0]), dtype=tf.float64, alg="philox")
         return tf.searchsorted(ends, figure, side="right", out_type=tf.int64)[0]
 
-    return mapped(random_numbers(seed), draw)
+    return random_numbers(seed).map(draw)
 
 
 def _marked(position: int, part: Any) -> Any:

@@ -1,9 +1,8 @@
 """Shards to one stream of serialized records, in vectors: the source of every `tf.data` pipeline here.
 
-A `tf.data` element that meets a traced function costs 17 to 27 microseconds, or some 3 where the function runs in the
-thread that asks for it, which is as much as parsing a short record or more.
-So records travel in windows (string vectors, beside a vector of their lengths where a batching needs them), and are
-interleaved, dealt, shuffled and batched by vector operations.
+A `tf.data` element that meets a traced function costs as much as parsing a short record or more. So records travel in
+windows (string vectors, beside a vector of their lengths where a batching needs them), and are interleaved, dealt,
+shuffled and batched by vector operations.
 """
 
 from __future__ import annotations
@@ -18,15 +17,7 @@ from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
 from seqrecorder.reading.record_length import count_lengths, groups_of
-from seqrecorder.reading.tfdata_ops import (
-    flat_mapped,
-    iterations_begun,
-    mapped,
-    rebatched,
-    scanned,
-    shuffled,
-    unbatched,
-)
+from seqrecorder.reading.tfdata_ops import iterations_begun, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
@@ -48,19 +39,8 @@ _ENDLESS = 1 << 40
 _CYCLE = 16
 """Files that a shuffled stream mixes at a time."""
 
-_MOVED_BYTES = 1 << 15
-"""From this size on records travel singly. Operations of `tf.data` on single elements move their bytes, which is some
-microseconds a record. Windows of large records are new memory each, a quarter of a microsecond a kilobyte, and what is
-left over of them is copied. Measured on 100 MB, shuffled and put into buckets: 115 ms singly and 134 in windows of
-records of 32 kB, 147 and 137 of 16 kB, 227 and 184 of 4 kB; with padding only, 160 MB of records of 1.2 MB, 162 and
-296."""
-
-_READ_BYTES = 1 << 22
-"""What is read at a time of records that travel singly: what is done for each read takes 100 microseconds."""
-
-_FILES_AT_ONCE = 2
-"""Files from which records that are shuffled singly are read at a time. Two files of 128 and 32 MB, parsed and all:
-137 ms instead of 187, and four files of 40 MB 113. With windows of small records it gains nothing."""
+_SHUFFLED_BYTES = 1 << 28
+"""Records that are permuted at a time, at most: two such windows are in memory, since one is read ahead."""
 
 
 @attrs.frozen
@@ -155,7 +135,6 @@ def stream(
     transform: Callable[[Any, Any], Any],
     *,
     permute: bool = True,
-    singly: bool = False,
     draw: bool = False,
 ) -> Any:
     """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows.
@@ -167,7 +146,6 @@ def stream(
             `(serialized, lengths)` with string `[w]` and int64 `[w]`, and the number that stands for the epoch's order
             (None where records are not shuffled, unless something is drawn); and returns another dataset.
         permute: whether the rows of windows come permuted where records are shuffled; else that is still to do.
-        singly: whether each element is one record instead, string and int64 scalars.
         draw: whether the transformation draws random numbers, even where records are not shuffled.
     """
     import tensorflow as tf
@@ -175,17 +153,12 @@ def stream(
     files = _Files(origin, options)
 
     def epoch(number: Any) -> Any:
-        order = number if options.shuffle else None
-        if singly and travel_singly(origin):
-            return transform(files.singles(order), number)
-        windows = files.epoch(order)
-        if permute and permutes_windows(origin, options):
-            windows = permuted(windows, number)
-        return transform(unbatched(windows) if singly else windows, number)
+        windows = files.epoch(number if options.shuffle else None)
+        return transform(permuted(windows, number) if permute and options.shuffle else windows, number)
 
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
-        return transform(unbatched(empty) if singly else empty, tf.constant(0, tf.int64) if draw else None)
+        return transform(empty, tf.constant(0, tf.int64) if draw else None)
     return in_epochs(options, epoch, draw=draw)
 
 
@@ -207,7 +180,7 @@ def in_epochs(options: StreamOptions, epoch: Callable[[Any], Any], *, draw: bool
     each = _ENDLESS if options.epochs is None else options.epochs
     epochs = tf.data.Dataset.range(options.first_epoch, options.first_epoch + each)
     numbers = tf.data.Dataset.zip((epochs, iterations_begun()))
-    return flat_mapped(numbers, lambda index, begun: epoch(_order_of(seed, index + begun * each)))
+    return numbers.flat_map(lambda index, begun: epoch(_order_of(seed, index + begun * each)))
 
 
 def _order_of(seed: int, epoch: Any) -> Any:
@@ -240,34 +213,21 @@ class _Files:
 
     def epoch(self, number: Any) -> Any:
         """Return the windows of one epoch: of files in random order, or in their order where the number is None."""
-        window, shuffle = self.options.window, self.options.shuffle
         if number is None:
-            return self._of_all(None, lambda file: self.windows(file, window))
-        if travel_singly(self.origin):
-            return self.singles(number).batch(window)
+            return self._of_all(None, lambda file: self.windows(file, self.options.window))
+        shuffle = max(1, min(self.options.shuffle, _SHUFFLED_BYTES // max(1, self.origin.mean_bytes)))
         cycle = min(_CYCLE, self.count)
         share = -(-shuffle // cycle)
         windows = self._of_all(number, lambda file: self.windows(file, share), cycle=cycle)
-        return windows if self.count == 1 else rebatched(windows, shuffle)
+        return windows if self.count == 1 else windows.rebatch(shuffle)
 
-    def singles(self, number: Any) -> Any:
-        """Return the records of one epoch one by one, in the order of `epoch`."""
-        cycle = 1 if number is None else min(_CYCLE, self.count)
-        window = max(1, _READ_BYTES // cycle // max(1, self.origin.mean_bytes))
-        if cycle == 1:
-            records = unbatched(self._of_all(number, lambda file: self.windows(file, window)).prefetch(1))
-        else:
-            cycles = {"cycle": cycle, "parallel": _FILES_AT_ONCE}
-            records = self._of_all(number, lambda file: unbatched(self.windows(file, window)), **cycles)
-        return records if number is None else shuffled(records, self.options.shuffle, number)
-
-    def _of_all(self, number: Any, of_one: Callable[[Any], Any], **turns: int) -> Any:
+    def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
         """Return what is made of each file, in random order or, for the number None, in theirs.
 
         Args:
             number: stands for the order of the epoch.
             of_one: from the number of a file to a dataset.
-            turns: how many files take turns, and so on: options of `flat_mapped`.
+            cycle: how many files take turns.
         """
         import tensorflow as tf
 
@@ -278,7 +238,8 @@ class _Files:
         if number is not None:
             key = tf.stack([number, tf.constant(0, tf.int64)])
             order = tf.random.experimental.stateless_shuffle(order, key)
-        return flat_mapped(tf.data.Dataset.from_tensor_slices(order), of_one, **turns)
+        files = tf.data.Dataset.from_tensor_slices(order)
+        return files.flat_map(of_one) if cycle == 1 else files.interleave(of_one, cycle_length=cycle)
 
     def windows(self, file: Any, window: int) -> Any:
         """Return the windows of one file, counted, with lengths where they are wanted."""
@@ -331,7 +292,7 @@ class _Files:
 
         if self.options.known is not None:
             starts = tf.data.Dataset.range(0, expected, window)
-            return mapped(starts, lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+            return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
         records = tf_records(path, self.origin.compression)
         if not self.is_counted:
             return records.batch(window)
@@ -419,16 +380,6 @@ class _Files:
         return table[:, self.stored_groups.index(group)]
 
 
-def travel_singly(origin: Origin) -> bool:
-    """Return whether records are so large that they are better shuffled and put into buckets one by one."""
-    return origin.mean_bytes >= _MOVED_BYTES
-
-
-def permutes_windows(origin: Origin, options: StreamOptions) -> bool:
-    """Return whether the rows of windows are permuted, of records that are shuffled."""
-    return options.shuffle > 0 and not travel_singly(origin)
-
-
 def permutation(number: Any, index: Any, size: Any) -> Any:
     """Return a random order of the rows of a window, int32 `(size,)`.
 
@@ -450,4 +401,4 @@ def permuted(windows: Any, number: Any) -> Any:
         order = permutation(number, index, tf.size(window[0]))
         return tuple(tf.gather(part, order) for part in window)
 
-    return mapped(windows.enumerate(), permute)
+    return windows.enumerate().map(permute)

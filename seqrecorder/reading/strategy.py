@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.reading.record_length import groups_of, record_length
-from seqrecorder.reading.record_stream import StreamOptions, permutes_windows, stream, travel_singly
-from seqrecorder.reading.tfdata_ops import mapped, mapped_in_groups
+from seqrecorder.reading.record_stream import StreamOptions, stream
+from seqrecorder.reading.tfdata_ops import Traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Bytes of the records of a batch as they are stored, and of its tensors.
 _SMALL_BATCH, _LARGE_BATCH = 1 << 14, 16 << 20
 _SMALL_TENSORS = 1 << 18
-_TOGETHER = 16
+_WAITING = 64
 _SLOW = ("png", "jpeg", "tensor")
 
 WINDOW = 1024
@@ -101,10 +101,9 @@ class Feed:
     def made(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:
         """Return what a function makes of batches, in their order, ahead of the consumer.
 
-        Small batches are made by one thread and handed over several at a time: on two cores, 3,129 batches of 2 kB took
-        440 ms to numpy so, and 590 made four at a time and handed over one by one. Of larger ones four are made at a
-        time, or wait for the consumer, since one thread reads as fast as two or three parse: a tenth less time than
-        two, and six gained nothing more. Of over 16 MiB there are two, which fill the memory less.
+        Small batches are made by one thread, without handing anything to others, and many wait for the consumer: to
+        hand one over takes as long as to make it. Of larger ones four are made at a time, or wait for the consumer,
+        since one thread reads as fast as two or three parse. Of over 16 MiB there are two, which fill the memory less.
 
         Batches are small where both the records, as they are stored, and the padded tensors are. They are taken for
         larger where that cannot be told, as of compressed and of bare shards, where something is decoded that takes
@@ -119,31 +118,11 @@ class Feed:
         origin, stored = self.origin, batch_size * self.origin.mean_bytes
         parallel = 2 if stored > _LARGE_BATCH else 4
         slow = any(field.storage in _SLOW for field in self.parser.schema.fields)
-        if stored > _SMALL_BATCH or origin.compression is not None or origin.longest is None or slow:
-            return mapped(batches, make, parallel=parallel)
-
-        def fits(spec: Any) -> bool:
-            longest = max(origin.longest or 1, width)
-            return _bytes_of(spec, batch_size if batch_size > 1 else longest, longest) <= _SMALL_TENSORS
-
-        return mapped_in_groups(batches, make, _TOGETHER, fits=fits, parallel=parallel)
-
-    @property
-    def travel_singly(self) -> bool:
-        """Whether the records are so large that a strategy better handles them one by one."""
-        return travel_singly(self.origin)
-
-    def window_of_batches(self, batch_size: int) -> int:
-        """Return how many records to take at a time for batches of some size, which windows are cut into.
-
-        Of records that travel singly a window is a batch: an error would take the place of a larger window, too.
-        """
-        return batch_size if self.travel_singly else WINDOW
-
-    @property
-    def permutes_windows(self) -> bool:
-        """Whether the rows of windows are still to be permuted where `stream` is told not to."""
-        return permutes_windows(self.origin, self.options)
+        if stored <= _SMALL_BATCH and origin.compression is None and origin.longest is not None and not slow:
+            traced, longest = Traced.of(make, batches.element_spec), max(origin.longest or 1, width)
+            if _bytes_of(traced.spec, batch_size if batch_size > 1 else longest, longest) <= _SMALL_TENSORS:
+                return traced.mapped(batches).prefetch(_WAITING)
+        return batches.map(make, num_parallel_calls=parallel)
 
     def group(self) -> str:
         """Return the first alignment group.
@@ -197,7 +176,6 @@ class Feed:
         group: RecordLength | None = None,
         drop_empty: bool = False,
         permute: bool = True,
-        singly: bool = False,
         draw: bool = False,
     ) -> Any:
         """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows (see `record_stream`).
@@ -209,16 +187,15 @@ class Feed:
             group: the alignment group whose lengths come with the records, or several; None for none.
             drop_empty: whether records without steps in the group are left out.
             permute: as for `seqrecorder.reading.record_stream.stream`.
-            singly: as for `seqrecorder.reading.record_stream.stream`.
             draw: as for `seqrecorder.reading.record_stream.stream`.
         """
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
-        return stream(self.origin, options, transform, permute=permute, singly=singly, draw=draw)
+        return stream(self.origin, options, transform, permute=permute, draw=draw)
 
 
-def _bytes_of(spec: Any, rows: int, longest: int) -> int:
-    """Return how many bytes the tensors of an element take at most; of text only its places.
+def _bytes_of(spec: Any, rows: int, longest: int) -> float:
+    """Return how many bytes the tensors of an element take at most, of text only its places; of ragged ones infinity.
 
     Args:
         spec: their structure, shapes and dtypes.
@@ -227,9 +204,12 @@ def _bytes_of(spec: Any, rows: int, longest: int) -> int:
     """
     import tensorflow as tf
 
-    shapes = ((part.dtype.size, part.shape.as_list()) for part in tf.nest.flatten(spec))
+    parts = tf.nest.flatten(spec)
+    if not all(isinstance(part, tf.TensorSpec) for part in parts):
+        return math.inf
+    shapes = ((part.dtype.size, part.shape.as_list()) for part in parts)
     known = ((size, [*(rows if n is None else n for n in shape[:1]), *shape[1:]]) for size, shape in shapes)
-    return sum(size * math.prod(longest if n is None else n for n in shape) for size, shape in known)
+    return float(sum(size * math.prod(longest if n is None else n for n in shape) for size, shape in known))
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""The order of shuffled streams: windows that are permuted, and large records that are shuffled singly."""
+"""The order of shuffled streams: windows that are permuted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTHS = [3, 1, 7, 2, 9, 4, 1, 8, 5, 6] * 6
 
 @sr.record
 class Clip:
-    """A class whose records are small, and stand for large ones below."""
+    """A class whose records are small."""
 
     key: int = sr.context("int64")
     steps: Any = sr.feature_list("int64")
@@ -28,11 +28,6 @@ def clips(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("streams") / "clips"
     sr.write((Clip(number, np.arange(n)) for number, n in enumerate(LENGTHS)), path, shards=request.param)
     return path
-
-
-@pytest.fixture(params=["permuted windows", "shuffled singly"], autouse=True)
-def way(request, monkeypatch):
-    monkeypatch.setattr(record_stream, "_MOVED_BYTES", 0 if request.param == "shuffled singly" else 1 << 30)
 
 
 STRATEGIES = {
@@ -63,28 +58,6 @@ def test_each_epoch_has_every_record_once_in_an_order_of_the_seed(clips, strateg
     assert read(5) == once
     tf.random.set_seed(None)
     assert read(6) != once
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"epochs": 2, "batch": sr.Bucket(4, boundaries=[4, 7], drop_remainder=True)},
-        {"min_length": 2, "max_length": 8, "index_name": "index"},
-        {"batch": sr.Bucket(4, boundaries=[4, 7], empty="drop"), "steps": slice(1, None)},
-        {"shard": (1, 2)},
-    ],
-    ids=str,
-)
-def test_buckets_in_the_order_of_the_files_are_the_same_either_way(clips, options, monkeypatch):
-    """Batches that are planned for windows, and those that are collected record by record."""
-    strategy, ways = options.get("batch", STRATEGIES["bucket"]), []
-    for moved in (0, 1 << 30):
-        monkeypatch.setattr(record_stream, "_MOVED_BYTES", moved)
-        dataset = sr.read(clips, **{"batch": strategy, **options})
-        ways.append([tf.nest.map_structure(np.ndarray.tolist, batch) for batch in dataset.as_numpy_iterator()])
-        assert dataset.cardinality() == len(ways[-1])
-    assert ways[0] == ways[1]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +97,7 @@ def test_readers_share_the_records(clips):
 
 @pytest.mark.parametrize("name", ["pad", "bucket"])
 def test_a_shard_that_ends_early_is_an_error(clips, name):
-    """The records are counted whichever way they are shuffled."""
+    """The records are counted where they are shuffled."""
     dataset = sr.read(clips, batch=STRATEGIES[name], shuffle=20, seed=5)
     shard = next(path for path in sorted(clips.rglob("*.tfrecord")))
     data = shard.read_bytes()
@@ -136,13 +109,23 @@ def test_a_shard_that_ends_early_is_an_error(clips, name):
         shard.write_bytes(data)
 
 
-@pytest.mark.parametrize("name", ["single", "pad", "bucket", "ragged"])
-def test_an_error_takes_little_with_it(name, tmp_path, monkeypatch):
-    """Of large records that are healthy all but a batch are still there for who goes on after an error."""
-    monkeypatch.setattr(record_stream, "_MOVED_BYTES", 0)
+@pytest.mark.parametrize("name", ["single", "pad"])
+def test_windows_are_bounded_in_bytes(name, tmp_path, monkeypatch):
+    """Of records that are too large for a window of `shuffle` of them, fewer are permuted at a time."""
+    sr.write((Clip(number, np.arange(3)) for number in range(40)), tmp_path / "d")
+    [shard] = (tmp_path / "d").rglob("*.tfrecord")
+    monkeypatch.setattr(record_stream, "_SHUFFLED_BYTES", shard.stat().st_size // 4)
+    order = [k for batch in keys(sr.read(tmp_path / "d", batch=STRATEGIES[name], shuffle=1000, seed=5)) for k in batch]
+    windows = [sorted(order[at : at + 10]) for at in range(0, 40, 10)]
+    assert [k for window in windows for k in window] == list(range(40))
+    assert order != sorted(order)
+
+
+@pytest.mark.parametrize("name", ["single", "pad", "bucket"])
+def test_an_error_takes_its_shard_from_the_window(name, tmp_path):
+    """All records of healthy shards are there for who goes on after an error, but for those beside it in a window."""
     sr.write((Clip(number, np.arange(9)) for number in range(300)), tmp_path / "d", shards=3)
-    strategy = {**STRATEGIES, "ragged": sr.Ragged(4)}[name]
-    dataset = sr.read(tmp_path / "d", batch=strategy, shuffle=20, seed=5)
+    dataset = sr.read(tmp_path / "d", batch=STRATEGIES[name], shuffle=20, seed=5)
     shard = sorted(tmp_path.rglob("*.tfrecord"))[1]
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 0xFF

@@ -41,8 +41,8 @@ class Bucket(BatchesByLength):
 
     With `boundaries`, the batches are those of `tf.data.Dataset.bucket_by_sequence_length`, in its order: bucket i
     holds `boundaries[i-1] <= length < boundaries[i]`, a batch leaves when it is full, and the incomplete ones follow at
-    the end of the epoch. They are planned from the lengths, in vectors; but records of 32 KiB or more on average are
-    collected one by one. As records come shuffled, so do the buckets: shapes do not come in runs.
+    the end of the epoch. They are planned from the lengths, in vectors. As records come shuffled, so do the buckets:
+    shapes do not come in runs.
 
     On log-normal lengths (mean 43, up to 400; batches of 64) 20 % of the steps in shuffled batches are real, 80 % with
     the eight buckets of `"auto"`, and 91 % with `"sorted"`, which has the most distinct shapes; on a few batches'

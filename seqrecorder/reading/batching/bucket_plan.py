@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.reading.batching.bucket_by_length import bucket_batches, collected_batches
+from seqrecorder.reading.batching.bucket_by_length import bucket_batches
 from seqrecorder.reading.batching.bucket_sorted import sorted_batches
 from seqrecorder.reading.batching.by_length import PLANNED_RECORDS, LengthPlan
 from seqrecorder.reading.batching.window_plan import in_turns
-from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +45,7 @@ class BucketPlan(LengthPlan):
 
     @property
     def in_buckets(self) -> bool:
-        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows, if that is to be done."""
+        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows of shuffled records."""
         return not self.by_length
 
     def rows(self, lengths: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - as every plan has it
@@ -56,18 +55,14 @@ class BucketPlan(LengthPlan):
     def turns(self, windows: Any, number: Any) -> Any:
         """Return the windows of an epoch, as `apply` takes them."""
         if self.by_length:
-            windows = rebatched(windows, self.window)  # windows end at every file, and may be as small as `shuffle`
+            windows = windows.rebatch(self.window)  # windows end at every file, and may be as small as `shuffle`
         return in_turns(windows, 0 if number is None else number)
 
-    def apply(self, turns: Any, *, shuffled: bool, permute: bool) -> Any:
+    def apply(self, turns: Any, *, shuffled: bool) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
         if self.by_length:
             return sorted_batches(turns, self.sizes[0], drop_remainder=self.drop_remainder, at_random=shuffled)
-        return bucket_batches(turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=permute)
-
-    def collect(self, records: Any) -> Any:
-        """Return what `apply` makes of windows `in_buckets`, made of single records as they come."""
-        return collected_batches(records, self.boundaries, self.sizes, drop_remainder=self.drop_remainder)
+        return bucket_batches(turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=shuffled)
 
     def batches(self, lengths: NDArray[np.int64]) -> int:
         """Return how many batches an epoch of records of these lengths has."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.parser import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.tfdata_ops import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,4 +49,4 @@ def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, w
                 return inputs, targets, tf.nest.map_structure(tf.zeros_like, weights)
         raise OptionError("warm_up: goes with inputs and targets, whose sample weights it sets to 0")
 
-    return mapped(tf.data.Dataset.range(1), make)
+    return tf.data.Dataset.range(1).map(make)

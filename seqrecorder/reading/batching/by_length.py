@@ -23,7 +23,6 @@ from seqrecorder.reading.record_length import (
     record_length,
 )
 from seqrecorder.reading.strategy import Batches, shape_of
-from seqrecorder.reading.tfdata_ops import mapped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +67,7 @@ class LengthPlan(ABC):
 
     @property
     def in_buckets(self) -> bool:
-        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows, if that is to be done."""
+        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows of shuffled records."""
         return False
 
     @abstractmethod
@@ -85,25 +84,13 @@ class LengthPlan(ABC):
         """
 
     @abstractmethod
-    def apply(self, turns: Any, *, shuffled: bool, permute: bool) -> Any:
+    def apply(self, turns: Any, *, shuffled: bool) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`.
 
         Args:
             turns: what `turns` made of each epoch, one after the other.
             shuffled: whether records are shuffled.
-            permute: whether the rows of windows are still to be permuted, if this plan does that.
         """
-
-    def collect(self, records: Any) -> Any:
-        """Return what `apply` makes of windows `in_buckets`, made of single records as they come.
-
-        Args:
-            records: a `tf.data.Dataset` of `(serialized: string [], length: int64 [])`.
-
-        Returns:
-            A `tf.data.Dataset` of `CollectedBatch`.
-        """
-        raise NotImplementedError
 
     @abstractmethod
     def batches(self, lengths: NDArray[np.int64]) -> int:
@@ -213,16 +200,14 @@ class BatchesByLength(PaddedBatches, ABC):
         plan, feed, _ = self.resolve(feed, group)
         width = self._padding(feed, group, plan).width
         planned = self._planned(feed, plan, group)
-        return mapped(planned, lambda batch: shape_of(batch.lengths, width(groups_of(group)[0], batch.lengths)))
+        return planned.map(lambda batch: shape_of(batch.lengths, width(groups_of(group)[0], batch.lengths)))
 
     def _record_length(self, feed: Feed) -> RecordLength:
         return record_length(feed.origin.schema, self.length_field, self.length_of)
 
     def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
-        """Return a `tf.data.Dataset` of `PlannedBatch`, or of `CollectedBatch`."""
+        """Return a `tf.data.Dataset` of `PlannedBatch`."""
         drop = self.empty == "drop"
-        if plan.in_buckets and feed.travel_singly:
-            return feed.stream(lambda records, _: plan.collect(records), group=group, drop_empty=drop, singly=True)
         turns = feed.stream(
             plan.turns,
             window=plan.window,
@@ -231,7 +216,7 @@ class BatchesByLength(PaddedBatches, ABC):
             drop_empty=drop,
             permute=not plan.in_buckets,
         )
-        return plan.apply(turns, shuffled=bool(feed.options.shuffle), permute=feed.permutes_windows)
+        return plan.apply(turns, shuffled=bool(feed.options.shuffle))
 
     def _padding(self, feed: Feed, group: RecordLength, plan: LengthPlan) -> Padding:
         # The boundaries of sums are those of no feature list.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.reading.strategy import batch_count
-from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.reading.strategy import Feed
@@ -25,8 +24,7 @@ def consecutive_batches(
     """
     drop = drop_empty and bool(feed.origin.schema.groups)
     return feed.stream(
-        lambda windows, _: rebatched(windows, batch_size, drop_remainder=drop_remainder),
-        window=feed.window_of_batches(batch_size),
+        lambda windows, _: windows.rebatch(batch_size, drop_remainder=drop_remainder),
         multiple=batch_size,
         group=feed.group() if drop else group,
         drop_empty=drop,

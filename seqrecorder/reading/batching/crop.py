@@ -17,7 +17,6 @@ from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.random_draws import draw_below
 from seqrecorder.reading.record_length import JointLength, record_length
 from seqrecorder.reading.strategy import Batches, batch_count, shape_of
-from seqrecorder.reading.tfdata_ops import mapped, rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.codec.padding import Padding
@@ -109,8 +108,7 @@ class Crop(PaddedBatches):
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
         group, feed = self._prepare(feed)
         width = self._padding(feed, group).width
-        return mapped(
-            self._batches(feed, group),
+        return self._batches(feed, group).map(
             lambda _, lengths, __: shape_of(self._kept(lengths), width(group, self._kept(lengths))),
         )
 
@@ -154,7 +152,7 @@ class Crop(PaddedBatches):
                 serialized, lengths = batch
                 return serialized, lengths, draw_below(tf.maximum(lengths - self.length, 0) + 1, number, index)
 
-            return mapped(rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder).enumerate(), draw)
+            return windows.rebatch(self.batch_size, drop_remainder=self.drop_remainder).enumerate().map(draw)
 
         return feed.stream(
             batches,

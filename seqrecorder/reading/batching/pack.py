@@ -14,7 +14,7 @@ from seqrecorder.reading.batching.too_long import fit_lengths
 from seqrecorder.reading.batching.window_plan import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches
-from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, rebatched, scanned
+from seqrecorder.reading.tfdata_ops import scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
@@ -145,11 +145,11 @@ class Pack:
             rows = tf.constant(self.batch_size, tf.int64) if self.drop_remainder else table[-1, 3] + 1
             return tf.stack([rows, rows * self.length, tf.reduce_sum(table[:, 1])])[tf.newaxis]
 
-        return mapped(feed.stream(self._plan, window=self.buffer, group=group), shape)
+        return feed.stream(self._plan, window=self.buffer, group=group).map(shape)
 
     def _plan(self, windows: Any, number: Any) -> Any:
         return pack_batches(
-            rebatched(windows, self.buffer),  # windows end at every file, and may be as small as `shuffle`
+            windows.rebatch(self.buffer),  # windows end at every file, and may be as small as `shuffle`
             self.length,
             self.batch_size,
             split=self.too_long == "split",
@@ -267,13 +267,13 @@ def pack_batches(
 
     def cut(serialized: Any, table: Any, sizes: Any) -> Any:
         # `rebatch` needs no function for each batch. The sizes may be none; the lines end with the last of them.
-        return rebatched(tf.data.Dataset.from_tensors((serialized, table)), tf.concat([sizes, [1]], 0))
+        return tf.data.Dataset.from_tensors((serialized, table)).rebatch(tf.concat([sizes, [1]], 0))
 
     nothing = tf.zeros([0], tf.string)
     end = at_end((nothing, tf.zeros([0], tf.int64), True))
-    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
+    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
     plans = scanned(stream, (nothing, tf.zeros([0, 3], tf.int64), tf.zeros([], tf.int64)), step)
-    return flat_mapped(plans, cut)
+    return plans.flat_map(cut)
 
 
 def _segments(lengths: Any, length: int, *, split: bool) -> tuple[Any, Any]:

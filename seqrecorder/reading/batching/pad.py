@@ -15,7 +15,6 @@ from seqrecorder.reading.batching.option_checks import check_batch_size, check_c
 from seqrecorder.reading.batching.padding_options import PaddedBatches, by_group
 from seqrecorder.reading.batching.too_long import fit_lengths
 from seqrecorder.reading.strategy import Batches, shape_of
-from seqrecorder.reading.tfdata_ops import mapped
 
 if TYPE_CHECKING:
     from seqrecorder.codec.padding import Padding
@@ -101,7 +100,7 @@ class Pad(PaddedBatches):
         targets, feed = self._prepare(feed)
         group = feed.group()
         width = self._padding(feed, targets).width
-        return mapped(self._batches(feed, group), lambda _, lengths: shape_of(lengths, width(group, lengths)))
+        return self._batches(feed, group).map(lambda _, lengths: shape_of(lengths, width(group, lengths)))
 
     def _padding(self, feed: Feed, targets: dict[str, int]) -> Padding:
         import tensorflow as tf

@@ -14,7 +14,6 @@ from seqrecorder.reading.batching.option_checks import EMPTY, NO_STEPS, check_ba
 from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches
-from seqrecorder.reading.tfdata_ops import mapped
 from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class Ragged:
             steps = tf.reduce_sum(lengths)
             return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
 
-        return mapped(self._batches(feed, feed.group()), shape)
+        return self._batches(feed, feed.group()).map(shape)
 
     def _batches(self, feed: Feed, group: str | None = None) -> Any:
         return consecutive_batches(feed, self.batch_size, **self._of_batches, group=group)

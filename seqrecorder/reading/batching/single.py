@@ -8,7 +8,6 @@ import attrs
 
 from seqrecorder.codec.parser import SEQUENCE_LENGTH
 from seqrecorder.reading.strategy import Batches
-from seqrecorder.reading.tfdata_ops import mapped
 
 if TYPE_CHECKING:
     from seqrecorder.reading.elements import Carried
@@ -34,7 +33,7 @@ class Single:
 
     def read(self, feed: Feed) -> Batches:
         """Return single records."""
-        singles = feed.stream(lambda records, _: records, singly=True)
+        singles = feed.stream(lambda windows, _: windows.unbatch())
         parsed = feed.made(singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), 1)
         return Batches(parsed, feed.records)
 
@@ -44,4 +43,4 @@ class Single:
 
         group = feed.group()
         windows = feed.stream(lambda windows, _: windows, group=group)
-        return mapped(windows, lambda _, lengths: tf.stack([tf.ones_like(lengths), lengths, lengths], 1))
+        return windows.map(lambda _, lengths: tf.stack([tf.ones_like(lengths), lengths, lengths], 1))

@@ -14,7 +14,6 @@ import attrs
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.padding import Padding, of_all_rows, padded
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.tfdata_ops import filtered, flat_mapped, mapped, rebatched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -218,8 +217,8 @@ def cut_batches(
             end = start + together
             return assemble(records, rows[start:end], indices[start:end])
 
-        gathered = mapped(tf.data.Dataset.range(0, tf.size(rows, tf.int64), together), gather)
-        return rebatched(gathered, batch_size, drop_remainder=whole)
+        gathered = tf.data.Dataset.range(0, tf.size(rows, tf.int64), together).map(gather)
+        return gathered.rebatch(batch_size, drop_remainder=whole)
 
-    batches = flat_mapped(filtered(plans, lambda *plan: tf.size(plan[2]) > 0), cut)
+    batches = plans.filter(lambda *plan: tf.size(plan[2]) > 0).flat_map(cut)
     return feed.made(batches, feed.shape, batch_size)

@@ -11,7 +11,6 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_boundaries import check_boundaries
 from seqrecorder.reading.batching.by_length import LengthPlan
 from seqrecorder.reading.batching.window_plan import Turn, drawn, in_turns, plan_batches, rows_of, sort_rows
-from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +41,9 @@ class TokenBudgetPlan(LengthPlan):
     def turns(self, windows: Any, number: Any) -> Any:
         """Return the windows of an epoch, as `apply` takes them."""
         # Windows end at every file, and may be as small as `shuffle`.
-        return in_turns(rebatched(windows, self.window), 0 if number is None else number)
+        return in_turns(windows.rebatch(self.window), 0 if number is None else number)
 
-    def apply(self, turns: Any, *, shuffled: bool, permute: bool) -> Any:  # noqa: ARG002 - as every plan has it
+    def apply(self, turns: Any, *, shuffled: bool) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
         return budget_batches(
             turns,

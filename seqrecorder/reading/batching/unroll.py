@@ -13,7 +13,7 @@ from seqrecorder.reading.batching.step_slices import check_names, cut_batches, g
 from seqrecorder.reading.batching.window_plan import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import WINDOW, Batches
-from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
+from seqrecorder.reading.tfdata_ops import scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
@@ -119,13 +119,13 @@ class Unroll:
             return tf.stack([size, size * self.length, real], 1)
 
         group = group_of_steps(self, feed.parser.schema)
-        return mapped(feed.stream(lambda windows, _: self._plans(feed, windows), group=group), shape)
+        return feed.stream(lambda windows, _: self._plans(feed, windows), group=group).map(shape)
 
     def _plans(self, feed: Feed, windows: Any) -> Any:
         # A window of no more records than slots would parse most of them twice.
-        windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
+        windows = windows.rebatch(max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
-            windows = mapped(windows, self._longest_first)
+            windows = windows.map(self._longest_first)
         return plan_segments(windows, self.batch_size, self.length, drain=self.tail == "drain")
 
     def _longest_first(self, serialized: Any, lengths: Any) -> tuple[Any, Any]:
@@ -161,7 +161,7 @@ def plan_segments(windows: Any, batch_size: int, length: int, *, drain: bool) ->
     """
     import tensorflow as tf
 
-    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
+    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False))
     if drain:
         nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
         stream = stream.concatenate(at_end((*nothing, True)))

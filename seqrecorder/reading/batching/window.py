@@ -16,7 +16,7 @@ from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.random_draws import draw_below
 from seqrecorder.reading.shifted import Shift
 from seqrecorder.reading.strategy import Batches
-from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
+from seqrecorder.reading.tfdata_ops import scanned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -192,11 +192,11 @@ class Window:
 
         group = group_of_steps(self, feed.parser.schema)
         plans = feed.stream(lambda stream, number: self._plans(feed, stream, number), group=group, draw=self._draws)
-        return mapped(plans, shape)
+        return plans.map(shape)
 
     def _plans(self, feed: Feed, stream: Any, number: Any) -> Any:
         return plan_windows(
-            rebatched(stream, feed.origin.window(_RECORDS)),
+            stream.rebatch(feed.origin.window(_RECORDS)),
             lambda lengths, index: self._place(lengths, number, index),
             self.batch_size,
             seed=number if feed.options.shuffle else None,
@@ -275,7 +275,7 @@ def plan_windows(windows: Any, place: Any, batch_size: int, *, seed: Any, drop_r
         return (*kept, places[now:], number + 1), (*only_needed(serialized, lengths, rows[:now]), places[:now])
 
     nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
+    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False))
     if not drop_remainder:
         stream = stream.concatenate(at_end((nothing, none, True)))
     return scanned(stream, (nothing, none, none, tf.zeros([0, 2], tf.int64), tf.zeros([], tf.int64)), step)

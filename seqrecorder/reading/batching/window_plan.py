@@ -3,13 +3,7 @@
 An element that meets a traced function costs more than parsing a short record does. So records are never
 handled one by one: a plan looks at the lengths of a window (and of the rows that the windows before left
 over), and says which rows form which batch. The strings stay where they are until a batch is parsed: then they
-are copied, by as many threads as parse. Measured on two cores, with 160 MB of large records: putting a whole window
-in order first takes 45 ms (`dynamic_stitch`) or 21 (`gather`), in which nothing is parsed. Large records that go into
-buckets are collected one by one instead (see `seqrecorder.reading.batching.bucket_by_length`).
-
-Tried as well: parsing sixteen batches in one go, flat, and cutting and padding each afterwards. The parse op's own cost
-is saved (200,000 tiny records: 0.7 seconds of the processor instead of 0.9), and what cuts and pads each batch takes as
-long: the epochs take the same time.
+are copied, by as many threads as parse.
 """
 
 from __future__ import annotations
@@ -20,7 +14,7 @@ import attrs
 
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.record_stream import permutation
-from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, rebatched, scanned
+from seqrecorder.reading.tfdata_ops import scanned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +59,7 @@ def in_turns(windows: Any, number: Any = 0) -> Any:
     check_windows(windows)
     number = tf.cast(number, tf.int64)
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    return mapped(windows, lambda *window: (*window, False, number)).concatenate(at_end((*nothing, True, number)))
+    return windows.map(lambda *window: (*window, False, number)).concatenate(at_end((*nothing, True, number)))
 
 
 @attrs.frozen(eq=False)
@@ -94,23 +88,6 @@ class PlannedBatch:
             element_dtype=tf.string,
         )
         return tf.gather(source, tf.maximum(self.rows, -1 - self.rows))
-
-
-@attrs.frozen(eq=False)
-class CollectedBatch:
-    """An element of a `tf.data.Dataset`: the records of a batch, where they were collected one by one.
-
-    Attributes:
-        records: string, `(b,)`.
-        lengths: int64, `(b,)`.
-    """
-
-    records: Any
-    lengths: Any
-
-    def serialized(self) -> Any:
-        """Return the records, as `PlannedBatch.serialized` does."""
-        return self.records
 
 
 def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permute: bool = False) -> Any:
@@ -163,18 +140,18 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
         # `rebatch` needs no function for each batch, and slices without copying.
         parts = tf.data.Dataset.from_tensors((rows, lengths))
         if batch_size is not None:
-            batches = rebatched(parts, batch_size, drop_remainder=True)
+            batches = parts.rebatch(batch_size, drop_remainder=True)
         else:
             # The sizes may be none; the rows end with the last of them.
             some = tf.dynamic_partition(sizes, tf.cast(sizes > 0, tf.int32), 2)[1]
-            batches = rebatched(parts, tf.concat([some, [1]], 0))
+            batches = parts.rebatch(tf.concat([some, [1]], 0))
         whole = tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sources).repeat(), batches)
         spec = PlannedBatch(tf.TensorSpec([], tf.variant), *batches.element_spec)
         return tf.data.experimental.from_variant(tf.data.experimental.to_variant(whole), spec)
 
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     # The next window is read while batches of this one are parsed.
-    return flat_mapped(scanned(turns.prefetch(1), (*nothing, tf.zeros([], tf.int64)), step), cut)
+    return scanned(turns.prefetch(1), (*nothing, tf.zeros([], tf.int64)), step).flat_map(cut)
 
 
 def _places(order: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
@@ -227,7 +204,7 @@ def at_end(element: Any) -> Any:
     """
     import tensorflow as tf
 
-    return mapped(tf.data.Dataset.random(seed=0).take(1), lambda _: element)
+    return tf.data.Dataset.random(seed=0).take(1).map(lambda _: element)
 
 
 def sort_rows(lengths: Any, multiple: int, *, keep_rest: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epoc
 
 import seqrecorder as sr
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket_by_length import bucket_batches, collected_batches
+from seqrecorder.reading.batching.bucket_by_length import bucket_batches
 from seqrecorder.reading.batching.window_plan import in_turns
 from seqrecorder.reading.record_stream import permutation
 
@@ -22,13 +22,6 @@ def record_by_record(windows, boundaries, batch_sizes, drop_remainder):
         batch_sizes,
         padded_shapes=([], []),
         drop_remainder=drop_remainder,
-    )
-
-
-def collected(streams, boundaries, sizes, drop_remainder):
-    """Return the batches of the streams' records, which come one by one."""
-    return in_epochs(
-        streams, lambda w: collected_batches(w.unbatch(), boundaries, sizes, drop_remainder=drop_remainder)
     )
 
 
@@ -59,7 +52,6 @@ def test_the_batches_are_those_of_bucket_by_sequence_length_in_its_order(chosen,
     expected = rows(slow)
     assert rows(fast) == expected
     assert rows(fast) == expected, "a second iteration gives the same"
-    assert rows(collected(streams, boundaries, sizes, drop_remainder)) == expected
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])
@@ -69,7 +61,7 @@ def test_a_long_stream_gives_the_same_in_windows_of_any_size(drop_remainder):
     streams = [log_normal(1000, window) for window in (3, 64, 1500)]
     slow = in_epochs(streams, lambda w: record_by_record(w, boundaries, sizes, drop_remainder))
     fast = bucket_batches(epochs_of(streams), boundaries, sizes, drop_remainder=drop_remainder)
-    assert rows(fast) == rows(slow) == rows(collected(streams, boundaries, sizes, drop_remainder))
+    assert rows(fast) == rows(slow)
 
 
 def test_resumes_exactly_before_every_batch(tmp_path, stride):
@@ -92,15 +84,6 @@ def test_resumes_exactly_inside_epochs_with_static_batches(tmp_path, stride):
     assert_resumes_before_every_batch(build, tmp_path, stride)
 
 
-def test_what_is_collected_one_by_one_resumes_exactly(tmp_path, stride):
-    """The records that wait in their buckets are saved with an iterator, in any epoch."""
-
-    def build():
-        return collected([log_normal(16, 5, seed) for seed in range(2)], [6, 12], [4, 3, 2], drop_remainder=False)
-
-    assert_resumes_before_every_batch(build, tmp_path, stride)
-
-
 def test_no_windows_and_empty_windows_give_no_batches():
     """Neither a stream without windows nor one of empty windows has anything to flush."""
     streams = [[], [[]], [[], []]]
@@ -117,7 +100,6 @@ def test_lengths_beyond_int32_are_in_the_last_bucket():
     """Lengths are int64, though `bucket_by_sequence_length` compares int32."""
     expected = [[(0, 2**40), (2, 2**62)], [(1, 1)]]
     assert rows(bucket_batches(epochs_of([[[2**40, 1, 2**62]]]), [2**35], [2, 2])) == expected
-    assert rows(collected([[[2**40, 1, 2**62]]], [2**35], [2, 2], drop_remainder=False)) == expected
 
 
 @pytest.mark.parametrize(
@@ -130,7 +112,6 @@ def test_the_size_of_a_batch_is_static_where_it_is_certain(sizes, drop_remainder
     assert [batches.element_spec.rows.shape.as_list(), batches.element_spec.lengths.shape.as_list()] == [shape, shape]
     assert [spec.shape.as_list() for spec in plain(batches).element_spec] == [shape, shape]
     assert [spec.dtype for spec in plain(batches).element_spec] == [tf.string, tf.int64]
-    assert plain(collected([[[1]]], [3], sizes, drop_remainder)).element_spec == plain(batches).element_spec
 
 
 def test_windows_of_static_size_are_taken():
@@ -152,8 +133,6 @@ def test_options_that_make_no_sense_are_refused(boundaries, sizes, message):
     """The message says which, what was expected and what came."""
     with pytest.raises(OptionError, match=message):
         bucket_batches(epochs_of([[[1]]]), boundaries, sizes)
-    with pytest.raises(OptionError, match=message):
-        collected_batches(windows_of([[[1]]])(0).unbatch(), boundaries, sizes)
 
 
 def test_rows_are_permuted_within_their_windows():

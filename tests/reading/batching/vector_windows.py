@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 from slow_records import spread
 
-from seqrecorder.reading.batching.window_plan import CollectedBatch, PlannedBatch, in_turns
+from seqrecorder.reading.batching.window_plan import PlannedBatch, in_turns
 
 
 def windows_of(streams):
@@ -37,7 +37,7 @@ def epochs_of(streams, first=0):
 
 def plain(batches):
     """Return the same batches as pairs, without autotune, with which an iterator may take a second to be destroyed."""
-    if isinstance(batches.element_spec, PlannedBatch | CollectedBatch):
+    if isinstance(batches.element_spec, PlannedBatch):
         batches = batches.map(lambda batch: (batch.serialized(), batch.lengths))
     options = tf.data.Options()
     options.autotune.enabled = False
