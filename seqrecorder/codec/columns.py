@@ -9,35 +9,26 @@ from __future__ import annotations
 import contextlib
 from itertools import chain
 from operator import attrgetter, countOf
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.codec.memory_size import Taken
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.schema.conversion import SparseVector, require_utf8
 from seqrecorder.schema.mismatch import Mismatch, advice
 from seqrecorder.schema.schema import Schema
-from seqrecorder.wire.byte_rows import of_matrix
-from seqrecorder.wire.feature_bytes import LARGE, WIDE, text_features, wide_features, with_room
+from seqrecorder.wire.feature_bytes import text_features
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from seqrecorder.schema.field import Field
-    from seqrecorder.wire.byte_rows import Blob, Unjoined
+    from seqrecorder.wire.byte_rows import Blob
 
 
-# Large arrays with so many bytes to a step are copied to where they will be encoded at once, if not later still: 160 MB
-# in arrays of 1.2 MB took 25 ms so, and 42 with another copy.
-_WIDE_STEP = 64
-
-
-_NOTHING: Mapping[str, Taken] = MappingProxyType({})
 _dtype, _rank = attrgetter("dtype"), attrgetter("ndim")
 
 
@@ -56,13 +47,12 @@ class Column:
     [array([31, 32], dtype=int32), None, array([40], dtype=int32)]
 
     Attributes:
-        values: of the declared dtype and shape `(S, *known dimensions)`; text is an object array or string tensor; None
-            for large arrays that are features already.
+        values: of the declared dtype and shape `(S, *known dimensions)`; text is an object array or string tensor.
         steps: feature lists: steps of each present record.
         counts: ragged and sparse fields: values of each record (context) or step (feature_list).
         indices: sparse fields: the index of each value.
         present: which of the N records have a value; None means all. `values`, `steps` and `counts` are of those only.
-        features: leave it out: checking makes it, of short texts and large arrays of most fields, as they are encoded.
+        features: leave it out: short texts as they are encoded, which checking them makes.
     """
 
     values: Any
@@ -70,7 +60,7 @@ class Column:
     counts: Any = None
     indices: Any = None
     present: Any = None
-    features: Blob | Unjoined | None = None
+    features: Blob | None = None
 
     def __repr__(self) -> str:
         parts = {a.name: getattr(self, a.name) for a in attrs.fields(Column) if getattr(self, a.name) is not None}
@@ -91,13 +81,12 @@ class Column:
         return spread
 
 
-def gather(schema: Schema, records: Sequence[Any], taken: Mapping[str, Taken] = _NOTHING) -> dict[str, Column]:
+def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
     """Return one column per field.
 
     Args:
         schema: what the records are.
         records: records of the schema's class.
-        taken: the values of each field, where they have been taken from the records already.
 
     Raises:
         RecordError: the first record with bad fields; all of its bad fields are in `problems`.
@@ -105,10 +94,8 @@ def gather(schema: Schema, records: Sequence[Any], taken: Mapping[str, Taken] = 
     _check_types(schema, records)
     problems: dict[int, list[FieldProblem]] = {}
     columns: dict[str, Column] = {}
-    if not taken:
-        taken = {field.name: Taken(list(map(attrgetter(field.name), records))) for field in schema.fields}
     for field in schema.fields:
-        column = _gather_field(field, taken[field.name], problems)
+        column = _gather_field(field, list(map(attrgetter(field.name), records)), problems)
         if column is not None:
             columns[field.name] = column
     check_alignment(schema, columns, len(records), problems)
@@ -132,16 +119,15 @@ def _check_types(schema: Schema, records: Sequence[Any]) -> None:
         raise RecordError(f"expected a record of class {schema.name}, got {got}", position=position)
 
 
-def _gather_field(field: Field, taken: Taken, problems: dict[int, list[FieldProblem]]) -> Column | None:
-    values, lengths = taken.values, taken.lengths
+def _gather_field(field: Field, values: list[Any], problems: dict[int, list[FieldProblem]]) -> Column | None:
     present = None
     if field.optional:
         present = np.fromiter((value is not None for value in values), bool, len(values))
         if present.all():
             present = None
         else:
-            values, lengths = [value for value in values if value is not None], None
-    column = collect(field, values, lengths)
+            values = [value for value in values if value is not None]
+    column = collect(field, values)
     if column is None:
         where = np.arange(len(values)) if present is None else np.flatnonzero(present)
         exact = []
@@ -172,26 +158,25 @@ def _exact(field: Field, value: object) -> Any:
 # From values to columns: None where a value is not in the form that records hold ------------------------
 
 
-def collect(field: Field, values: list[Any], lengths: NDArray[np.int64] | None = None) -> Column | None:
+def collect(field: Field, values: list[Any]) -> Column | None:
     """Return the column of values of some records; None where one is not in the form that records hold.
 
     Args:
         field: what the values are of.
         values: one of each record that has one.
-        lengths: the lengths of values that are arrays, where they are known.
     """
-    column = _collected(field, values, lengths)
+    column = _collected(field, values)
     return column if column is None or not field.element.is_text else with_texts(field, column)
 
 
-def _collected(field: Field, values: list[Any], lengths: NDArray[np.int64] | None) -> Column | None:
+def _collected(field: Field, values: list[Any]) -> Column | None:
     """Return the column of values, in which texts are still to be checked."""
     if field.sparse is not None:
         return _sparse_lists(field, values) if field.is_list else _sparse(field, values)
     if field.is_list and field.is_ragged:
         return _ragged_lists(field, values)
     if field.is_list or field.is_ragged:
-        return _arrays(field, values, lengths)
+        return _arrays(field, values)
     return _fixed(field, values) if field.shape else _scalars(field, values)
 
 
@@ -208,49 +193,16 @@ def _scalars(field: Field, values: list[Any]) -> Column | None:
 
 
 def _fixed(field: Field, values: list[Any]) -> Column | None:
-    large = _large_arrays(field, values)
-    if large is not None:
-        return large
     flat = _flatten(field, values, field.rest, leading=0)
     return None if flat is None else Column(flat.reshape(-1, *field.rest))
 
 
-def _arrays(field: Field, values: list[Any], lengths: NDArray[np.int64] | None) -> Column | None:
-    large = _large_arrays(field, values)
-    if large is not None:
-        return large
+def _arrays(field: Field, values: list[Any]) -> Column | None:
     flat = _flatten(field, values, field.rest, leading=1)
     if flat is None:
         return None
-    if lengths is None:
-        lengths = np.fromiter(map(len, values), np.int64, len(values))
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
     return Column(flat, steps=lengths) if field.is_list else Column(flat, counts=lengths)
-
-
-def _large_arrays(field: Field, values: list[Any]) -> Column | None:
-    """Return the column of large arrays as features; None where they are not large, or not all as declared."""
-    element, width = field.element, field.element.itemsize * field.count
-    plain = element.name == "float32" and field.storage == "auto"
-    if field.packed or field.is_ragged or not (plain or field.buffered):
-        return None
-    if width < (_WIDE_STEP if field.is_list else WIDE):
-        return None
-    if not values or getattr(values[0], "nbytes", 0) < LARGE:  # then the others are small too, as a rule
-        return None
-    if set(map(type, values)) != {np.ndarray}:
-        return None
-    if {(array.dtype, array.shape[field.is_list :]) for array in values} != {(element.numpy, field.rest)}:
-        return None
-    steps = np.fromiter(map(len, values), np.int64, len(values)) if field.is_list else None
-    kind = "float" if plain else "bytes"
-    if width >= WIDE:
-        return Column(None, steps=steps, features=wide_features(values, width, kind, wrapped=field.is_list))
-    matrix, start = with_room(sum(map(len, values)), width, kind, wrapped=True)
-    octets = [np.ascontiguousarray(array).view(np.uint8).reshape(len(array), width) for array in values]
-    np.concatenate(octets, out=matrix[:, start:])
-    strides = (matrix.shape[1], *np.empty(field.rest, element.numpy).strides)
-    flat: NDArray[Any] = np.ndarray((len(matrix), *field.rest), element.numpy, matrix.data, start, strides)
-    return Column(flat, steps=steps, features=of_matrix(matrix))
 
 
 def _ragged_lists(field: Field, values: list[Any]) -> Column | None:
@@ -290,15 +242,15 @@ def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading:
         return np.empty((0, *rest), field.element.numpy)
     if countOf(map(type, values), np.ndarray) < len(values):
         return None
+    if len(values) == 1 and values[0].dtype == field.element.numpy and values[0].ndim == leading + len(rest):
+        alone: NDArray[Any] = values[0] if leading else values[0][np.newaxis]  # it may be all that the memory holds
+        return np.ascontiguousarray(alone) if alone.shape[1:] == rest else None
     if leading and not rest and not field.element.is_text:
         kinds = countOf(map(_dtype, values), field.element.numpy), countOf(map(_rank, values), 1)
         if kinds == (len(values), len(values)):
             # One may not be contiguous, or all are of a dtype that has no buffers. With both checks this takes 80 ns an
             # array, concatenate 105, where all else that is done for the shortest records takes 300.
             with contextlib.suppress(TypeError, ValueError):
-                if len(values) == 1:  # it may be all that the memory holds
-                    alone: NDArray[Any] = np.ascontiguousarray(values[0])
-                    return alone
                 return np.frombuffer(b"".join(values), field.element.numpy)
     try:
         # `casting="no"` refuses arrays of another dtype, and ranks must agree to be joined at all.

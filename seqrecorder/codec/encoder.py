@@ -9,10 +9,9 @@ import numpy as np
 from seqrecorder.codec.columns import Column, gather, group_lengths
 from seqrecorder.codec.encode_values import encode_images, encode_tensors
 from seqrecorder.codec.malloc import keep_freed_memory
-from seqrecorder.codec.memory_size import join_taken, taker
+from seqrecorder.codec.memory_size import sizer
 from seqrecorder.codec.slicing import parts
 from seqrecorder.errors import RecordError
-from seqrecorder.wire.feature_bytes import text_features
 from seqrecorder.wire.sequence_example import Leaf, check_limit, serialize
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class RecordEncoder:
     def __init__(self, schema: Schema) -> None:
         keep_freed_memory()
         self.schema = schema
-        self._take = taker(schema)
+        self._size = sizer(schema)
 
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
         """Return one serialized SequenceExample per record."""
@@ -61,10 +60,10 @@ class RecordEncoder:
             RecordError: the first record that cannot be encoded; the position is that in `records`.
         """
         start = 0
-        for count, taken in parts(records, self._take):
+        for count in parts(records, self._size):
             part = records[start : start + count]
             try:
-                encoded = self.encode_columns(gather(self.schema, part, join_taken(taken)), count)
+                encoded = self.encode_columns(gather(self.schema, part), count)
             except RecordError as error:
                 error.position = None if error.position is None else error.position + start
                 raise
@@ -106,8 +105,6 @@ def _leaf(field: Field, column: Column) -> Leaf:
     counts: Any = field.count if column.counts is None else column.counts * field.count
     if place == "packed":
         counts = steps * field.count
-    if field.element.is_text:
-        return Leaf(name, "bytes", place, _text_values(field, column.values), counts, steps, present)
     return Leaf(name, field.element.wire, place, _wire_values(field, column.values), counts, steps, present)
 
 
@@ -121,14 +118,6 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
     if field.element.is_text:
         return values.ravel().tolist()
     return field.element.to_wire(values).reshape(-1)
-
-
-def _text_values(field: Field, values: NDArray[Any]) -> Any:
-    """Return texts, as features where they are short."""
-    texts = values.ravel().tolist()
-    kind = str if field.element.name == "str" else bytes
-    features = text_features(texts, kind, wrapped=field.is_list) if field.is_single else None
-    return texts if features is None else features
 
 
 def _buffers(field: Field, column: Column) -> Any:

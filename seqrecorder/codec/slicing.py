@@ -6,28 +6,25 @@ after every so many messages. 20,000 records of 750 bytes took 78 ms in pieces o
 81 where all memory was new. Large records want large pieces, for which numpy asks for huge pages: 128 of 1.2 MB took 33
 ms in pieces of 6 MiB, 36 of 4 and 65 of 2. Short records want many in one: 16,384 encode nine times faster than 64.
 
-Records are sized in blocks before they are encoded (`seqrecorder.codec.memory_size`), and what has been taken of them
-then is not taken again. To gather them in blocks, and to join these, took longer; to size a sample of them saved a
+Records are sized in blocks before they are encoded (`seqrecorder.codec.memory_size`). To size a sample of them saved a
 tenth of the time of short records, and let one piece of 16,384 with 83 large ones among them take 4 GB.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import Column
-from seqrecorder.wire.byte_rows import Blob, bounds
+from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.wire.byte_rows import cut as cut_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-T = TypeVar("T")
 
 PIECE_RECORDS = 16384
 PIECE_BYTES = 6 << 20
@@ -37,37 +34,35 @@ _BLOCKS = 4
 _GROWTH = 16
 
 
-def parts(records: Sequence[Any], take: Callable[[Sequence[Any]], tuple[int, T]]) -> Iterator[tuple[int, list[T]]]:
-    """Yield how many records are encoded at once, one part behind the other, and what was taken of their blocks.
+def parts(records: Sequence[Any], size_of: Callable[[Sequence[Any]], int]) -> Iterator[int]:
+    """Yield how many records are encoded at once, one part behind the other.
 
-    >>> [count for count, _ in parts([b"x"] * 40_000, lambda block: (sum(map(len, block)), None))]
+    >>> list(parts([b"x"] * 40_000, lambda block: sum(map(len, block))))
     [16384, 16384, 7232]
 
     Args:
         records: records that are in memory as a whole.
-        take: says how many bytes a block of them takes, and returns what it has taken of it.
+        size_of: says how many bytes a block of them takes.
     """
     start = stop = size = 0
     most = 1
-    taken: list[T] = []
     while stop < len(records):
         block = records[stop : min(stop + most, start + PIECE_RECORDS)]
-        block_size, block_taken = take(block)
+        block_size = size_of(block)
         if block_size > PIECE_BYTES and len(block) > 1:  # some are larger than those before: they are looked at closely
             most = max(1, len(block) // _GROWTH)
             continue
         if stop > start and size + block_size > PIECE_BYTES:
-            yield stop - start, taken
-            start, size, taken = stop, 0, []
+            yield stop - start
+            start, size = stop, 0
         stop, size = stop + len(block), size + block_size
-        taken.append(block_taken)
         if stop - start == PIECE_RECORDS or (stop - start >= _MANY_RECORDS and size >= _MANY_BYTES):
-            yield stop - start, taken
-            start, size, taken = stop, 0, []
+            yield stop - start
+            start, size = stop, 0
         fits = PIECE_BYTES * len(block) // (_BLOCKS * max(1, block_size))
         most = max(1, min(_BLOCK_RECORDS, _GROWTH * most, fits))
     if stop > start:
-        yield stop - start, taken
+        yield stop - start
 
 
 def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
@@ -90,7 +85,7 @@ def bytes_of(columns: Mapping[str, Column]) -> int:
     total = 0
     for column in columns.values():
         total += column.values.nbytes
-        if isinstance(column.features, Blob):
+        if column.features is not None:
             total += column.features.data.size
         elif column.values.dtype == object and column.values.size:
             texts = column.values.reshape(-1).tolist()
@@ -113,7 +108,7 @@ def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
         Column(**{name: array[at[name][i] : at[name][i + 1]] for name, array in arrays.items() if array is not None})
         for i in range(rows.size - 1)
     ]
-    if not isinstance(column.features, Blob):
+    if column.features is None:
         return pieces
     features = cut_rows(column.features, inner)  # one of each value
     return [attrs.evolve(piece, features=part) for piece, part in zip(pieces, features, strict=True)]

@@ -1,9 +1,10 @@
-"""Estimates of what records take in memory, and the values that are taken for them."""
+"""Estimates of what records take in memory."""
 
+import attrs
 import numpy as np
 
 import seqrecorder as sr
-from seqrecorder.codec.memory_size import join_taken, sizer, taker
+from seqrecorder.codec.memory_size import sizer
 
 
 @sr.record
@@ -46,49 +47,20 @@ def test_sizes_of_what_is_not_as_declared():
 
 
 def test_sizes_of_texts_from_a_sample():
-    """Where values are taken, texts of lists are counted, and sized by those of some records; all else is exact."""
-    take, exact = taker(sr.Schema.of(Everything)), sizer(sr.Schema.of(Everything))
-
-    def estimate(records):
-        return take(records)[0]
-
+    """Texts of lists are counted, and sized by those of some records; all else is exact."""
+    size = sizer(sr.Schema.of(Everything))
     records = [record(number % 5) for number in range(1000)]
-    assert estimate(records) == exact(records)
+    assert size(records) == sum(size([one]) for one in records)
     records[500].words = np.array(["x" * 100_000, "ab"] + [""] * 98, object)
-    assert exact(records[500:501]) - estimate(records[500:501]) == 0
-    assert 98 * 8 < estimate(records) - estimate(records[:500] + records[501:]) < 100_000
-    assert estimate([]) == 0
+    alone = size(records[500:501])
+    assert alone > 100_000
+    assert 98 * 8 < size(records) - size(records[:500] + records[501:]) < 100_000
 
 
-def test_values_are_taken_with_their_size():
-    """What is taken are the records' own values, and of arrays of rows the lengths; the sizes are those of `sizer`."""
-    schema = sr.Schema.of(Everything)
-    records = [record(), record(0), record(5)]
-    size, taken = taker(schema)(records)
-    assert size == sizer(schema)(records)
-    for name, values in taken.items():
-        assert all(mine is getattr(other, name) for mine, other in zip(values.values, records, strict=True))
-    lengths = {name: values.lengths.tolist() for name, values in taken.items() if values.lengths is not None}
-    assert lengths == {"some": [2, 2, 2], "ids": [2, 0, 5], "words": [2, 0, 5]}
-
-
-def test_values_are_taken_of_what_is_not_as_declared():
-    """Where a value has no length, its field has none; where an attribute is missing, nothing is taken."""
-    take = taker(sr.Schema.of(Everything))
-    size, taken = take([record(some=None), record()])
-    assert size == 2 * EXPECTED
-    assert taken["some"].lengths is None
-    assert taken["ids"].lengths.tolist() == [2, 2]
-    assert take([record(), "no record"]) == (EXPECTED, {})
-
-
-def test_taken_blocks_are_joined():
-    """Blocks become one in their order; lengths are known where all blocks have them, and so are values."""
-    take = taker(sr.Schema.of(Everything))
-    blocks = [take(records)[1] for records in ([record(1)], [record(2), record(3)], [record(4, some=None)])]
-    joined = join_taken(blocks)
-    assert joined["ids"].lengths.tolist() == [1, 2, 3, 4]
-    assert list(map(len, joined["words"].values)) == [1, 2, 3, 4]
-    assert (joined["some"].lengths, joined["some"].values[3]) == (None, None)
-    assert join_taken(blocks[:1]) is blocks[0]
-    assert join_taken([*blocks, {}]) == {}
+def test_sizes_of_optional_arrays_of_texts():
+    """What is None, has no steps, or is in another form is no obstacle."""
+    rows = attrs.make_class("Rows", {"words": sr.feature_list(str, optional=True)})
+    size = sizer(sr.Schema.of(rows))
+    assert size([rows(None), rows([])]) == 8
+    assert size([rows([]), rows([])]) == 0
+    assert size([rows(["abc"]), rows([])]) == 3 + 8

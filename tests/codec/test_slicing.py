@@ -23,12 +23,12 @@ def steps(count: int, length: int = 2) -> list[Steps]:
 
 
 def parts_of(sizes: list[int]) -> list[list[int]]:
-    """Return the parts of records that are their own sizes; what is taken of them is the records themselves."""
-    given = []
-    for count, blocks in parts(sizes, lambda block: (sum(block), block)):
-        given.append([size for block in blocks for size in block])
-        assert len(given[-1]) == count
-    assert [size for part in given for size in part] == sizes
+    """Return the parts of records that are their own sizes."""
+    rest, given = iter(sizes), []
+    for count in parts(sizes, sum):
+        given.append([next(rest) for _ in range(count)])
+        assert count > 0
+    assert next(rest, None) is None
     return given
 
 
