@@ -71,7 +71,7 @@ def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
 
 
 def _size_of_arrays_of_texts(values: Sequence[Any]) -> int:
-    elements = sum(map(_elements, values))
+    elements: int = sum(map(_elements, values))
     if not elements:
         return 0
     some = np.concatenate(values[:: -(-len(values) // _SAMPLE)], axis=None)

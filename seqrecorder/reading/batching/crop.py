@@ -156,7 +156,6 @@ class Crop(PaddedBatches):
 
         return feed.stream(
             batches,
-            window=feed.window_of_batches(self.batch_size),
             multiple=self.batch_size,
             group=group,
             drop_empty=self.empty == "drop",
