@@ -18,7 +18,6 @@ from seqrecorder.reading.elements import OutputOptions, needed_fields
 from seqrecorder.reading.record_stream import StreamOptions, in_epochs, permuted
 from seqrecorder.reading.shaping import shaper
 from seqrecorder.reading.strategy import WINDOW, Feed
-from seqrecorder.reading.tfdata_ops import mapped, unbatched
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
@@ -257,7 +256,6 @@ class _ElementFeed(Feed):
         group: RecordLength | None = None,
         drop_empty: bool = False,
         permute: bool = True,
-        singly: bool = False,
         draw: bool = False,
     ) -> Any:
         """Return a `tf.data.Dataset` of `transform` applied to the windows of elements (see `Feed.stream`)."""
@@ -270,7 +268,7 @@ class _ElementFeed(Feed):
             windows = self._windows(options, options.shuffle if options.shuffle > 1 else size)
             if permute and options.shuffle > 1:
                 windows = permuted(windows, number)
-            return transform(unbatched(windows) if singly else windows, number)
+            return transform(windows, number)
 
         made = in_epochs(options, epoch, draw=draw)
         if not options.shuffle and not draw:
@@ -279,11 +277,6 @@ class _ElementFeed(Feed):
         settings = tf.data.Options()
         settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
         return made.with_options(settings)
-
-    @property
-    def permutes_windows(self) -> bool:
-        """Whether the rows of windows are still to be permuted where `stream` is told not to."""
-        return self.options.shuffle > 1
 
     def _windows(self, options: StreamOptions, size: int) -> Any:
         import tensorflow as tf
@@ -297,4 +290,4 @@ class _ElementFeed(Feed):
             return (serialized,) if options.group is None else (serialized, options.cropped(options.group, lengths, tf))
 
         assert isinstance(self.origin, _Elements)  # noqa: S101 - for type checkers
-        return mapped(self.origin.encoded().batch(size), wanted)
+        return self.origin.encoded().batch(size).map(wanted)

@@ -216,7 +216,8 @@ class BatchesByLength(PaddedBatches, ABC):
             drop_empty=drop,
             permute=not plan.in_buckets,
         )
-        return plan.apply(turns, shuffled=bool(feed.options.shuffle))
+        # A window of one row, or of elements that came shuffled, is not permuted; batches may still come at random.
+        return plan.apply(turns, shuffled=feed.options.shuffle > int(plan.in_buckets))
 
     def _padding(self, feed: Feed, group: RecordLength, plan: LengthPlan) -> Padding:
         # The boundaries of sums are those of no feature list.
