@@ -26,7 +26,7 @@ def encode_element(schema: Schema, element: Mapping[str, Any]) -> Any:
     ...     ids: np.ndarray = sr.feature_list("int32", storage="raw")
     >>> serialized = encode_element(sr.Schema.of(Text), {"ids": tf.constant([1, 2])})
     >>> tf.train.Example.FromString(serialized.numpy()).features.feature["ids"].bytes_list.value[0]
-    b'\\x01\\x00\\x00\\x00\\x02\\x00\\x00\\x00'
+    b'\x01\x00\x00\x00\x02\x00\x00\x00'
 
     Args:
         schema: fields of numbers with the storage `raw`, and of bytes.

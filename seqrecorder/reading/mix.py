@@ -19,6 +19,7 @@ def mix(
     datasets: Sequence[Any],
     *,
     weights: Sequence[float] | None = None,
+    temperature: float | None = None,
     seed: int | None = None,
     stop_on_empty_dataset: bool = False,
 ) -> Any:
@@ -41,7 +42,9 @@ def mix(
 
     Args:
         datasets: `tf.data.Dataset`s of like elements, such as `read` returns.
-        weights: how often each is drawn, in any unit; equally often by default.
+        weights: how often each is drawn, in any unit, such as the number of its records; equally often by default.
+        temperature: evens weights out: each is taken to the power of `1 / temperature`. At 1 they stay as they are, and
+            the higher it is, the more often small datasets come.
         seed: of the order; each iteration is another, reproducibly.
         stop_on_empty_dataset: whether the mixture ends when one dataset does; else the others go on.
 
@@ -67,9 +70,7 @@ def mix(
                 f"mix: datasets[{position}]: expected elements as those of datasets[0], {parts[0].element_spec}, "
                 f"got {part.element_spec}; read both with the same fields and strategy"
             )
-    if weights is not None:
-        _check_weights(weights, len(parts))
-    shares = np.ones(len(parts)) if weights is None else np.asarray(weights, np.float64)
+    shares = _shares(len(parts), weights, temperature)
     marked = [_marked(position, part) for position, part in enumerate(parts)]
     drawn = tf.data.Dataset.choose_from_datasets(marked, _draws(shares, seed))
 
@@ -147,3 +148,19 @@ def _check_weights(weights: Sequence[float], count: int) -> None:
         raise OptionError(f"mix: expected {count} weights, one for each dataset, got {len(weights)}")
     if not all(weight >= 0 for weight in weights) or not 0 < sum(weights) < float("inf"):
         raise OptionError(f"mix: expected weights that are not negative and not all 0, got {list(weights)}")
+
+
+def _shares(count: int, weights: Sequence[float] | None, temperature: float | None) -> NDArray[np.float64]:
+    """Return how often each of some datasets is drawn, in any unit."""
+    if weights is not None:
+        _check_weights(weights, count)
+    shares = np.ones(count) if weights is None else np.asarray(weights, np.float64)
+    if temperature is None:
+        return shares
+    if weights is None:
+        raise OptionError("temperature: evens weights out; give weights too, such as the number of records of each")
+    is_number = isinstance(temperature, (int, float)) and not isinstance(temperature, bool)
+    if not is_number or not 0 < temperature < float("inf"):
+        raise OptionError(f"temperature: expected a number above 0, got {temperature!r}")
+    evened: NDArray[np.float64] = np.where(shares > 0, (shares / shares.max()) ** (1 / temperature), 0)
+    return evened

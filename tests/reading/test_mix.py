@@ -37,6 +37,29 @@ def test_shares_are_those_of_the_weights(sources: list[Path]) -> None:
     assert np.abs(shares - [0.6, 0.3, 0.1]).max() < 0.05
 
 
+def test_temperature_evens_weights_out(sources: list[Path]) -> None:
+    """Weights to the power of one over it: at 2 their roots, at 1 themselves; none of 0 comes back."""
+    endless = [sr.read(path, batch=sr.Pad(4), epochs=None) for path in sources]
+    order = drawn(sr.mix(endless, weights=[900, 100, 0], temperature=2, seed=0).take(1000))
+    assert np.abs(np.bincount(order) / 1000 - [0.75, 0.25]).max() < 0.05
+    plain, same = (sr.mix(endless, weights=[6, 3, 1], temperature=t, seed=0) for t in (None, 1.0))
+    assert drawn(plain.take(100)) == drawn(same.take(100))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 2}, "give weights too"),
+        ({"weights": [1], "temperature": 0}, "a number above 0, got 0"),
+        ({"weights": [1], "temperature": float("nan")}, "a number above 0, got nan"),
+    ],
+)
+def test_temperatures_that_make_no_sense_are_refused(options, message) -> None:
+    """Each with an error that names the option."""
+    with pytest.raises(sr.OptionError, match=message):
+        sr.mix([tf.data.Dataset.range(3)], **options)
+
+
 def test_everything_comes_once(sources: list[Path]) -> None:
     """Without weights all are drawn alike, and each dataset comes whole, or until the first one ends."""
     parts = [sr.read(path, batch=sr.Pad(4), shuffle=20, seed=1) for path in sources]
