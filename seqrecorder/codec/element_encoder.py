@@ -37,26 +37,28 @@ def encode_element(schema: Schema, element: Mapping[str, Any]) -> Any:
     """
     import tensorflow as tf
 
-    entries = []
-    for field in schema.fields:
-        values = _delimited(_ONE, _values_of(element[field.name]))
-        feature = _delimited(_TWO, _delimited(_ONE, tf.strings.reduce_join(values)))
-        name = field.feature.encode()
-        entries.append(_delimited(_ONE, tf.strings.join([_delimited(_ONE, tf.constant(name)), feature])))
-    return _delimited(_ONE, tf.strings.join(entries))
+    # All fields at a time, whose order in a message is of no concern.
+    numbers = [field for field in schema.fields if not field.element.is_text]
+    texts = [field for field in schema.fields if field.element.is_text]
+    names = tf.constant([field.feature for field in (*numbers, *texts)])
+    values = [tf.strings.reduce_join(_delimited(_ONE, tf.reshape(element[field.name], [-1]))) for field in texts]
+    if numbers:
+        buffers = tf.stack([_buffer(element[field.name]) for field in numbers])
+        values = [*tf.unstack(_delimited(_ONE, buffers)), *values]
+    features = _delimited(_TWO, _delimited(_ONE, tf.stack(values)))
+    entries = _delimited(_ONE, tf.strings.join([_delimited(_ONE, names), features]))
+    return _delimited(_ONE, tf.strings.reduce_join(entries))
 
 
-def _values_of(tensor: Any) -> Any:
-    """Return the bytes values that hold a tensor, string vector."""
+def _buffer(tensor: Any) -> Any:
+    """Return the little-endian buffer of a tensor of numbers, string scalar."""
     import tensorflow as tf
 
-    if tensor.dtype == tf.string:
-        return tf.reshape(tensor, [-1])
-    # Such a message ends with the buffer; what stands before it has another size for each shape.
+    # A serialized tensor ends with its buffer; what stands before it has another size for each shape.
     serialized = tf.io.serialize_tensor(tensor)
     content = tf.size(tensor, tf.int64) * tensor.dtype.size
     start = tf.cast(tf.strings.length(serialized), tf.int64) - content
-    return tf.strings.substr(serialized, start, content)[tf.newaxis]
+    return tf.strings.substr(serialized, start, content)
 
 
 def _delimited(tag: bytes, payload: Any) -> Any:

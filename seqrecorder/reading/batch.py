@@ -66,8 +66,9 @@ def batch(
     so are those that `length` names, and those that are as long as a named one where that is known; all others come
     once for each element.
 
-    Elements travel as serialized messages, which takes several times as long as to read them from files in batches:
-    batch by `read` what needs no `map` or `filter` before. Up to some 2,000 elements are in memory. The dataset is run
+    Elements travel as serialized messages, one by one, which takes the processor longer than
+    `bucket_by_sequence_length` does, and many times as long as to read them from files in batches: batch by `read` what
+    needs no `map` or `filter` before. Up to some 2,000 elements are in memory. The dataset is run
     through once more, first, where a strategy must know all lengths: `Bucket` with computed boundaries or `warm_up`,
     `TokenBudget`, and `Pack` where too long a record is an error.
 
