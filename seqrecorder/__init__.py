@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
     from seqrecorder.analysis.field_stats import FieldStats as FieldStats
+    from seqrecorder.analysis.leakage import Leakage as Leakage
+    from seqrecorder.analysis.leakage import leakage as leakage
     from seqrecorder.analysis.plot import plot as plot
     from seqrecorder.analysis.stats import Stats as Stats
     from seqrecorder.analysis.stats import stats as stats
@@ -120,6 +122,7 @@ _LAZY = {
     "Coverage": "seqrecorder.analysis.vocabulary",
     "FieldStats": "seqrecorder.analysis.field_stats",
     "Crop": "seqrecorder.reading.batching.crop",
+    "Leakage": "seqrecorder.analysis.leakage",
     "Manifest": "seqrecorder.dataset.manifest",
     "Pack": "seqrecorder.reading.batching.pack",
     "Pad": "seqrecorder.reading.batching.pad",
@@ -147,6 +150,7 @@ _LAZY = {
     "from_table": "seqrecorder.sources.tables",
     "from_ts": "seqrecorder.sources.ts",
     "info": "seqrecorder.reading.read",
+    "leakage": "seqrecorder.analysis.leakage",
     "merge": "seqrecorder.writing.selected",
     "mix": "seqrecorder.reading.mix",
     "next_step": "seqrecorder.reading.shifted",

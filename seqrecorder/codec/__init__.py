@@ -4,6 +4,7 @@ __all__ = [
     "arrow",
     "columns",
     "construct",
+    "content_digest",
     "cropping",
     "decoder",
     "derivation",

@@ -29,7 +29,7 @@ def split_in_time(selection: S, at: Any, time: Any, end: Any, straddling: Any) -
             f"{{'train': ..., 'eval': '2026-01-01'}}, got {at!r}"
         )
     check_names(list(at), "split")
-    starts, ends, field = _times(selection, time, end)
+    starts, ends, field = times_of(selection, time, end)
     bounds = np.array([_time_of(field, bound) for bound in list(at.values())[1:]], starts.dtype)
     if (bounds[1:] <= bounds[:-1]).any():
         raise OptionError(f"at: expected times that ascend, got {at!r}")
@@ -45,7 +45,7 @@ def split_in_time(selection: S, at: Any, time: Any, end: Any, straddling: Any) -
 def folds_in_time(selection: S, count: Any, time: Any, end: Any, straddling: Any) -> Folds[S]:
     """Return walk-forward folds; see `Selection.folds`."""
     count = check_folds(count)
-    starts, ends, _ = _times(selection, time, end)
+    starts, ends, _ = times_of(selection, time, end)
     ordered = np.sort(starts)
     size = ordered.size // (count + 1)
     if not size:
@@ -69,7 +69,7 @@ def folds_in_time(selection: S, count: Any, time: Any, end: Any, straddling: Any
     return Folds([(selection.at(fit), selection.at(held)) for fit, held in pairs], shares)
 
 
-def _times(selection: Divisible, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
+def times_of(selection: Divisible, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
     """Return when each record begins and ends, and the field that says so."""
     field = _time_field(selection, time, "time")
     other = field if end is None else _time_field(selection, end, "end")

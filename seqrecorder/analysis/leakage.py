@@ -1,0 +1,185 @@
+"""`leakage`: what several splits have in common, and should not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.codec.content_digest import content_digest
+from seqrecorder.dataset.corpus import Corpus
+from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.dataset.partition import values_by
+from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.time_parts import times_of
+from seqrecorder.errors import OptionError
+from seqrecorder.schema.display import cut, html_table
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Hashable, Iterator
+
+_WIDTH = 40
+_EXAMPLES = 5
+_HEADS = ("splits", "share", "how many", "such as")
+
+
+@attrs.frozen
+class Shared:
+    """What two splits share.
+
+    Attributes:
+        splits: their names.
+        what: `keys`, `groups`, `contents` (of records that are equal but for their keys) or `times`.
+        count: how many there are in both; of times, how many records of either lie in the time of the other.
+        examples: some of them; of contents, the positions of a record in each split.
+    """
+
+    splits: tuple[str, str]
+    what: str
+    count: int
+    examples: tuple[Any, ...]
+
+
+@attrs.frozen(repr=False)
+class Leakage:
+    """What splits have in common, and should not: print it.
+
+    Attributes:
+        looked_for: what was looked for.
+        shared: what was found, none of it empty.
+    """
+
+    looked_for: tuple[str, ...]
+    shared: tuple[Shared, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found."""
+        return not self.shared
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        return [
+            (" and ".join(s.splits), s.what, f"{s.count:,}", cut(", ".join(map(str, s.examples)), _WIDTH))
+            for s in self.shared
+        ]
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{s.count:,} {s.what} in {s.splits[0]} and {s.splits[1]}" for s in self.shared)
+        return f"<Leakage: {found or 'none'}; looked for {', '.join(self.looked_for)}>"
+
+    def __str__(self) -> str:
+        if self.is_clean:
+            return f"no {', no '.join(self.looked_for)} in several splits"
+        rows = [_HEADS, *self._rows()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self)[1:-1], _HEADS, self._rows())
+
+
+def leakage(
+    corpus: Corpus | str | os.PathLike[str] | Mapping[str, Selection],
+    *,
+    by: str | Callable[[Any], Any] | None = None,
+    time: str | None = None,
+    end: str | None = None,
+) -> Leakage:
+    """Return what splits share: keys, records that are equal but for their keys, groups, and time.
+
+    >>> import tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    ...     speaker: str = sr.context(str)
+    >>> path = tempfile.mkdtemp()
+    >>> _ = sr.write({"train": [Word("to", "s1"), Word("be", "s2")], "eval": [Word("or", "s1")]}, path)
+    >>> print(sr.leakage(path, by="speaker"))
+    splits          share   how many  such as
+    train and eval  groups  1         s1
+    >>> print(sr.leakage(path))
+    no contents in several splits
+
+    Every record is read once; 16 bytes of each, and its key, are held.
+
+    Args:
+        corpus: a dataset, or selections by name, as `Selection.split` gives them.
+        by: name of a context field, or what gives a record's value: what no two splits should share.
+        time: name of the field of a record's time: no two splits should overlap.
+        end: name of the field of the time at which a record ends; see `Selection.split`.
+
+    Raises:
+        OptionError: it is neither, or a field is of another kind.
+        SchemaError: there is no field of a name.
+        ShardReadError: a record is damaged.
+    """
+    parts = _parts(corpus)
+    looked_for, found = [], list[Shared]()
+    if parts and all(part.schema.key_field is not None for part in parts.values()):
+        looked_for.append("keys")
+        found += _in_common("keys", {name: _values(part, _key_of(part), "key") for name, part in parts.items()})
+    looked_for.append("contents")
+    contents = {name: dict(_contents(part)) for name, part in parts.items()}
+    for one, other in itertools.combinations(contents, 2):
+        common = contents[one].keys() & contents[other].keys()
+        examples = sorted((contents[one][digest], contents[other][digest]) for digest in common)[:_EXAMPLES]
+        if common:
+            found.append(Shared((one, other), "contents", len(common), tuple(examples)))
+    if by is not None:
+        looked_for.append("groups")
+        found += _in_common("groups", {name: _values(part, by, "by") for name, part in parts.items()})
+    if time is not None:
+        looked_for.append("times")
+        found += _overlaps(parts, time, end)
+    return Leakage(tuple(looked_for), tuple(found))
+
+
+def _parts(corpus: Any) -> dict[str, Selection]:
+    if isinstance(corpus, Mapping):
+        if not all(isinstance(part, Selection) for part in corpus.values()):
+            raise OptionError("leakage: expected selections by name, as `selection.split(...)` gives them")
+        return dict(corpus)
+    if isinstance(corpus, Selection):
+        raise OptionError("leakage: one selection has no splits; pass a dataset, or selections by name")
+    opened = corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
+    return {name: opened[name] for name in opened}
+
+
+def _key_of(part: Selection) -> str:
+    return next(field.name for field in part.schema.fields if field.key)
+
+
+def _values(part: Selection, by: Any, option: str) -> dict[Hashable, None]:
+    try:
+        return dict.fromkeys(value for value in values_by(part, by, option) if value is not None)
+    except TypeError as error:
+        raise OptionError(f"{option}: expected values that can be told apart by their hash: {error}") from None
+
+
+def _in_common(what: str, values: Mapping[str, dict[Hashable, None]]) -> Iterator[Shared]:
+    for one, other in itertools.combinations(values, 2):
+        common = [value for value in values[one] if value in values[other]]
+        if common:
+            yield Shared((one, other), what, len(common), tuple(common[:_EXAMPLES]))
+
+
+def _contents(part: Selection) -> Iterator[tuple[bytes, int]]:
+    """Yield the digest of each record, and its place in the selection."""
+    store, place = part.store.forward(), 0
+    for positions in part.windows():
+        for data in store.read(positions):
+            yield content_digest(store.manifest.schema, data), place
+            place += 1
+
+
+def _overlaps(parts: Mapping[str, Selection], time: str, end: str | None) -> Iterator[Shared]:
+    times = {name: times_of(part, time, end)[:2] for name, part in parts.items() if len(part)}
+    for (one, (begins, ends)), (other, (starts, stops)) in itertools.combinations(times.items(), 2):
+        inside = int(((begins <= stops.max()) & (ends >= starts.min())).sum())
+        inside += int(((starts <= ends.max()) & (stops >= begins.min())).sum())
+        if inside:
+            first, last = max(begins.min(), starts.min()), min(ends.max(), stops.max())
+            yield Shared((one, other), "times", inside, (f"{first} to {last}",))
