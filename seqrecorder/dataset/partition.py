@@ -273,6 +273,7 @@ def _deal_groups(
     count = int(groups.max()) + 1
     held = np.zeros((count, int(strata.max()) + 1))
     np.add.at(held, (groups, strata), 1)
+    held = np.column_stack([held, held.sum(1)])  # all records are one stratum more, so that parts are equally large
     first = np.full(count, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(first, groups, ranks)
     totals = held.sum(0)
@@ -281,7 +282,7 @@ def _deal_groups(
     part = np.empty(count, np.int64)
     waiting = int(np.count_nonzero(targets))  # parts that have no group
     is_empty = targets > 0
-    order = np.lexsort((first, -held.max(1), -held.sum(1)))
+    order = np.lexsort((first, -held[:, :-1].max(1), -held[:, -1]))
     for done, group in enumerate(order.tolist()):
         gain = lacks @ weighed[group]
         gain[targets <= 0] = -np.inf

@@ -211,3 +211,10 @@ def test_shares_of_groups_are_missed_by_less_than_the_largest(sizes: list[int], 
     counts = np.bincount(part[groups], minlength=parts)
     assert (counts > 0).all()
     assert (abs(counts - groups.size / parts) <= max(sizes)).all()
+
+
+def test_parts_of_stratified_groups_are_equally_large() -> None:
+    """Where strata leave a choice, the part that lacks records gets the group."""
+    number = np.arange(500)
+    part = _deal_groups(np.full(5, 0.2), number % 9, number % 6, number.astype(np.uint64))
+    assert np.bincount(part).tolist() == [2, 2, 2, 2, 1]
