@@ -30,7 +30,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def report(corpus, said):
-    return demo.run(corpus, functions=FUNCTIONS, training_steps=50, say=said.append)
+    return demo.run(corpus, functions=FUNCTIONS, training_steps=120, say=said.append)
 
 
 @pytest.fixture(scope="module")
