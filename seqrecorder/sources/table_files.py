@@ -184,13 +184,13 @@ def _json(
     pa = pyarrow()
     from pyarrow import json
 
-    if not hasattr(json, "open_json"):
-        raise OptionError(f"{file}: reading JSON lines in columns needs a newer pyarrow, or use seqrecorder.from_jsonl")
-
     def opened(kinds: Mapping[str, Any]) -> Any:
         schema = pa.schema(list(kinds.items())) if kinds else None
         parsing = json.ParseOptions(explicit_schema=schema)
-        return json.open_json(pa.input_stream(str(file), compression="detect"), parse_options=parsing)
+        source = pa.input_stream(str(file), compression="detect")
+        if hasattr(json, "open_json"):
+            return json.open_json(source, parse_options=parsing)
+        return json.read_json(source, parse_options=parsing).to_reader()  # as a whole: pyarrow 18 has no other way
 
     if wanted is None:
         reader = opened({})
