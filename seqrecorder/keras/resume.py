@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("seqrecorder")
 
 _STEPS = ("_enumerate_iterator", "enumerate_epoch")
-"""What the steps of an epoch are called in Keras' epoch iterator, from 3.6 on and before."""
+"""What the steps of an epoch are called in Keras' epoch iterator, now and in Keras 3.5."""
 
 _ITERATOR = "iterator"
 
