@@ -60,9 +60,12 @@ class Distribution:
             else:
                 self._count(*_counted(values))
                 return
-        keys = _keys(values)
+        self.add_keys(keys_of(values))
+
+    def add_keys(self, keys: NDArray[np.uint16]) -> None:
+        """Count values, of which there have been more than the limit before, by their buckets (see `keys_of`)."""
         if keys.size < _DENSE:
-            np.add.at(self.counts, keys, 1)
+            np.add.at(self.counts, keys.astype(np.intp), 1)
         else:
             self.counts += np.bincount(keys, minlength=_BUCKETS)
 
@@ -72,7 +75,7 @@ class Distribution:
             if self.values is not None:
                 self._count(other.values, other.counts)
             else:
-                np.add.at(self.counts, _keys(other.values), other.counts)
+                np.add.at(self.counts, keys_of(other.values), other.counts)
         else:
             self._spread()
             self.counts += other.counts
@@ -97,7 +100,7 @@ class Distribution:
         """Count buckets instead of values from now on."""
         if self.values is not None:
             buckets = np.zeros(_BUCKETS, np.int64)
-            np.add.at(buckets, _keys(self.values), self.counts)
+            np.add.at(buckets, keys_of(self.values), self.counts)
             self.values, self.counts = None, buckets
 
     def steps(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -146,11 +149,11 @@ class Distribution:
         return np.histogram(values, edges, weights=counts)[0].astype(np.int64)
 
 
-def _keys(values: NDArray[Any]) -> NDArray[np.intp]:
+def keys_of(values: NDArray[Any]) -> NDArray[np.uint16]:
     """Return the bucket of each value: the first sixteen bits of the nearest float32."""
     with np.errstate(under="ignore"):
         narrow = values if values.dtype == np.float32 else np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
-    return (np.ascontiguousarray(narrow).view(np.uint32) >> 16).astype(np.intp)
+    return (np.ascontiguousarray(narrow).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def _distinct(values: NDArray[Any]) -> NDArray[Any]:

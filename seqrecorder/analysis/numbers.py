@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.distribution import Distribution
+from seqrecorder.analysis.distribution import Distribution, keys_of
 from seqrecorder.schema.dtypes import widen
 
 if TYPE_CHECKING:
@@ -89,10 +89,21 @@ class Numbers:
         """Take in some numbers `(n, channels)` of the dtype."""
         plain = _plain(values)
         rows = max(1, _BLOCK // max(1, plain.shape[1]))
+        whole, keys = self._real(plain), None
+        if whole is None and plain.shape[1] == len(self.distributions):
+            is_beyond = all(part.values is None for part in self.distributions)
+            keys = np.empty(plain.T.shape, np.uint16) if is_beyond else None
         for start in range(0, len(plain), rows):
             # Channel by channel in memory: along short rows numpy takes three times as long.
-            self._add_block(np.ascontiguousarray(plain[start : start + rows].T))
-        self._add_to_distributions(plain)
+            block = np.ascontiguousarray(plain[start : start + rows].T)
+            self._add_block(block)
+            if keys is not None:
+                keys[:, start : start + rows] = keys_of(block)
+        if keys is None:
+            self._add_to_distributions(plain, whole)
+            return
+        for part, of_channel in zip(self.distributions, keys, strict=True):
+            part.add_keys(of_channel)
 
     def _add_block(self, block: NDArray[Any]) -> None:
         """Take in numbers `(channels, n)`."""
@@ -147,8 +158,7 @@ class Numbers:
             self.mean = np.where(self.count > 0, self.mean + apart * share, np.where(count > 0, mean, self.mean))
         self.count = total
 
-    def _add_to_distributions(self, plain: NDArray[Any]) -> None:
-        whole = self._real(plain)
+    def _add_to_distributions(self, plain: NDArray[Any], whole: NDArray[np.bool_] | None) -> None:
         if len(self.distributions) < plain.shape[1]:
             self.distributions[0].add(plain.ravel() if whole is None else plain[whole])
             return

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqrecorder.analysis.distribution import RELATIVE_ERROR, Distribution
+from seqrecorder.analysis.numbers import Numbers
 
 SHARES = np.array([0.0, 0.01, 0.25, 0.5, 0.77, 1.0])
 
@@ -70,3 +71,16 @@ def test_histograms_count_what_lies_between_edges(random):
 def test_what_has_no_values_has_no_quantiles():
     """NaN stands for them."""
     assert np.isnan(counted(np.empty(0)).quantile(0.5))
+
+
+def test_many_channels_are_counted_as_each_alone(random):
+    """Beyond the limit channels are counted together; each has what it would have alone, with NaN and without."""
+    values = random.normal(size=(6000, 3)).astype("f4")
+    parts = [values, values * 2, np.where(values > 2, np.nan, values)]
+    together = Numbers.empty(values.dtype, 3)
+    for part in parts:
+        together.add(part)
+    everything = np.concatenate(parts)
+    for channel, found in enumerate(together.distributions):
+        alone = counted(everything[:, channel][~np.isnan(everything[:, channel])], limit=100)
+        assert np.array_equal(found.counts, alone.counts)
