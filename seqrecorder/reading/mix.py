@@ -49,7 +49,8 @@ def mix(
         stop_on_empty_dataset: whether the mixture ends when one dataset does; else the others go on.
 
     Returns:
-        A `tf.data.Dataset`, which can be saved and resumed as its parts can.
+        A `tf.data.Dataset`, which can be saved and resumed as its parts can: in the first iterator of a mixture that is
+        made anew, as a part that was not drawn from yet begins with its own next epoch.
 
     Raises:
         OptionError: nothing to mix, other elements, or weights that are none.
