@@ -12,7 +12,7 @@ class Absent(type):
 
     Of a script with an input pipeline and a model, the pipeline can so be used without the model.
 
-    >>> cell = Absent.named("tensorflow.contrib.rnn.GRUCell", "models are Keras's now")
+    >>> cell = Absent.named("tensorflow.contrib.rnn.GRUCell", "; models are Keras's now")
     >>> class Mine(cell):
     ...     pass
     >>> Mine(3)
