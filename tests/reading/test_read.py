@@ -380,7 +380,7 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
         ({"split": slice(3)}, "split: expected the name of one"),
         ({"inputs": [3]}, "inputs and targets: expected a name"),
         ({"inputs": {"a": ["ids"]}}, "inputs and targets: expected a name"),
-        ({"inputs": "ids", "targets": "words"}, "targets: 'words' is text.*StringLookup"),
+        ({"inputs": "ids", "targets": "words"}, "targets: 'words' is text.*pass vocabulary="),
         ({"inputs": "ids", "targets": ("label", "key")}, "targets: 'key' is text"),
         ({"inputs": "ids", "targets": "label", "weights": "key"}, "weights: 'key' is text"),
         ({"fields": 3}, "sequence of names"),

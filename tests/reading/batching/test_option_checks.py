@@ -82,7 +82,7 @@ def test_sorted_windows_pad_least(lines: Path, shuffle: int) -> None:
     batches = list(dataset)
     assert len(batches) == int(dataset.cardinality()) == -(-len(LENGTHS) // 16)
     assert keys(batches) == sorted(f"k{i}".encode() for i in range(len(LENGTHS)))
-    assert efficiency(batches) > 0.9
+    assert efficiency(batches) > (0.85 if shuffle else 0.9)  # what the newest records pad is left to chance
     widths = [b["ids"].shape[1] for b in batches]
     # The last batch holds the newest records, which filled no other.
     assert (widths[:-1] == sorted(widths[:-1])) == (shuffle == 0)
