@@ -8,11 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 
 import seqrecorder as sr
 from seqrecorder.codec.columns import Column
 from seqrecorder.reading.missing import Observed
-from tests.combinations import all_at_night
 
 LENGTHS = (3, 1, 5, 0, 4)
 

@@ -7,15 +7,15 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import CASES as DTYPES
+from strategies import as_tensor_holds, from_tensor
 
 import seqrecorder as sr
 from seqrecorder.codec.columns import Column
 from seqrecorder.reading.shifted import Shift
-from tests.combinations import all_at_night
-from tests.strategies import CASES as DTYPES
-from tests.strategies import as_tensor_holds, from_tensor
 
 LENGTHS = (3, 1, 5, 0, 2, 7, 4, 4)
 START = 99
