@@ -102,8 +102,8 @@ class Numbers:
         if keys is None:
             self._add_to_distributions(plain, whole)
             return
-        for part, of_channel in zip(self.distributions, keys, strict=True):
-            part.add_keys(of_channel)
+        for channel, part in enumerate(self.distributions):
+            part.add_keys(keys[channel, :])
 
     def _add_block(self, block: NDArray[Any]) -> None:
         """Take in numbers `(channels, n)`."""
