@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,7 +30,7 @@ class SkippingSource:
     skipped: int = 0
 
 
-class ColumnSource(SkippingSource):
+class ColumnSource(SkippingSource, abc.ABC):
     """Records that `write` takes in batches of columns, and that an iteration makes one by one.
 
     Args:
@@ -46,9 +47,9 @@ class ColumnSource(SkippingSource):
             raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
         self.schema, self.cast, self.on_error, self.skipped = schema, cast, on_error, 0
 
+    @abc.abstractmethod
     def tables(self) -> Iterator[Any]:
         """Yield tables of pyarrow, whose columns are the fields."""
-        raise NotImplementedError
 
     def batches(self) -> Iterator[Any]:
         """Yield tables whose records fit, if those that do not are left out; else all tables."""
