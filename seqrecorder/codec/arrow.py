@@ -18,7 +18,8 @@ from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import Field
 from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.schema.times import ADVICE, NO_ZONE, zone_of
-from seqrecorder.wire.byte_rows import bounds
+from seqrecorder.wire.byte_rows import Blob, bounds
+from seqrecorder.wire.feature_bytes import features_of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +99,7 @@ def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
                     f"columns: field {field.name!r}: expected lists of {size} values, of shape {field.rest}, got one "
                     f"of {int(counts[counts != size][0])}"
                 )
-        values = _flat(field, array)
+        values, features = _flat_texts(field, array) if field.element.is_text else (_flat(field, array), None)
         values = (cast_values(values, field.element) if cast else values).reshape(-1, *field.rest)
     except Mismatch as mismatch:
         raise Mismatch(mismatch.expected, mismatch.got, outward(mismatch.index, lengths[::-1], present)) from None
@@ -107,6 +108,7 @@ def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
         steps=lengths[0] if field.is_list else None,
         counts=lengths[int(field.is_list)] if field.is_ragged else None,
         present=present,
+        features=features,
     )
 
 
@@ -208,17 +210,24 @@ def compute() -> Any:
     return functions
 
 
+def one_array(column: Any) -> Any:
+    """Return a column of chunks as one array, which is no copy where there is one chunk."""
+    if not isinstance(column, pyarrow().ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def _imported(field: Field, given: Any) -> Any:
     """Return one array of pyarrow's, of a type that has lists, numbers or text in it."""
     pa = pyarrow()
     try:
         if hasattr(type(given), "__arrow_c_stream__"):
-            array = pa.chunked_array(given).combine_chunks()
+            array = one_array(pa.chunked_array(given))
         elif hasattr(type(given), "__arrow_c_array__"):
             array = pa.array(given)
         else:
             array = pa.Array.from_pandas(given)
-            array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+            array = one_array(array)
         array = without_views(_decoded(array))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
@@ -315,6 +324,27 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
             raise
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     return values
+
+
+def _flat_texts(field: Field, array: Any) -> tuple[NDArray[Any], Blob | None]:
+    """Return texts as objects, one for all that are equal, and short ones as they are encoded too."""
+    types = pyarrow().types
+    plain, is_text = _decoded(array), field.element.name == "str"
+    is_wide = (types.is_large_string if is_text else types.is_large_binary)(plain.type)
+    fits = is_wide or (types.is_string if is_text else types.is_binary)(plain.type)
+    if not fits or plain.null_count or not len(plain):
+        return _flat(field, array), None
+    coded = plain.dictionary_encode()
+    try:
+        texts = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
+    except (pyarrow().ArrowException, UnicodeDecodeError) as error:  # it is no UTF-8
+        raise OptionError(f"columns: field {field.name!r}: {error}") from error
+    if not field.is_single:
+        return texts, None
+    _, edges, data = plain.buffers()
+    edges = np.frombuffer(edges, np.int64 if is_wide else np.int32)[plain.offset : plain.offset + len(plain) + 1]
+    octets = np.frombuffer(b"" if data is None else data, np.uint8)[edges[0] : edges[-1]]
+    return texts, features_of_texts(Blob(octets, np.diff(edges).astype(np.int64)), wrapped=field.is_list)
 
 
 def _may_be_floats(kind: Any) -> bool:

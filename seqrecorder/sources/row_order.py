@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.codec.arrow import compute
+from seqrecorder.codec.arrow import compute, one_array
 from seqrecorder.codec.tables import cut_batch
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.storage.files import writing
@@ -95,7 +95,7 @@ def in_order(table: Any, keys: Sequence[str]) -> Any:
         return table
     columns, places = {}, pa.array(order)
     for name in table.column_names:
-        column = table[name].combine_chunks()  # one column at a time is there twice
+        column = one_array(table[name])  # one column at a time is there twice
         if name in keys and _is_text(column.type):  # a code is taken in a fraction of the time
             column = column.dictionary_encode()
         columns[name] = column.take(places)
@@ -209,7 +209,7 @@ def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
     import pyarrow as pa
 
     pc = compute()
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = one_array(column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     values = array.dictionary

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seqrecorder.codec.arrow import compute
+from seqrecorder.codec.arrow import compute, one_array
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.row_order import MEMORY, rows_in_order
@@ -142,7 +142,7 @@ class RowGroups(ColumnSource):
             name = self.column_of.get(field.name)
             if name is None:
                 continue
-            column = _array(table[name])
+            column = one_array(table[name])
             if field.is_list:
                 columns[field.name] = _lists(field, column, starts)
                 continue
@@ -168,7 +168,7 @@ class RowGroups(ColumnSource):
         if not self.order or not inside.any():
             return
         self.equal_times += int((inside & ~_change(table, self.order)).sum())
-        column = _array(table[self.order[-1]])
+        column = one_array(table[self.order[-1]])
         kind = column.type
         if pa.types.is_temporal(kind):
             column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())  # noqa: PLR2004
@@ -254,18 +254,11 @@ def from_rows(
     )
 
 
-def _array(column: Any) -> Any:
-    """Return a column as one array."""
-    import pyarrow as pa
-
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
     """Return for each row but the first whether a column differs from the row before; two NaN or nulls do not."""
     changes = np.zeros(max(0, table.num_rows - 1), bool)
     for name in names:
-        changes |= _differs(_array(table[name]))
+        changes |= _differs(one_array(table[name]))
     return changes
 
 

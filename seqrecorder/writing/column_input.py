@@ -97,10 +97,12 @@ def _paired(schema: Schema, given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]], *, cast: bool = False) -> Column | None:
+    features = None
     if field.sparse is not None and isinstance(given, tuple) and len(given) == 2 and all(map(is_arrow, given)):  # noqa: PLR2004 - a pair
         given = column_of_sparse(field, *given, cast=cast)
     elif is_arrow(given):
         given = column_of_array(field, given, cast=cast)
+        features = given.features  # of texts of Arrow's, which fit
     if isinstance(given, Column):
         values, lengths, column = (
             given.values,
@@ -114,7 +116,7 @@ def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]], *
         raise OptionError(f"columns: field {field.name!r} is sparse: give a seqrecorder.Column with its indices")
     checked = [_lengths(field, part) for part in lengths]
     try:
-        exact = _exact(field, values)
+        exact = _exact(field, values) if features is None else Column(values, features=features)
     except Mismatch as mismatch:
         _report(field, mismatch, checked, column.present, problems)
         return None

@@ -8,6 +8,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import seqrecorder as sr
 from seqrecorder.codec.construct import records_of
@@ -134,6 +136,46 @@ def test_arrays_give_the_bytes_of_records():
         "key": columns["key"].cast(pa.large_string()),
     }
     assert encoded({**columns, **lists}) == WANTED
+
+
+@sr.record
+class Texts:
+    name: str = sr.context(str)
+    words: np.ndarray | None = sr.feature_list(str, optional=True)
+    raw: np.ndarray = sr.feature_list("bytes", align=None)
+
+
+TEXT = st.text(max_size=4) | st.sampled_from(["", "a\0b", "é" * 61 + "x", "x" * 123, "x" * 124, "x" * 126, "y" * 300])
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@given(st.lists(st.tuples(TEXT, st.none() | st.lists(TEXT, max_size=4)), max_size=6), st.integers(0, 3), st.data())
+def test_texts_of_buffers_are_those_of_objects(rows, start, data):
+    """Texts that are encoded from Arrow's buffers, sliced and of categories too, have the bytes of records' texts."""
+    wide = data.draw(st.booleans())
+    text = pa.large_string() if wide else pa.string()
+    words = pa.array([words for _, words in rows], pa.list_(text))
+    names = pa.array([name for name, _ in rows], text)
+    raw = pa.array(
+        [[word.encode() for word in words or []] for _, words in rows],
+        pa.large_list(pa.large_binary() if wide else pa.binary()),
+    )
+    if data.draw(st.booleans()):
+        names = names.dictionary_encode()
+    schema, start = Schema.of(Texts), min(start, len(rows))
+    given = {"name": names[start:], "words": words[start:], "raw": raw[start:]}
+    columns, size = given_columns(schema, pa.table(given))
+    records = [Texts(name, words, [word.encode() for word in words or []]) for name, words in rows[start:]]
+    made = list(RecordEncoder(schema).encode_columns(columns, size)[0])
+    assert made == schema.encode_batch(records)
+    assert schema.decode_batch(made) == records
+
+
+def test_text_that_is_no_utf8_is_refused():
+    """A library that gives other bytes as text is told so, with the field."""
+    broken = pa.array([b"a", b"\xff"]).view(pa.string())
+    with pytest.raises((sr.OptionError, sr.RecordError), match="name"):
+        given_columns(Schema.of(Texts).select(["name"]), pa.table({"name": broken}))
 
 
 def test_a_dataset_of_a_table(tmp_path):
