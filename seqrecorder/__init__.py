@@ -39,11 +39,11 @@ from seqrecorder.errors import ShardReadError as ShardReadError
 from seqrecorder.errors import ShardWriteError as ShardWriteError
 from seqrecorder.errors import SkipRecord as SkipRecord
 from seqrecorder.errors import SourceError as SourceError
-from seqrecorder.schema.conversion import SparseVector as SparseVector
 from seqrecorder.schema.declarations import context as context
 from seqrecorder.schema.declarations import feature_list as feature_list
 from seqrecorder.schema.declarations import record as record
 from seqrecorder.schema.schema import Schema as Schema
+from seqrecorder.schema.sparse_vector import SparseVector as SparseVector
 
 if TYPE_CHECKING:
     from seqrecorder import keras as keras
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.plan import plan as plan
     from seqrecorder.reading.read import info as info
     from seqrecorder.reading.read import read as read
-    from seqrecorder.reading.read import read_records as read_records
+    from seqrecorder.reading.read_records import read_records as read_records
     from seqrecorder.reading.shifted import next_step as next_step
     from seqrecorder.reading.shifted import previous_step as previous_step
     from seqrecorder.sources.array_files import from_h5 as from_h5
@@ -159,7 +159,7 @@ _LAZY = {
     "plot": "seqrecorder.analysis.plot",
     "previous_step": "seqrecorder.reading.shifted",
     "read": "seqrecorder.reading.read",
-    "read_records": "seqrecorder.reading.read",
+    "read_records": "seqrecorder.reading.read_records",
     "rewrite": "seqrecorder.writing.selected",
     "salvage": "seqrecorder.dataset.salvage",
     "stats": "seqrecorder.analysis.stats",

@@ -21,7 +21,8 @@ from seqrecorder.cli.source_functions import KINDS, SEED, SPLITS, UNKNOWN, libra
 from seqrecorder.errors import DatasetExistsError, OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pad import Pad
-from seqrecorder.reading.read import read, read_records
+from seqrecorder.reading.read import read
+from seqrecorder.reading.read_records import read_records
 from seqrecorder.storage.paths import local_path
 from seqrecorder.writing.write import write
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from seqrecorder.cli.report import WIDTH
 from seqrecorder.cli.terminal import indented, padded, printable
-from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.display import columns_of, cut, number_of
+from seqrecorder.schema.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,7 +15,7 @@ import numpy as np
 from seqrecorder.codec.message_layout import message_of
 from seqrecorder.dataset.manifest import Manifest, dataset_of, read_manifest
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
-from seqrecorder.reading.read import read_records
+from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import infer_profile
 from seqrecorder.sources.foreign.profile import EXAMPLE, SEQUENCE_EXAMPLE, array_of, profile

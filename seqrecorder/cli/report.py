@@ -19,8 +19,8 @@ import numpy as np
 from seqrecorder.cli.terminal import indented, printable, table
 from seqrecorder.dataset.manifest import FORMAT_VERSION
 from seqrecorder.errors import SeqrecorderError
-from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.display import bytes_text, cut, number_of
+from seqrecorder.schema.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
     from seqrecorder.cli.demo import DemoReport

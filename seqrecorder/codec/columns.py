@@ -15,9 +15,10 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import FieldProblem, RecordError
-from seqrecorder.schema.conversion import SparseVector, require_utf8
+from seqrecorder.schema.conversion import require_utf8
 from seqrecorder.schema.mismatch import Mismatch, advice
 from seqrecorder.schema.schema import Schema
+from seqrecorder.schema.sparse_vector import SparseVector
 from seqrecorder.wire.feature_bytes import text_features
 
 if TYPE_CHECKING:

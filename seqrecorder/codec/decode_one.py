@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.construct import builder
-from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.field import value_features
+from seqrecorder.schema.sparse_vector import SparseVector
 from seqrecorder.wire.one_message import (
     Steps,
     Unusual,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.schema.conversion import SparseVector
+from seqrecorder.schema.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,6 +9,7 @@ __all__ = [
     "owned_files",
     "partition",
     "record_store",
+    "resolve",
     "salvage",
     "selection",
     "shard_set",

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.shard_set import Origin, ShardFile, resolve_dataset
+from seqrecorder.dataset.resolve import resolve_dataset
+from seqrecorder.dataset.shard_set import Origin, ShardFile
 from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import faults_around, writing
@@ -50,7 +51,7 @@ def resolve_selection(
         store: the records of the dataset.
         positions: of those that are selected.
         schema: class or schema to read as; None for the selection's own.
-        check: see `seqrecorder.dataset.shard_set.resolve`.
+        check: see `seqrecorder.dataset.resolve.resolve`.
         on_corrupt: likewise; damage is only left out of whole splits.
         lengths_only: whether only lengths are asked for, so that no record is copied.
 

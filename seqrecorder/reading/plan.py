@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.parser import Parser
+from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.record_stream import StreamOptions

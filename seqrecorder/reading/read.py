@@ -1,20 +1,17 @@
-"""Reading: a `tf.data.Dataset` of a split, or its records as Python objects."""
+"""Reading: a `tf.data.Dataset` of a split."""
 
 from __future__ import annotations
 
 import numbers
-import os
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 from seqrecorder.codec.cropping import check_steps
-from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.codec.malloc import keep_freed_memory
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import with_number
 from seqrecorder.dataset.manifest import Manifest, read_manifest
-from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.shard_set import check_shard, resolve
+from seqrecorder.dataset.resolve import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.crop import Crop
@@ -27,7 +24,6 @@ from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.derived_fields import DerivedFields
 from seqrecorder.reading.elements import OutputOptions, needed_fields
-from seqrecorder.reading.read_records import records
 from seqrecorder.reading.record_length import record_length
 from seqrecorder.reading.record_stream import Limits, StreamOptions
 from seqrecorder.reading.shaping import shaper
@@ -37,16 +33,13 @@ from seqrecorder.schema.schema import chosen_fields
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from seqrecorder.codec.field_map import MapsField
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.elements import Output
     from seqrecorder.reading.strategy import Batches, Strategy
     from seqrecorder.schema.schema import Schema
-
-
-T = TypeVar("T")
 
 
 def info(path: str | os.PathLike[str]) -> Manifest:
@@ -299,16 +292,6 @@ def _numbered(origin: Origin, index_name: str | None) -> bool:
     return index_name is not None
 
 
-def _require_order(origin: Origin) -> None:
-    """Raise `OptionError` where records are left of damaged shards whose order is not certain."""
-    for file in origin.files:
-        if not file.is_ordered or (file.step > 1 and not file.is_numbered):
-            raise OptionError(
-                f"on_corrupt='skip': {file.path.name} is damaged in such a way that the order in which its records "
-                "were written is not certain; `read` gives them in some order, and `seqrecorder salvage` saves them"
-            )
-
-
 def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> Limits | None:
     for name, value in (("min_length", least), ("max_length", most)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
@@ -348,94 +331,3 @@ def _with_cardinality(made: Batches, epochs: int | None, where: str) -> Any:
     if epochs is None:
         return counted(made.dataset, -1)
     return made.dataset if made.count < 0 else counted(made.dataset, made.before + made.count * epochs)
-
-
-@overload
-def read_records(
-    path: Any,
-    split: str | None = None,
-    *,
-    schema: type[T],
-    fields: None = None,
-    shard: tuple[int, int] | None = None,
-    compression: str | None = None,
-    layout: Literal["auto", "steps", "packed", "example"] = "auto",
-    check: Check = "manifest",
-    on_corrupt: OnCorrupt = "error",
-) -> Iterator[T]: ...
-@overload
-def read_records(
-    path: Any,
-    split: str | None = None,
-    *,
-    schema: object = None,
-    fields: Sequence[str] | None = None,
-    shard: tuple[int, int] | None = None,
-    compression: str | None = None,
-    layout: Literal["auto", "steps", "packed", "example"] = "auto",
-    check: Check = "manifest",
-    on_corrupt: OnCorrupt = "error",
-) -> Iterator[Any]: ...
-
-
-def read_records(
-    path: Any,
-    split: str | None = None,
-    *,
-    schema: object = None,
-    fields: Sequence[str] | None = None,
-    shard: tuple[int, int] | None = None,
-    compression: str | None = None,
-    layout: Literal["auto", "steps", "packed", "example"] = "auto",
-    check: Check = "manifest",
-    on_corrupt: OnCorrupt = "error",
-) -> Iterator[Any]:
-    """Yield the records of a split as objects, in the order in which they were written.
-
-    >>> import tempfile, numpy as np, seqrecorder as sr
-    >>> @sr.record
-    ... class Sentence:
-    ...     ids: np.ndarray = sr.feature_list("int64")
-    >>> corpus = tempfile.mkdtemp()
-    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
-    >>> [record.ids.tolist() for record in sr.read_records(corpus)]
-    [[1, 2, 3], [4]]
-
-    The arrays of some thousand records share one buffer: copy what you keep of a few.
-
-    Args:
-        path: as for `read`, like all that follows.
-        split: see `read`.
-        schema: see `read`.
-        fields: names of the fields to decode; records are then of a class with those fields alone.
-        shard: see `read`.
-        compression: see `read`.
-        layout: see `read`.
-        check: see `read`.
-        on_corrupt: see `read`.
-
-    Returns:
-        An iterator over records of `schema`, or of a class rebuilt from the manifest where none is given.
-
-    Raises:
-        DatasetNotFoundError: see `read`; raised at once, like the errors on files and options.
-        OptionError: `on_corrupt="skip"`, and the order of the records that are left is not certain.
-        RecordError: while iterating: a record cannot be decoded.
-        ShardReadError: while iterating: a shard is damaged.
-    """
-    check_threads_of_tensorflow("read_records")
-    plainly = split is None and compression is None and layout == "auto" and on_corrupt == "error" and check != "full"
-    if isinstance(path, Selection) and plainly and not path.is_whole:  # nothing needs to be copied
-        some = path if schema is None else path.reading(schema)
-        if shard is not None:
-            index, count = check_shard(shard)
-            some = some[index::count]
-        return some.records(fields)
-    origin = resolve(
-        path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
-    )
-    _require_order(origin)
-    origin, deal = origin.take_shard(shard)
-    origin.check_lengths()
-    codec = RecordDecoder(chosen_fields(origin.schema, fields), origin.layout)
-    return records(origin, codec, deal)

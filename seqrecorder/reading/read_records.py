@@ -5,12 +5,18 @@ from __future__ import annotations
 import heapq
 import itertools
 import operator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import attrs
 
+from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
+from seqrecorder.dataset.resolve import resolve
+from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.shard_set import check_shard
 from seqrecorder.dataset.written_order import in_written_order
-from seqrecorder.errors import RecordError, ShardReadError
+from seqrecorder.errors import OptionError, RecordError, ShardReadError
+from seqrecorder.schema.schema import chosen_fields
 from seqrecorder.storage.read_ahead import ahead, threads_for
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.shard_in_turn import read_in_turn
@@ -20,21 +26,120 @@ from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from seqrecorder.codec.decoder import RecordDecoder
-    from seqrecorder.dataset.shard_set import Origin, ShardFile
+    from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin, ShardFile
 
-# Each window costs some milliseconds of eager operations: 8,192 short records at a time take a seventh less than 4,096,
-# and these half of 1,024.
-_WINDOW = 8192
+_WINDOW = 8192  # records; each window costs eager operations
 _MOST_OPEN = 32
 """Files that are kept open, of those among which records were dealt: each takes a descriptor, a thread and a buffer."""
 _BLOCKS = 64 << 20  # bytes, of more files together
 _LEAST_BLOCK = 1 << 12
 
-T = TypeVar("T", list[bytes], Any)
+T = TypeVar("T")
+Window = TypeVar("Window", list[bytes], Any)
 
 
-def records(origin: Origin, codec: RecordDecoder, deal: tuple[int, int] | None) -> Iterator[Any]:
+@overload
+def read_records(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: type[T],
+    fields: None = None,
+    shard: tuple[int, int] | None = None,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+) -> Iterator[T]: ...
+@overload
+def read_records(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: object = None,
+    fields: Sequence[str] | None = None,
+    shard: tuple[int, int] | None = None,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+) -> Iterator[Any]: ...
+
+
+def read_records(
+    path: Any,
+    split: str | None = None,
+    *,
+    schema: object = None,
+    fields: Sequence[str] | None = None,
+    shard: tuple[int, int] | None = None,
+    compression: str | None = None,
+    layout: Literal["auto", "steps", "packed", "example"] = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+) -> Iterator[Any]:
+    """Yield the records of a split as objects, in the order in which they were written.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+    >>> [record.ids.tolist() for record in sr.read_records(corpus)]
+    [[1, 2, 3], [4]]
+
+    The arrays of some thousand records share one buffer: copy what you keep of a few.
+
+    Args:
+        path: as for `read`, like all that follows.
+        split: see `read`.
+        schema: see `read`.
+        fields: names of the fields to decode; records are then of a class with those fields alone.
+        shard: see `read`.
+        compression: see `read`.
+        layout: see `read`.
+        check: see `read`.
+        on_corrupt: see `read`.
+
+    Returns:
+        An iterator over records of `schema`, or of a class rebuilt from the manifest where none is given.
+
+    Raises:
+        DatasetNotFoundError: see `read`; raised at once, like the errors on files and options.
+        OptionError: `on_corrupt="skip"`, and the order of the records that are left is not certain.
+        RecordError: while iterating: a record cannot be decoded.
+        ShardReadError: while iterating: a shard is damaged.
+    """
+    check_threads_of_tensorflow("read_records")
+    plainly = split is None and compression is None and layout == "auto" and on_corrupt == "error" and check != "full"
+    if isinstance(path, Selection) and plainly and not path.is_whole:  # nothing needs to be copied
+        some = path if schema is None else path.reading(schema)
+        if shard is not None:
+            index, count = check_shard(shard)
+            some = some[index::count]
+        return some.records(fields)
+    origin = resolve(
+        path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
+    )
+    _require_order(origin)
+    origin, deal = origin.take_shard(shard)
+    origin.check_lengths()
+    codec = RecordDecoder(chosen_fields(origin.schema, fields), origin.layout)
+    return _records(origin, codec, deal)
+
+
+def _require_order(origin: Origin) -> None:
+    """Raise `OptionError` where records are left of damaged shards whose order is not certain."""
+    for file in origin.files:
+        if not file.is_ordered or (file.step > 1 and not file.is_numbered):
+            raise OptionError(
+                f"on_corrupt='skip': {file.path.name} is damaged in such a way that the order in which its records "
+                "were written is not certain; `read` gives them in some order, and `seqrecorder salvage` saves them"
+            )
+
+
+def _records(origin: Origin, codec: RecordDecoder, deal: tuple[int, int] | None) -> Iterator[Any]:
     """Yield the records that a codec builds.
 
     Args:
@@ -50,8 +155,7 @@ def records(origin: Origin, codec: RecordDecoder, deal: tuple[int, int] | None) 
     def decode(part: _Part) -> list[list[Any]]:
         return codec.decode_values(part.window)
 
-    # Parsing takes most of the time, one core, and no lock of Python's: 3,000 records of 37 kB took 230 ms so on two
-    # cores, and 320 one window after the other.
+    # Parsing takes most of the time, on one core, without the GIL.
     for part, values in ahead(decode, _parts(origin, deal), threads_for(origin.mean_bytes)):
         try:
             yield from codec.build(values.result())
@@ -150,7 +254,7 @@ def _read(file: ShardFile, origin: Origin, window: int) -> Iterator[Any]:
     return _counted(file, origin, RecordReader(file.path, origin.compression, window).windows())
 
 
-def _counted(file: ShardFile, origin: Origin, windows: Iterator[T]) -> Iterator[T]:
+def _counted(file: ShardFile, origin: Origin, windows: Iterator[Window]) -> Iterator[Window]:
     """Yield the windows of a file, once it was looked at, and raise at the end unless its records are all there."""
     origin.check_frames(file)
     done = 0

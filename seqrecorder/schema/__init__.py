@@ -6,9 +6,11 @@ __all__ = [
     "declarations",
     "display",
     "dtypes",
+    "equality",
     "field",
     "mismatch",
     "schema",
     "source_code",
+    "sparse_vector",
     "times",
 ]

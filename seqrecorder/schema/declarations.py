@@ -13,8 +13,9 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.schema.conversion import require_utf8, same_bits
+from seqrecorder.schema.conversion import require_utf8
 from seqrecorder.schema.dtypes import ElementType, element_type
+from seqrecorder.schema.equality import same_bits
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, Kind, Storage, check_together
 from seqrecorder.schema.mismatch import Mismatch
 

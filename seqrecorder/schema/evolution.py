@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.equality import same_bits
 from seqrecorder.schema.field_json import brief
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.schema.conversion import exact_array, exact_scalar, exact_sparse, same_bits
+from seqrecorder.schema.conversion import exact_array, exact_scalar, exact_sparse
+from seqrecorder.schema.equality import same_bits
 from seqrecorder.schema.mismatch import Mismatch
 
 if TYPE_CHECKING:

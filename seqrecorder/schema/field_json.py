@@ -12,9 +12,10 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.schema.conversion import SparseVector, require_utf8
+from seqrecorder.schema.conversion import require_utf8
 from seqrecorder.schema.dtypes import canonical_type
 from seqrecorder.schema.field import Field
+from seqrecorder.schema.sparse_vector import SparseVector
 
 
 def brief(field: Field) -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "shard_files",
     "shard_in_turn",
     "staging",
+    "termination",
     "text_files",
     "tfrecord",
 ]

@@ -7,7 +7,6 @@ replace, or by an exchange of directories where a dataset is overwritten.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import hashlib
 import logging
@@ -15,17 +14,15 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import stat
 import sys
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seqrecorder.errors import DatasetExistsError, OptionError
+from seqrecorder.storage.exchange import NOT_REPLACEABLE, exchange, exchange_now
 from seqrecorder.storage.files import (
     REPLACING,
-    UNSUPPORTED,
     fault_point,
     faults_around,
     sync_directory,
@@ -38,8 +35,8 @@ from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.permissions import take_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from types import FrameType, TracebackType
+    from collections.abc import Callable, Collection
+    from types import TracebackType
     from typing import Literal
 
     from typing_extensions import Self
@@ -47,9 +44,6 @@ if TYPE_CHECKING:
 _INCOMPLETE, _REPLACED = ".incomplete-", ".replaced-"
 # What rename(2) says on the systems we know when there is something at the destination already.
 _EXISTS = frozenset([errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR])
-# And where a directory cannot be moved or replaced, though files can be in it: a mount point, a directory of a lower
-# layer of an overlay (every image of a container has such), one in a parent that is not ours.
-_NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, *UNSUPPORTED])
 _NOT_WRITABLE = frozenset([errno.EPERM, errno.EACCES, errno.EROFS])
 _LOG = logging.getLogger("seqrecorder")
 
@@ -171,7 +165,7 @@ class Staging:
                 if not self._overwrite:
                     raise self._exists_error("has been filled meanwhile") from failure
                 return self._publish_over(over)
-            elif isinstance(failure, OSError) and failure.errno in _NOT_REPLACEABLE and self.destination.is_dir():
+            elif isinstance(failure, OSError) and failure.errno in NOT_REPLACEABLE and self.destination.is_dir():
                 return False
             raise
         return True
@@ -189,12 +183,12 @@ class Staging:
                     return False
                 old = Held(self.path, held.descriptor)
                 if over(old) is None:  # something has come since; or it raises, where another directory has
-                    _exchange_now(self.path, self.destination)
+                    exchange_now(self.path, self.destination)
                     return False
                 sync_directory(self.destination.parent)
             except BaseException:
                 if is_at(ours, self.destination):
-                    _exchange_now(self.path, self.destination)
+                    exchange_now(self.path, self.destination)
                 raise
             # The new dataset is there whatever becomes of the old one.
             self._is_published = True
@@ -349,38 +343,6 @@ class Staging:
         unlock(descriptor)
 
 
-@contextlib.contextmanager
-def cleanup_when_terminated() -> Iterator[None]:
-    """Turn SIGTERM, which would end the process on the spot, into a SystemExit that cleans up on its way.
-
-    Only in the main thread, and only where the program has no handler of its own.
-
-    >>> with cleanup_when_terminated():
-    ...     pass
-
-    Raises:
-        SystemExit: SIGTERM came; the code is 128 and its number, as shells have it.
-    """
-    here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    process = os.getpid()
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        del frame
-        if process != os.getpid():  # a forked child has nothing to clean up
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        raise SystemExit(128 + number)
-
-    signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
 def _is_working_directory(place: Path) -> bool:
     try:
         return place.samefile(Path.cwd())
@@ -395,39 +357,3 @@ def _remove_tree(path: Path) -> None:
         finally:  # a failure, or a second interrupt, is no reason to leave it
             shutil.rmtree(path, ignore_errors=True)
         fault_point("after_remove", path)
-
-
-def exchange(one: Path, other: Path) -> bool:
-    """Exchange two directories in one step, so that no moment is without either.
-
-    Args:
-        one: a directory.
-        other: another one on the same file system.
-
-    Returns:
-        Whether the system and the file system can do it (renameat2 of Linux, renamex_np of macOS), with these two.
-
-    Raises:
-        OSError: they can, but it failed.
-    """
-    with faults_around("exchange", other):
-        code = _exchange_now(one, other)
-        if code in _NOT_REPLACEABLE:
-            return False
-        if code:
-            raise OSError(code, os.strerror(code), str(one), None, str(other))
-    return True
-
-
-def _exchange_now(one: Path, other: Path) -> int:
-    """Exchange two paths and return an errno, 0 for success."""
-    if sys.platform == "win32":
-        return errno.ENOSYS
-    library = ctypes.CDLL(None, use_errno=True)
-    # In both calls, 2 is the flag to exchange: RENAME_SWAP, and RENAME_EXCHANGE relative to AT_FDCWD.
-    name, here = ("renamex_np", ()) if sys.platform == "darwin" else ("renameat2", (ctypes.c_int(-100),))
-    function: Any = getattr(library, name, None)
-    if function is None:
-        return errno.ENOSYS
-    arguments = (*here, os.fsencode(one), *here, os.fsencode(other), ctypes.c_uint(2))
-    return ctypes.get_errno() if function(*arguments) else 0

@@ -28,7 +28,8 @@ from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.forks import kept_from_children
 from seqrecorder.storage.paths import local_path
-from seqrecorder.storage.staging import Staging, cleanup_when_terminated
+from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.termination import cleanup_when_terminated
 from seqrecorder.storage.tfrecord.format import check_compression
 from seqrecorder.writing.column_input import given_columns
 from seqrecorder.writing.encoder import Block, LifeCycle, Sources, check_params

@@ -8,7 +8,7 @@ import seqrecorder as sr
 from seqrecorder.codec import slicing
 from seqrecorder.codec.columns import Column, gather
 from seqrecorder.codec.slicing import bytes_of, cut, parts
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.equality import same_bits
 from seqrecorder.schema.schema import Schema
 
 

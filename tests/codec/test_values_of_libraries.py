@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.schema.conversion import exact_array, same_bits
+from seqrecorder.schema.conversion import exact_array
 from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.equality import same_bits
 from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.schema.times import zone_of
 

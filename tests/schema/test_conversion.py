@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.schema.conversion import exact_array, exact_scalar, exact_sparse, require_utf8, same_bits
+from seqrecorder.schema.conversion import exact_array, exact_scalar, exact_sparse, require_utf8
 from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.equality import same_bits
 from seqrecorder.schema.mismatch import Mismatch
 
 

@@ -19,11 +19,13 @@ from seqrecorder.errors import (
     OptionError,
     ShardWriteError,
 )
+from seqrecorder.storage import exchange as module
 from seqrecorder.storage import files, locks
-from seqrecorder.storage import staging as module
+from seqrecorder.storage.exchange import exchange
 from seqrecorder.storage.files import on_fault_point, replace_file
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.staging import Staging, exchange
+from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.termination import cleanup_when_terminated
 
 # Python 3.12 warns of threads, such as those of TensorFlow in other tests; our children touch files only.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -197,7 +199,7 @@ def test_overwrite_without_exchange(tmp_path, monkeypatch):
     """Where directories cannot be exchanged, publish says so and leaves both as they are to the caller."""
     destination = tmp_path / "corpus"
     make(destination, "old")
-    monkeypatch.setattr(module, "_exchange_now", lambda _one, _other: errno.EINVAL)
+    monkeypatch.setattr(module, "exchange_now", lambda _one, _other: errno.EINVAL)
     with Staging(destination, overwrite=True) as staging:
         fill(staging.path)
         assert staging.publish(everything) is False
@@ -512,7 +514,8 @@ def test_without_locks(tmp_path, monkeypatch, reason):
 
 TERMINATED = """
 import os, signal, sys
-from seqrecorder.storage.staging import Staging, cleanup_when_terminated
+from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.termination import cleanup_when_terminated
 with cleanup_when_terminated(), Staging(sys.argv[1]) as staging:
     os.kill(os.getpid(), signal.SIGTERM)
 """
@@ -526,6 +529,6 @@ def test_terminated(tmp_path):
     )
     assert code == 128 + signal.SIGTERM
     assert names(tmp_path) == []
-    with module.cleanup_when_terminated():
+    with cleanup_when_terminated():
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

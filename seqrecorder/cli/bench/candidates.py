@@ -16,7 +16,8 @@ from seqrecorder.cli.bench import handwritten
 from seqrecorder.cli.bench.content import LENGTH
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pad import Pad
-from seqrecorder.reading.read import read, read_records
+from seqrecorder.reading.read import read
+from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.write import write
 from seqrecorder.writing.writer import Writer

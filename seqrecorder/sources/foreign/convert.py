@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import OptionError, SchemaMismatchError
-from seqrecorder.reading.read import read_records
+from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import Inference, infer
 from seqrecorder.sources.foreign.zlib_files import unpacked
