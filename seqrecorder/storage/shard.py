@@ -7,9 +7,7 @@ can be planned without parsing.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
-import os
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -22,8 +20,7 @@ from seqrecorder.storage.file_state import FileState, remember
 from seqrecorder.storage.files import advice_on, faults_around
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.read_around import open_source, reason_at
-from seqrecorder.storage.shard_files import AppendedFile, FramedFile, OpenShards, TensorFlowFile
-from seqrecorder.storage.tfrecord.encode import are_short
+from seqrecorder.storage.shard_files import AppendedFile, FramedFile, OpenShards
 from seqrecorder.storage.tfrecord.format import walk_frames
 from seqrecorder.storage.tfrecord.scan import find_records, opened
 from seqrecorder.storage.tfrecord.tfdata import tf_records
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.storage.tfrecord.format import Compression
 
-_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
 _ROWS_WAITING = 8192  # rows of lengths that are kept in memory
 _EXACT_BINS = 512
 _LENGTH_BYTES = 8  # of one length
@@ -72,13 +68,10 @@ class ShardWriter:
         self._waiting: list[bytes] = []
         self._open_shards = open_shards or OpenShards()
         self._stays_open = self._open_shards.take_place()
-        self._file: AppendedFile | FramedFile | TensorFlowFile | None = None
+        self._file: AppendedFile | FramedFile | None = None
         try:
             with self._writing("open", path):
-                if not self._stays_open:
-                    self._file = AppendedFile(path, compression)
-                else:
-                    self._file = TensorFlowFile(path, compression) if compression else FramedFile(path)
+                self._file = (FramedFile if self._stays_open else AppendedFile)(path, compression)
         except ShardWriteError:
             self.abandon()
             raise
@@ -86,26 +79,21 @@ class ShardWriter:
     @contextlib.contextmanager
     def _writing(self, operation: str, path: Path) -> Iterator[None]:
         """Put fault points around an operation, and name the shard and its bytes when it fails."""
-        import tensorflow as tf
-
         try:
             with faults_around(operation, path):
                 yield
-        except (OSError, tf.errors.OpError) as error:
+        except OSError as error:
             raise self._failure(path, error) from error
 
-    def _failure(self, path: Path, error: Exception) -> ShardWriteError:
-        message = getattr(error, "message", None) or getattr(error, "strerror", None) or repr(error)
-        said = str(message).splitlines()[0]
-        # TensorFlow has the system's words for it, but not its number.
-        number = getattr(error, "errno", None) or next((one for one in _CAUSES if os.strerror(one) in said), None)
-        advice = advice_on(number) or "free some space or choose another destination"
+    def _failure(self, path: Path, error: OSError) -> ShardWriteError:
+        said = error.strerror or repr(error)
+        advice = advice_on(error.errno) or "free some space or choose another destination"
         ours = ShardWriteError(
             f"{path}: cannot be written after {self.records} records, {self.payload:,} bytes: {said}; nothing was "
             f"published; {advice}, and write again",
             path=path,
         )
-        ours.errno = number
+        ours.errno = error.errno
         ours.strerror = said
         return ours
 
@@ -133,9 +121,6 @@ class ShardWriter:
 
     def _write_now(self, data: Sequence[bytes]) -> None:
         with self._writing("write", self.path):
-            if not self.records and isinstance(self._file, FramedFile) and not are_short(data):
-                self._file.close()
-                self._file = TensorFlowFile(self.path)
             self._opened.write(data)
 
     def write_waiting(self) -> None:
@@ -151,7 +136,7 @@ class ShardWriter:
             self._append_rows()
 
     @property
-    def _opened(self) -> AppendedFile | FramedFile | TensorFlowFile:
+    def _opened(self) -> AppendedFile | FramedFile:
         if self._file is None:  # pragma: no cover - nothing is written after the end
             raise RuntimeError(f"{self.path} is closed")
         return self._file
@@ -185,15 +170,13 @@ class ShardWriter:
 
     def abandon(self) -> None:
         """Close the file without caring for its contents."""
-        import tensorflow as tf
-
         self.follower.wait()
         self._waiting = []
         self._leave()
         file, self._file = self._file, None
         if file is not None:
             # The staging directory goes, and this file with it.
-            with contextlib.suppress(tf.errors.OpError, OSError):
+            with contextlib.suppress(OSError):
                 file.close()
 
     def _leave(self) -> None:

@@ -16,7 +16,6 @@ from seqrecorder.storage import shard as module
 from seqrecorder.storage import shard_files
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.shard import RecordReader, ShardWriter, peek, read_lengths
-from seqrecorder.storage.tfrecord.encode import are_short
 
 
 def write(
@@ -94,7 +93,7 @@ def test_a_disk_that_fills_while_short_records_are_written(
             shard.write(data, lengths)
 
     shard.write(data, lengths)
-    monkeypatch.setattr(shard_files, "frames", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    monkeypatch.setattr(shard_files, "framed", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(sr.ShardWriteError, match=r"x.tfrecord: .*No space left") as caught:
         go_on()
     assert caught.value.errno == errno.ENOSPC
@@ -115,7 +114,7 @@ def test_short_records_of_any_number_are_read_in_their_order(tmp_path: Path) -> 
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    """What TensorFlow says of a missing directory is ours, with the system's number."""
+    """A missing directory is an error of ours, with the system's number."""
     with pytest.raises(sr.ShardWriteError, match=r"absent/x\.tfrecord.*No such file") as caught:
         ShardWriter(tmp_path / "absent" / "x.tfrecord", tmp_path / "x.lengths", None)
     assert caught.value.errno == errno.ENOENT
@@ -148,7 +147,6 @@ def test_shards_of_short_and_large_records_are_read(tmp_path, sizes):
     written = []
     for number, size in enumerate(sizes):
         data = [bytes([number + i]) * (size + i) for i in range(3)]
-        assert are_short(data) == (size < 100)
         shard.write(data, np.zeros((3, 1), np.int64))
         written += data
     shard.close()

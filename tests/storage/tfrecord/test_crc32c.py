@@ -6,7 +6,7 @@ import tfrecord_files
 
 from seqrecorder.storage.tfrecord import crc32c
 
-AROUND_THE_WIDTHS = [0, 1, 4, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 1000, 5000, 0, 3]
+AROUND_THE_WIDTHS = [0, 1, 4, 15, 255, 256, 257, 511, 512, 513, 836, 1023, 1024, 1025, 1280, 1281, 5000, 0, 3]
 LONG = [5000, 70_001, 0, 3000, 1]
 
 
@@ -14,10 +14,10 @@ OTHERS = [] if crc32c._other is None else [crc32c._other]  # of the package that
 
 
 @pytest.mark.parametrize("lengths", [AROUND_THE_WIDTHS, LONG], ids=["around the widths", "long"])
-@pytest.mark.parametrize("piece", [64, 1000, 4 << 20])
+@pytest.mark.parametrize("piece", [900, 4000, 1 << 20])
 def test_spans_have_the_crc_of_the_definition(monkeypatch, piece, lengths):
     """Spans of every length around the widths, in one piece or in several, have the CRC of a frame."""
-    monkeypatch.setattr(crc32c, "_PIECE", piece)
+    monkeypatch.setattr(crc32c, "_GROUP_BYTES", piece)
     random = np.random.default_rng(piece)
     lengths = np.array(lengths)
     data = np.frombuffer(tfrecord_files.framed(map(random.bytes, lengths.tolist())), np.uint8)
@@ -26,8 +26,26 @@ def test_spans_have_the_crc_of_the_definition(monkeypatch, piece, lengths):
     for other in (None, tfrecord_files.crc32c, *OTHERS):
         monkeypatch.setattr(crc32c, "_other", other)
         assert crc32c.masked_crc32c_of_spans(data, starts, lengths).tolist() == stored
+    monkeypatch.setattr(crc32c, "_other", None)
+    whole = data.tobytes()
+    spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+    assert [crc32c.masked_crc32c_of_one(np.frombuffer(whole[i:j], np.uint8)) for i, j in spans] == stored
+    some = np.random.default_rng(0).permutation(np.repeat(np.arange(lengths.size), 2))  # in any order, and twice
+    assert crc32c.masked_crc32c_of_spans(data, starts[some], lengths[some]).tolist() == np.array(stored)[some].tolist()
     headers = np.stack([data[start - 12 : start] for start in starts])
     assert crc32c.masked_crc32c(headers[:, :8]).tolist() == headers[:, 8:].copy().view("<u4").ravel().tolist()
+
+
+def test_a_byte_moves_to_five_places():
+    """The polynomial by which long spans are folded is a multiple of the CRC's."""
+    registers = [0x80000000]  # of the bit that is 1, reflected
+    for _ in range(crc32c._FAR):
+        last = registers[-1]
+        registers.append((last >> 1) ^ (0x82F63B78 if last & 1 else 0))
+    total = registers[crc32c._FAR]
+    for places in crc32c._FOLD:
+        total ^= registers[crc32c._FAR - places]
+    assert total == 0
 
 
 def test_no_spans():
