@@ -108,14 +108,14 @@ NUMBERS = [name for name in CASES if name not in ("str", "bytes")]
 
 def declarations(dtype: str) -> Iterator[tuple[str, Any]]:
     """Yield a name and a declaration for every kind, shape, storage and presence that an element type may have."""
-    storages = ("auto", "raw", "packed", "tensor") if dtype in NUMBERS else ("auto", "packed")
+    storages = ("auto", "raw", "packed", "buffer", "tensor") if dtype in NUMBERS else ("auto", "packed")
     shapes: dict[str, tuple[int | None, ...]] = {"scalar": (), "fixed": (2, 3), "ragged": (None, 2)}
     for storage, (form, shape), optional in itertools.product(storages, shapes.items(), (False, True)):
         options: dict[str, Any] = {"storage": storage, "shape": shape, "optional": optional, "kw_only": True}
         name = f"{storage}_{form}{'_optional' if optional else ''}"
-        if storage != "packed":
+        if storage not in ("packed", "buffer"):
             yield f"context_{name}", sr.context(dtype, **options)
-        if storage != "packed" or form != "ragged":
+        if storage not in ("packed", "buffer") or form != "ragged":
             yield f"list_{name}", sr.feature_list(dtype, **options)
 
 

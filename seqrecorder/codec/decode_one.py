@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Converter = Callable[[bytes], NDArray[Any]]
 
-_STORAGES = ("auto", "raw", "packed")
+_STORAGES = ("auto", "raw", "packed", "buffer")
 _FLOAT_BYTES = 4
 _NARROW = 0x80
 _LARGEST = 1 << 20  # bytes of a record; of a larger one, copies count for more than what a batch costs

@@ -157,7 +157,8 @@ def feature_list(
         optional: whether the value may be None, which stays apart from an empty sequence.
         align: feature lists of one group have equal lengths; None frees the field.
         storage: as for `context`; also `packed`: the whole sequence in one feature of its list, which is far
-            smaller and faster than one feature per step.
+            smaller and faster than one feature per step; and `storage="buffer"`: the same as one little-endian
+            buffer, the smallest for small ints that may be negative, of which each takes 10 bytes otherwise.
         sparse: as for `context`, per step.
         dense: as for `context`.
         name: as for `context`.

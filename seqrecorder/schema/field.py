@@ -22,8 +22,8 @@ DEFAULT_GROUP = "default"
 """The alignment group of feature lists that name no other."""
 
 Kind = Literal["context", "feature_list"]
-Storage = Literal["auto", "raw", "packed", "tensor", "png", "jpeg"]
-_STORAGES = ("auto", "raw", "packed", "tensor", "png", "jpeg")
+Storage = Literal["auto", "raw", "packed", "buffer", "tensor", "png", "jpeg"]
+_STORAGES = ("auto", "raw", "packed", "buffer", "tensor", "png", "jpeg")
 _MOST_ELEMENTS = 2**31 - 1  # a message has no more bytes
 _MOST_DIMENSIONS = 29  # numpy has 32 before release 2, and records, steps and ragged values take one each
 _IMAGE_CHANNELS = {"png": (1, 2, 3, 4), "jpeg": (1, 3)}
@@ -105,7 +105,7 @@ class Field:
     @property
     def buffered(self) -> bool:
         """Whether the elements are stored as little-endian buffers."""
-        return self.storage == "raw" or (self.storage in ("auto", "packed") and self.element.buffered)
+        return self.storage in ("raw", "buffer") or (self.storage in ("auto", "packed") and self.element.buffered)
 
     @property
     def in_items(self) -> bool:
@@ -115,7 +115,7 @@ class Field:
     @property
     def packed(self) -> bool:
         """Whether the whole sequence is one feature of its list."""
-        return self.storage == "packed"
+        return self.storage in ("packed", "buffer")
 
     @property
     def is_single(self) -> bool:
@@ -270,11 +270,11 @@ def _check_storage(field: Field) -> None:
     where, storage, element = f"field {field.name!r}", field.storage, field.element
     if storage not in _STORAGES:
         raise SchemaError(f"{where}: storage is one of {', '.join(_STORAGES)}, got {storage!r}")
-    if storage in ("raw", "tensor") and element.is_text:
+    if storage in ("raw", "buffer", "tensor") and element.is_text:
         raise SchemaError(f"{where}: storage={storage!r} is for numbers; {element.name} needs storage='auto'")
-    if storage == "packed" and (not field.is_list or field.is_ragged):
+    if field.packed and (not field.is_list or field.is_ragged):
         why = "ragged steps would lose their bounds" if field.is_list else "a context field is one feature already"
-        raise SchemaError(f"{where}: storage='packed' does not fit here: {why}; use 'auto' or 'raw'")
+        raise SchemaError(f"{where}: storage={storage!r} does not fit here: {why}; use 'auto' or 'raw'")
     if storage in _IMAGE_CHANNELS:
         _check_image(field)
     _check_sparse(field)

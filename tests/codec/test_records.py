@@ -32,7 +32,7 @@ def quarter(schema: sr.Schema, dtype: str, turn: int) -> sr.Schema:
     """
 
     def place(field: Any) -> int:
-        storage = ("auto", "raw", "packed", "tensor").index(field.storage)
+        storage = ("auto", "raw", "packed", "buffer", "tensor").index(field.storage)
         return storage + len(field.shape) - field.is_ragged + field.is_list + 2 * field.optional
 
     turn += list(CASES).index(dtype)

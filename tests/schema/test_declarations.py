@@ -24,6 +24,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: sr.feature_list("int8", shape=(None,), storage="packed"),
         "ragged steps would lose their bounds",
     ),
+    "ragged steps in one buffer": (
+        lambda: sr.feature_list("int8", shape=(None,), storage="buffer"),
+        "ragged steps would lose their bounds",
+    ),
+    "text in a buffer": (lambda: sr.feature_list(str, storage="buffer"), "is for numbers"),
     "packed context": (lambda: sr.context("int8", storage="packed"), "a context field is one feature already"),
     "raw str": (lambda: sr.context(str, storage="raw"), "storage='raw' is for numbers; str needs"),
     "tensor of bytes": (lambda: sr.context(bytes, storage="tensor"), "storage='tensor' is for numbers; bytes needs"),
