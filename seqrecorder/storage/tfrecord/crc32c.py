@@ -3,10 +3,11 @@
 A stored CRC is masked: `((crc >> 15) | (crc << 17)) + 0xa282ead8`. Source: tensorflow/core/lib/hash/crc32c.h.
 
 A CRC register is linear over GF(2), so that of a short span is the exclusive or of one table entry for each byte,
-chosen by the byte and by how many bytes follow it. Long spans are folded first: `x^209 + x^144 + x^54 + x^39 + x^14 + 1`
-is a multiple of the CRC's polynomial, and so it is with all exponents times a power of two. Hence a byte at the front may
-be moved to five places behind it, 65 to 209 bytes on or that many times 2, 4, ..., without changing the CRC: plain
-exclusive ors of long blocks, until a short row is left. Where the package google-crc32c is installed, it does all that.
+chosen by the byte and by how many bytes follow it. Long spans are folded first. A multiple of the CRC's polynomial is
+`x^209 + x^144 + x^54 + x^39 + x^14 + 1`, and so is what has all its exponents times a power of two. Hence a byte at the
+front may be moved to five places behind it, 65 to 209 bytes on or that many times 2, 4, ..., without changing the CRC:
+plain exclusive ors of long blocks, until a short row is left. Where the package google-crc32c is installed, it does all
+of that instead.
 """
 
 from __future__ import annotations
