@@ -5,6 +5,7 @@ __all__ = [
     "corpus",
     "csv_line",
     "generations",
+    "key_index",
     "manifest",
     "owned_files",
     "partition",

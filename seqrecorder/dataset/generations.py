@@ -33,7 +33,7 @@ from seqrecorder.dataset.owned_files import (
 from seqrecorder.errors import DatasetError, DatasetExistsError, DatasetNotFoundError, OptionError, SchemaMismatchError
 from seqrecorder.storage.files import sync_tree, write_file, writing
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.names import ASSETS, MANIFEST, examples_name, generation_of
+from seqrecorder.storage.names import ASSETS, KEY_INDEX, MANIFEST, examples_name, generation_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ NOTHING = Standing()
 """An empty directory, or none."""
 
 _LOG = logging.getLogger("seqrecorder")
-_HIDDEN = re.compile(r"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{16}")
+_HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{re.escape(KEY_INDEX)}")
 """Names of what writers have in a directory that is empty for everybody else."""
 
 
@@ -152,7 +152,8 @@ def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: b
         DatasetExistsError: something has come to the destination meanwhile.
         ShardWriteError: a file could not be written or moved; what stood there is as it was.
     """
-    write_file(staging.path / MANIFEST, new.to_json().encode())
+    if not keep:
+        write_file(staging.path / MANIFEST, new.to_json().encode())
 
     def over(held: Held) -> set[str] | None:
         _check_unchanged(held, old)

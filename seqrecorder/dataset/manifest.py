@@ -25,7 +25,7 @@ from seqrecorder.storage.tfrecord.format import check_compression
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     import numpy as np
@@ -251,11 +251,13 @@ class Manifest:
             "splitting": self.splitting.to_dict(),
             "metadata": self.metadata,
             "assets": {name: attrs.asdict(info) for name, info in self.asset_infos.items()},
-            "splits": {
-                name: {"shards": [attrs.asdict(shard) for shard in split.shards]} for name, split in self.splits.items()
-            },
         }
-        return _sealed(data)
+        splits = [
+            f'\n  {_dumps(name)}: {{\n   "shards": {_list(map(_shard_text, split.shards), 3)}\n  }}'
+            for name, split in self.splits.items()
+        ]
+        text = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
+        return _sealed(f'{text},\n "splits": {{{",".join(splits)}{chr(10) + " " if splits else ""}}}\n}}')
 
 
 def is_as_written(text: str) -> bool:
@@ -266,14 +268,34 @@ def is_as_written(text: str) -> bool:
     data = json.loads(text)
     data.pop(_CHECKSUM, None)
     try:
-        return text == _sealed(data)
+        return text == _sealed(json.dumps(data, indent=1, ensure_ascii=False))
     except RecursionError:  # of something that no release writes, and none reads
         return False
 
 
-def _sealed(data: Mapping[str, Any]) -> str:
+def _dumps(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _list(items: Iterable[str], level: int) -> str:
+    """Return a list of JSON, as `json.dumps` writes it with an indent of 1."""
+    lines = f",\n{' ' * (level + 1)}".join(items)
+    return f"[\n{' ' * (level + 1)}{lines}\n{' ' * level}]" if lines else "[]"
+
+
+def _shard_text(shard: ShardInfo) -> str:
+    """Return a shard as JSON: `json.dumps` takes as long for a thousand as an append for all else."""
+    bins = (f"[\n       {length},\n       {records}\n      ]" for length, records in shard.histogram)
+    return (
+        f'{{\n     "name": {_dumps(shard.name)},\n     "records": {shard.records},\n     "steps": {shard.steps},\n'
+        f'     "bytes": {shard.bytes},\n     "sha256": "{shard.sha256}",\n'
+        f'     "lengths_sha256": "{shard.lengths_sha256}",\n     "histogram": {_list(bins, 5)},\n'
+        f'     "start": {shard.start},\n     "step": {shard.step}\n    }}'
+    )
+
+
+def _sealed(text: str) -> str:
     """Return the text of a mapping with the checksum of that text as its last item."""
-    text = json.dumps(data, indent=1, ensure_ascii=False)
     checksum = hashlib.sha256(f"{text}\n".encode()).hexdigest()
     unfinished = text.removesuffix("\n}")
     return f'{unfinished},\n "{_CHECKSUM}": "{checksum}"\n}}\n'

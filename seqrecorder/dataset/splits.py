@@ -249,6 +249,11 @@ class KeyRegistry:
         """Return the number of distinct keys."""
         return sum(len(hashes) for hashes, _ in self._runs)
 
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """The hashes of all keys, uint64, ascending."""
+        return np.sort(np.concatenate([np.empty(0, np.uint64), *(hashes for hashes, _ in self._runs)]), kind="stable")
+
     def add(self, hashes: NDArray[np.uint64], first_position: int | NDArray[np.int64]) -> NDArray[np.int64]:
         """Register a block of keys, and say for each whether and where it came before.
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 """What a dataset contains; written last."""
 
+KEY_INDEX = f".{MANIFEST}.keys"
+"""The hashes of all keys, beside the manifest of a dataset that was appended to; it can be made again."""
+
 ASSETS = "assets"
 """The directory of the user's own files."""
 

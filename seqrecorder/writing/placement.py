@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
     from seqrecorder.writing.encoder import Block, Sources
     from seqrecorder.writing.options import ShardOptions
-    from seqrecorder.writing.split_assignment import Router, UniqueKeys
+    from seqrecorder.writing.split_assignment import Router
+    from seqrecorder.writing.unique_keys import UniqueKeys
 
 
 class Placement:

@@ -1,38 +1,25 @@
-"""Which split a record goes to, and whether its key was seen before."""
+"""Which split a record goes to."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
-from operator import attrgetter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import numpy as np
 
-from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset.split_shares import BY_FUNCTION, Balanced, Balancer, Splitting
-from seqrecorder.dataset.splits import KeyRegistry, Ratios, key_hash, key_hashes
-from seqrecorder.errors import DuplicateKeyError, OptionError, RecordError
+from seqrecorder.dataset.splits import Ratios, key_hashes
+from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.names import check_name
-from seqrecorder.storage.shard import RecordReader
-from seqrecorder.storage.shard_in_turn import read_in_turn
-from seqrecorder.storage.tfrecord.check import check_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Sequence
 
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.schema.schema import Schema
     from seqrecorder.writing.encoder import Sources
 
 DEFAULT_SPLIT = "train"
-_WORD = 2**64 - 1
-_SMALL_SHARD = 1 << 18  # bytes
-_TOGETHER, _TOGETHER_BYTES = 1024, 8 << 20
 
 
 class Router:
@@ -189,126 +176,3 @@ def _getter(source: Any, option: str, schema: Schema) -> Callable[[Any], Any]:
     if source not in known:
         raise OptionError(f"{option}: {schema.name} has no attribute {source!r}; it has {', '.join(known)}")
     return lambda record: getattr(record, source)
-
-
-class UniqueKeys:
-    """Finds records whose key came before; records of a class without a key field are all new.
-
-    Args:
-        schema: what the records are.
-        on_duplicate: what a second record with the same key is.
-    """
-
-    def __init__(self, schema: Schema, on_duplicate: Literal["error", "first"]) -> None:
-        self._on_duplicate = on_duplicate
-        self._key = schema.key_field
-        # Chunks that come as records of their own share their key, and differ in their number; where the class makes
-        # the chunks itself, what comes is whole.
-        chunks_itself = callable(getattr(schema.record_class, "split", None))
-        self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
-        self._registry = KeyRegistry()
-        self._old_path, self._old_count = Path(), 0
-
-    @property
-    def needs(self) -> list[str]:
-        """Names of the attributes that identify a record."""
-        return [] if self._key is None else [field.name for field in (self._key, self._chunk) if field is not None]
-
-    def register(self, manifest: Manifest) -> None:
-        """Take in the keys of a dataset that is appended to.
-
-        Raises:
-            ShardReadError: a shard is damaged.
-        """
-        if self._key is None:
-            return
-        self._old_path = manifest.path
-        names = [field.name for field in (self._key, self._chunk) if field is not None]
-        codec = RecordDecoder(manifest.schema.select(names))
-        for data in _stored(manifest):
-            known = self._identities(codec.decode_batch(data))
-            hashes = _fingerprints([identity for identity in known if identity is not None])
-            self._registry.add(hashes, self._old_count)
-            self._old_count += hashes.size
-
-    def keep(self, sources: Sources) -> list[int] | None:
-        """Return the indices of the records to keep, or None for all.
-
-        Raises:
-            DuplicateKeyError: a key came before, and that is an error.
-        """
-        if self._key is None:
-            return None
-        identities = self._identities(sources.records)
-        # A record without a key, or with one of another type, is reported when it is encoded.
-        usable = [i for i, identity in enumerate(identities) if identity is not None]
-        hashes = _fingerprints([identities[i] for i in usable] if len(usable) < len(identities) else identities)
-        positions = sources.positions[usable]
-        earlier = self._registry.add(hashes, positions + self._old_count)
-        doubled = np.flatnonzero(earlier >= 0)
-        if not doubled.size:
-            return None
-        if self._on_duplicate == "error":
-            first = int(doubled[0])
-            other = int(earlier[first]) - self._old_count
-            where = f"record {other}" if other >= 0 else f"a record that is in {self._old_path} already"
-            raise DuplicateKeyError(
-                f"has the key of {where}; make keys unique, or pass on_duplicate='first' to keep the first of each",
-                position=int(positions[first]),
-                key=getattr(sources.records[usable[first]], self._key.name),
-            )
-        dropped = {usable[i] for i in doubled.tolist()}
-        return [i for i in range(len(identities)) if i not in dropped]
-
-    def _identities(self, records: Sequence[Any]) -> list[Any]:
-        if self._chunk is None and self._key is not None:
-            with contextlib.suppress(AttributeError):
-                keys = list(map(attrgetter(self._key.name), records))
-                if set(map(type, keys)) == {str}:
-                    return keys
-        return list(map(self._identity, records))
-
-    def _identity(self, record: Any) -> Any:
-        value = getattr(record, self._key.name, None) if self._key is not None else None
-        if not isinstance(value, (str, bytes, int, float, np.generic)):
-            return None
-        return value if self._chunk is None else (value, getattr(record, self._chunk.name, None))
-
-
-def _stored(manifest: Manifest) -> Iterator[list[bytes]]:
-    """Yield the serialized records of a dataset, many at a time: those of several shards together where they are small.
-
-    Many appends leave many small shards, of which each costs TensorFlow's reader, and decoding, some milliseconds.
-    """
-    waiting: list[bytes] = []
-    held = 0
-    for name, split in manifest.splits.items():
-        for shard in split.shards:
-            path = manifest.shard_path(name, shard)
-            check_frames(path, manifest.compression, manifest.path)
-            parts: Iterable[list[bytes]] = RecordReader(path, manifest.compression)
-            if shard.bytes <= _SMALL_SHARD:
-                parts = read_in_turn(path, manifest.compression, _TOGETHER, _SMALL_SHARD)
-            for part in parts:
-                waiting += part
-                held += sum(map(len, part))
-                if len(waiting) >= _TOGETHER or held >= _TOGETHER_BYTES:
-                    yield waiting
-                    waiting, held = [], 0
-    if waiting:
-        yield waiting
-
-
-def _fingerprints(identities: list[Any]) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each of the keys that one process compares.
-
-    Texts have Python's own, which they keep: 0.1 microseconds instead of 0.4. Others have that of `key_hash`: Python
-    gives -1 and -2, or 0 and 2**61 - 1, the same.
-    """
-    kinds = set(map(type, identities))
-    if not kinds - {str}:
-        return np.fromiter(map(hash, identities), np.int64, len(identities)).view(np.uint64)
-    if not any(issubclass(kind, str) for kind in kinds):
-        return key_hashes(identities)
-    hashes = (hash(key) & _WORD if isinstance(key, str) else key_hash(key) for key in identities)
-    return np.fromiter(hashes, np.uint64, len(identities))

@@ -39,7 +39,8 @@ from seqrecorder.writing.progress import Progress
 from seqrecorder.writing.record_buffer import Waiting
 from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.record_views import views
-from seqrecorder.writing.split_assignment import DEFAULT_SPLIT, Router, UniqueKeys
+from seqrecorder.writing.split_assignment import DEFAULT_SPLIT, Router
+from seqrecorder.writing.unique_keys import UniqueKeys
 from seqrecorder.writing.worker_pool import InlineEncoder, PoolEncoder
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Writer:
             self._progress = Progress(options.progress, f"writing {self.destination.name}")
             stack.callback(self._progress.close)
             if self._old is not None:
-                self._keys.register(self._old)
+                self._keys.register(self._old, self._standing.text or b"")
             for name in self._router.names:
                 placement.open(name)
             self._placement = placement
@@ -437,10 +438,11 @@ class Writer:
         placement = self._opened
         if placement.is_empty and not self.options.append:
             placement.open(DEFAULT_SPLIT)
+        added = placement.finish()
         manifest = Manifest(
             path=self.destination,
             schema=self.schema,
-            splits=placement.finish(),
+            splits=added,
             compression=self._shard_options.compression,
             generation=self._generation,
             skipped=placement.skipped,
@@ -463,6 +465,8 @@ class Writer:
                 100 * got,
                 100 * share,
             )
+        if self._old is not None:
+            self._keys.save(manifest, added, hooks=self._life_cycle.has_hooks)
 
 
 def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.dataset.manifest import parse_manifest, read_manifest
+from seqrecorder.dataset.manifest import is_as_written, parse_manifest, read_manifest
 
 
 @pytest.fixture(scope="module")
@@ -19,10 +19,12 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (path / "manifest.json").read_text()
 
 
-def test_json_round_trip(text: str) -> None:
+def test_json_round_trip(text: str, tmp_path: Path) -> None:
     """A manifest that is read and written again is the same text."""
     manifest = parse_manifest(text, Path("anywhere"))
     assert manifest.to_json() == text
+    assert is_as_written(text)  # which is what json makes of the same data
+    assert is_as_written(sr.write([], tmp_path / "empty", schema=Item, splits={"a": 1}, shards=2).to_json())
     assert manifest.schema.fingerprint == sr.Schema.of(Item).fingerprint
     assert manifest.metadata == {"a": [1, None]}
 

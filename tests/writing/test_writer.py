@@ -20,7 +20,7 @@ import seqrecorder as sr
 from seqrecorder.codec import slicing
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.tfrecord.format import walk_frames
-from seqrecorder.writing import record_buffer, split_assignment
+from seqrecorder.writing import record_buffer, unique_keys
 
 
 def keys(path: Path, split: str) -> list[str]:
@@ -586,8 +586,8 @@ def test_append_finds_duplicates_in_every_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int, together: int
 ) -> None:
     """Whether the keys of shards are read apart or together, a key of any of them is found; and damage is named."""
-    monkeypatch.setattr(split_assignment, "_SMALL_SHARD", small)
-    monkeypatch.setattr(split_assignment, "_TOGETHER", together)
+    monkeypatch.setattr(unique_keys, "_SMALL_SHARD", small)
+    monkeypatch.setattr(unique_keys, "_TOGETHER", together)
     path = tmp_path / "lines"
     sr.write([Keyed(f"0-{n}") for n in range(5)], path)
     for generation in range(1, 5):

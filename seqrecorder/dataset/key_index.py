@@ -1,0 +1,77 @@
+"""The hashes of a dataset's keys, kept beside its manifest, so that an append need not read all records for them.
+
+The file is hidden, and says what the shards say: where it is missing, damaged, or of another manifest than the one that
+stands there, the keys are read from the shards. Its bytes: `SRKEYS01`, the SHA-256 of what it belongs to, the CRC-32 of
+the hashes as a uint32, and the hashes, uint64, ascending; all little-endian.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from seqrecorder.storage.locks import exclusive
+from seqrecorder.storage.names import KEY_INDEX, MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.dataset.manifest import Manifest
+
+_MAGIC = b"SRKEYS01"
+_HEAD = len(_MAGIC) + 32 + 4
+_SHARDS, _RECORDS, _BYTES = 16, 1000, 16 << 20
+
+
+def pays(manifest: Manifest) -> bool:
+    """Return whether reading the keys of a dataset from its shards takes longer than keeping an index of them."""
+    shards = sum(len(split.shards) for split in manifest.splits.values())
+    return shards >= _SHARDS or manifest.records >= _RECORDS or manifest.bytes >= _BYTES
+
+
+def read_key_index(directory: Path, text: bytes, names: Sequence[str]) -> NDArray[np.uint64] | None:
+    """Return the hashes of a dataset's keys, uint64, ascending; None where no index is as it was written for it.
+
+    Args:
+        directory: of the dataset.
+        text: of its manifest.
+        names: of the fields that identify a record.
+    """
+    try:
+        data = (directory / KEY_INDEX).read_bytes()
+    except OSError:
+        return None
+    hashes = data[_HEAD:]
+    if data[:_HEAD] != _head(text, names, hashes) or len(hashes) % 8:
+        return None
+    return np.frombuffer(hashes, "<u8").astype(np.uint64, copy=False)
+
+
+def write_key_index(directory: Path, text: bytes, names: Sequence[str], hashes: NDArray[np.uint64]) -> None:
+    """Keep the hashes of a dataset's keys, unless the dataset has changed meanwhile.
+
+    Args:
+        directory: of the dataset.
+        text: of the manifest that was published.
+        names: of the fields that identify a record.
+        hashes: uint64, ascending.
+
+    Raises:
+        DatasetNotFoundError: the dataset is gone.
+        ShardWriteError: the file could not be written.
+    """
+    data = hashes.astype("<u8", copy=False).tobytes()
+    with exclusive(directory) as held:
+        if held.read(MANIFEST) == text:
+            held.replace(KEY_INDEX, _head(text, names, data) + data, like=MANIFEST)
+
+
+def _head(text: bytes, names: Sequence[str], hashes: bytes) -> bytes:
+    owner = hashlib.sha256(b"\0".join([*(name.encode() for name in names), text])).digest()
+    return _MAGIC + owner + zlib.crc32(hashes).to_bytes(4, "little")
