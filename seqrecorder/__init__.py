@@ -93,11 +93,13 @@ if TYPE_CHECKING:
     from seqrecorder.sources.rows import from_rows as from_rows
     from seqrecorder.sources.tables import from_table as from_table
     from seqrecorder.sources.ts import from_ts as from_ts
+    from seqrecorder.writing.commit import commit as commit
     from seqrecorder.writing.options import WriteOptions as WriteOptions
     from seqrecorder.writing.selected import compact as compact
     from seqrecorder.writing.selected import merge as merge
     from seqrecorder.writing.selected import rewrite as rewrite
     from seqrecorder.writing.write import write as write
+    from seqrecorder.writing.write_part import write_part as write_part
     from seqrecorder.writing.writer import Writer as Writer
 
 # The schema's room knows neither bytes nor tensors: what its methods on them stand on is put in here, and nowhere else.
@@ -140,6 +142,7 @@ _LAZY = {
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",
     "from_conll": "seqrecorder.sources.conll",
+    "commit": "seqrecorder.writing.commit",
     "compact": "seqrecorder.writing.selected",
     "batch": "seqrecorder.reading.batch",
     "from_csv": "seqrecorder.sources.csv_rows",
@@ -165,6 +168,7 @@ _LAZY = {
     "stats": "seqrecorder.analysis.stats",
     "verify": "seqrecorder.dataset.verify",
     "write": "seqrecorder.writing.write",
+    "write_part": "seqrecorder.writing.write_part",
 }
 
 

@@ -241,6 +241,7 @@ def test_public_names() -> None:
         "Window",
         "WriteOptions",
         "Writer",
+        "commit",
         "compact",
         "batch",
         "context",
@@ -273,4 +274,5 @@ def test_public_names() -> None:
         "testing",
         "verify",
         "write",
+        "write_part",
     }

@@ -12,6 +12,8 @@
     seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
     seqrecorder convert FILES DIR   files that others wrote, TFRecord or tables, as a dataset
     seqrecorder salvage PATH TO what is whole, to a new place
+    seqrecorder commit PATH     parts that many processes wrote, as a dataset
+    seqrecorder merge PATHS TO  several datasets as one
     seqrecorder bench           what writing and reading cost here, beside other ways
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
 
@@ -28,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
-from seqrecorder.cli import analysis_commands, arguments, old_data_commands
+from seqrecorder.cli import analysis_commands, arguments, join_commands, old_data_commands
 from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import SeqrecorderError
@@ -252,6 +254,7 @@ def _parser() -> argparse.ArgumentParser:
     salvage.add_argument("--compression", choices=["GZIP"], help="of a shard (default: by its first bytes)")
     add_schema(salvage, "the class of the records, where no manifest says it")
 
+    join_commands.add_commands(commands)
     bench = add_command(commands, "bench", _bench, "measure writing and reading, beside other ways")
     bench.add_argument("--workload", metavar="W1,...", type=arguments.workloads, help="some of W1 to W5 (default: all)")
     bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds of a second")

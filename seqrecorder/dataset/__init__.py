@@ -2,6 +2,7 @@
 
 __all__ = [
     "assets",
+    "common_keys",
     "corpus",
     "csv_line",
     "generations",

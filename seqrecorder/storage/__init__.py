@@ -7,6 +7,7 @@ __all__ = [
     "forks",
     "locks",
     "names",
+    "parts_directory",
     "paths",
     "random_access",
     "read_ahead",

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -43,6 +44,8 @@ FAULT_POINTS = (
     "after_fsync",
     "before_rename",
     "after_rename",
+    "before_link",
+    "after_link",
     "before_exchange",
     "after_exchange",
     "before_remove",
@@ -59,6 +62,9 @@ REPLACING = ".replacing-"
 
 UNSUPPORTED = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP])
 """What the system says to a call that it, or the file system, does not know."""
+
+# Also of a file of somebody else's (`fs.protected_hardlinks` of Linux), and of one that has too many names.
+_NOT_LINKABLE = frozenset([errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK, *UNSUPPORTED])
 
 
 def fault_point(name: str, path: str | os.PathLike[str]) -> None:
@@ -319,6 +325,32 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
                 file.write(data)
             with faults_around("flush", path):
                 file.flush()
+
+
+def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Give a file that never changes a second name; a copy of it, where the system has no hard links for it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_file(Path(directory, "one"), b"{}")
+    ...     link_file(Path(directory, "one"), Path(directory, "other"))
+    ...     Path(directory, "other").read_bytes()
+    b'{}'
+
+    Args:
+        source: the file.
+        target: its second name, which is free.
+
+    Raises:
+        ShardWriteError: it cannot be linked, nor copied.
+    """
+    with writing("take over", target), faults_around("link", target):
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in _NOT_LINKABLE:
+                raise
+            shutil.copyfile(source, target)
 
 
 def replace_file(

@@ -33,6 +33,7 @@ class Router:
             field, else the position.
         seed: of the hash.
         old: the dataset that is appended to, whose records stay where they are, and whose rules hold.
+        part: what the records are a part of, inside of which positions count; None for all there is.
 
     Attributes:
         ratios: the shares, or None where splits are named record by record.
@@ -42,8 +43,17 @@ class Router:
         OptionError: options make no sense, alone or for the old dataset.
     """
 
-    def __init__(self, schema: Schema, splits: Any, split_by: Any, seed: int, old: Manifest | None = None) -> None:
-        self._schema, self.seed = schema, seed
+    def __init__(
+        self,
+        schema: Schema,
+        splits: Any,
+        split_by: Any,
+        seed: int,
+        old: Manifest | None = None,
+        *,
+        part: int | str | None = None,
+    ) -> None:
+        self._schema, self.seed, self._part = schema, seed, part
         self._first, self._old_splits = 0, tuple[str, ...]()
         balanced = isinstance(split_by, Balanced)
         if old is not None:
@@ -125,7 +135,8 @@ class Router:
         """Return the keys of the records that were given no split."""
         rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
         if self._key_of is None:
-            return [self._first + position for position, _, split in rows if split is None]
+            places = [self._first + position for position, _, split in rows if split is None]
+            return places if self._part is None else [(self._part, place) for place in places]
         return [_asked(self._key_of, "its key", position, record) for position, record, split in rows if split is None]
 
     def _named(self, position: int, record: Any) -> str:

@@ -37,10 +37,11 @@ class UniqueKeys:
     Args:
         schema: what the records are.
         on_duplicate: what a second record with the same key is.
+        portable: whether other processes shall compare the hashes of keys, which takes longer.
     """
 
-    def __init__(self, schema: Schema, on_duplicate: Literal["error", "first"]) -> None:
-        self._on_duplicate = on_duplicate
+    def __init__(self, schema: Schema, on_duplicate: Literal["error", "first"], *, portable: bool = False) -> None:
+        self._on_duplicate, self._portable = on_duplicate, portable
         self._key = schema.key_field
         # Chunks that come as records of their own share their key, and differ in their number; where the class makes
         # the chunks itself, what comes is whole.
@@ -93,12 +94,24 @@ class UniqueKeys:
             hashes = np.unique(np.concatenate([self._old_hashes, *self._stored_hashes(manifest, added)]))
         write_key_index(manifest.path, manifest.to_json().encode(), self.needs, hashes)
 
-    def _stored_hashes(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[NDArray[np.uint64]]:
-        """Yield the hashes of the keys in the shards of some splits."""
+    @property
+    def hashes(self) -> NDArray[np.uint64] | None:
+        """The hashes of all keys, ascending; None for a class without a key field."""
+        return None if self._key is None else self._registry.hashes
+
+    def stored(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[Any]]:
+        """Yield the keys in the shards of some splits, many at a time; those of chunks with their numbers.
+
+        Raises:
+            ShardReadError: a shard is damaged.
+        """
         codec = RecordDecoder(manifest.schema.select(self.needs))
         for data in _stored(manifest, splits):
             known = self._identities(codec.decode_batch(data))
-            yield key_hashes([identity for identity in known if identity is not None])
+            yield [identity for identity in known if identity is not None]
+
+    def _stored_hashes(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[NDArray[np.uint64]]:
+        return map(key_hashes, self.stored(manifest, splits))
 
     def keep(self, sources: Sources) -> list[int] | None:
         """Return the indices of the records to keep, or None for all.
@@ -112,7 +125,7 @@ class UniqueKeys:
         # A record without a key, or with one of another type, is reported when it is encoded.
         usable = [i for i, identity in enumerate(identities) if identity is not None]
         # Those of a dataset on disk are compared with what other processes have made of keys.
-        hash_all = _fingerprints if self._old_hashes is None else key_hashes
+        hash_all = key_hashes if self._portable or self._old_hashes is not None else _fingerprints
         hashes = hash_all([identities[i] for i in usable] if len(usable) < len(identities) else identities)
         positions = sources.positions[usable]
         earlier = self._registry.add(hashes, positions + self._old_count)

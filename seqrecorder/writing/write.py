@@ -63,6 +63,15 @@ def write(
         SourceError: the iterable raised; nothing is published.
         OptionError: options make no sense, or the columns of a table are not the fields.
     """
+    stream, wanted = stream_of(records, schema, options)
+    writer = Writer(destination, wanted, **options)
+    with writer:
+        writer.write_all(stream)
+    return writer.manifest
+
+
+def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[RecordStream, Schema]:
+    """Return what is to be written as a stream, and its schema; takes and raises what `write` does."""
     if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
     if isinstance(records, (str, bytes, os.PathLike)):
@@ -80,8 +89,5 @@ def write(
             raise OptionError("dictionaries do not say what records they are: pass schema=Class")
         if first is None:
             raise OptionError("there is no record to write; pass schema= to write an empty dataset")
-        schema = Schema.of(first)
-    writer = Writer(destination, schema, **options)
-    with writer:
-        writer.write_all(stream)
-    return writer.manifest
+        schema = first
+    return stream, Schema.of(schema)

@@ -111,8 +111,8 @@ class Writer:
         self._generation = self._standing.generation
         # The dataset that is appended to; None for a new one, also where it replaces one.
         self._old = appended = self._standing.manifest if self.options.append else None
-        self._router = Router(self.schema, self.options.splits, self.options.split_by, self.options.seed, appended)
-        self._keys = UniqueKeys(self.schema, self.options.on_duplicate)
+        self._router = self._new_router(appended)
+        self._keys = self._new_keys()
         self._shard_options = self.options.of_shards(
             seed=self._router.seed, generation=self._generation, groups=max(1, len(self.schema.groups))
         )
@@ -126,6 +126,12 @@ class Writer:
         self._staging: Staging | None = None
         self._failure: BaseException | None = None
         self._cleanup = contextlib.ExitStack()
+
+    def _new_router(self, old: Manifest | None) -> Router:
+        return Router(self.schema, self.options.splits, self.options.split_by, self.options.seed, old)
+
+    def _new_keys(self) -> UniqueKeys:
+        return UniqueKeys(self.schema, self.options.on_duplicate)
 
     # The with block -------------------------------------------------------------------------------------------------
 
@@ -436,8 +442,7 @@ class Writer:
             self._place(block)
         self._progress.reach(self._position)
         placement = self._opened
-        if placement.is_empty and not self.options.append:
-            placement.open(DEFAULT_SPLIT)
+        self._open_missing(placement)
         added = placement.finish()
         manifest = Manifest(
             path=self.destination,
@@ -449,24 +454,38 @@ class Writer:
             splitting=self._splitting or self._router.splitting(self._position),
             metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
             asset_infos=write_assets(
-                self.options.assets, self._staging.path, self._generation if self.options.append else 0
+                self._assets(), self._staging.path, self._generation if self.options.append else 0
             ),
         )
         if self._old is not None:
             manifest = combined(self._old, manifest)
         self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
-        manifest = self.manifest
-        for name, (share, got) in manifest.missed_shares.items():
-            _LOG.warning(
-                "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and "
-                "few or large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them by what is missing",
-                self.destination,
-                name,
-                100 * got,
-                100 * share,
-            )
+        self._tell_missed_shares()
         if self._old is not None:
-            self._keys.save(manifest, added, hooks=self._life_cycle.has_hooks)
+            self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks)
+
+    def _open_missing(self, placement: Placement) -> None:
+        if placement.is_empty and not self.options.append:
+            placement.open(DEFAULT_SPLIT)
+
+    def _assets(self) -> Mapping[str, Any]:
+        return self.options.assets
+
+    def _tell_missed_shares(self) -> None:
+        tell_missed_shares(self.manifest)
+
+
+def tell_missed_shares(manifest: Manifest) -> None:
+    """Log a warning for each split that groups have kept far from its share."""
+    for name, (share, got) in manifest.missed_shares.items():
+        _LOG.warning(
+            "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and "
+            "few or large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them by what is missing",
+            manifest.path,
+            name,
+            100 * got,
+            100 * share,
+        )
 
 
 def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:

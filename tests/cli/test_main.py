@@ -622,6 +622,21 @@ def test_tables_become_datasets_without_python(capsys, tmp_path, monkeypatch):
         assert (code, "tables" in error) == (1, True)
 
 
+def test_parts_and_datasets_are_joined(capsys, tmp_path, corpus):
+    """`commit` publishes the parts that it expects, `merge` writes datasets as one; both tell what there is then."""
+    for part in range(2):
+        sr.write_part([clip(100 + part, 3)], tmp_path / "parts", part)
+    assert run(capsys, "commit", tmp_path / "parts", "--expected", 3)[0] == 1
+    assert run_json(capsys, "commit", tmp_path / "parts", "--expected", 2)[1]["path"] == str(tmp_path / "parts")
+    assert sr.info(tmp_path / "parts").records == 2
+    assert run(capsys, "merge", corpus, tmp_path / "parts", tmp_path / "both", "--share", "all=1")[0] == 0
+    assert {name: split.records for name, split in sr.info(tmp_path / "both").splits.items()} == {"all": 10}
+    code, _, error = run(capsys, "merge", tmp_path / "parts", tmp_path / "both", tmp_path / "more")
+    assert (code, "clip-100" in error) == (1, True)
+    assert run(capsys, "merge", tmp_path / "parts", tmp_path / "both", tmp_path / "more", "--first")[0] == 0
+    assert sr.info(tmp_path / "more").records == 10
+
+
 def test_plan_compares_strategies(corpus, capsys):
     """`plan` prints a table of strategies, of train by default."""
     assert main.main(["plan", str(corpus), "--batch-size", "2"]) == 0

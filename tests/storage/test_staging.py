@@ -22,7 +22,7 @@ from seqrecorder.errors import (
 from seqrecorder.storage import exchange as module
 from seqrecorder.storage import files, locks
 from seqrecorder.storage.exchange import exchange
-from seqrecorder.storage.files import on_fault_point, replace_file
+from seqrecorder.storage.files import link_file, on_fault_point, replace_file
 from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.staging import Staging
 from seqrecorder.storage.termination import cleanup_when_terminated
@@ -265,6 +265,7 @@ def test_fault_points_are_listed(tmp_path):
         make(tmp_path / "corpus", overwrite=True)
         with exclusive(tmp_path / "corpus"):
             replace_file(tmp_path / "corpus" / "manifest.json", b"{}")
+        link_file(tmp_path / "corpus" / "manifest.json", tmp_path / "link")
 
     names = [name for name, _ in record_calls(all_of_them)]
     assert set(names) == set(files.FAULT_POINTS)

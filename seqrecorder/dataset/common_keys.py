@@ -1,0 +1,78 @@
+"""The search for keys that are in several parts of a dataset, by files of sorted hashes, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_MEMORY_BYTES = 512 << 20
+_HASH_BYTES = 8
+_LAST = (1 << 64) - 1
+
+
+class SortedHashes:
+    """A file of 64-bit hashes, little-endian and ascending, that is read from its beginning to its end.
+
+    It is open only while it is read: there may be more such files than a process can have open.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._size = path.stat().st_size // _HASH_BYTES
+        self._next = 0
+
+    def __len__(self) -> int:
+        """Return how many hashes there are."""
+        return self._size
+
+    def through(self, last: int) -> NDArray[np.uint64]:
+        """Return the hashes that come next, up to `last`, and go on behind them the next time."""
+        if self._next == self._size:
+            return np.empty(0, np.uint64)
+        values = np.memmap(self._path, "<u8", mode="r", offset=_HASH_BYTES * self._next)
+        found = np.array(values[: np.searchsorted(values, np.uint64(last), side="right")], np.uint64)
+        self._next += found.size
+        return found
+
+    def finds(self, value: int) -> bool:
+        """Whether a hash is in the file."""
+        if not self._size:
+            return False
+        values = np.memmap(self._path, "<u8", mode="r")
+        at = int(np.searchsorted(values, np.uint64(value)))
+        return at < self._size and int(values[at]) == value
+
+
+def common_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:
+    """Yield the hashes that stand in several files, ascending, as many at a time as one range of hashes has.
+
+    Hashes are spread evenly, so that the same part of all files, one range after the other, fits the memory.
+
+    Args:
+        files: each without a hash that comes twice.
+        memory_bytes: how much is held at a time, about.
+    """
+    total = sum(map(len, files))
+    ranges = -(-total * _HASH_BYTES // memory_bytes)
+    for number in range(1, ranges + 1):
+        pieces = [file.through(_LAST * number // ranges) for file in files]
+        together = np.empty(sum(piece.size for piece in pieces), np.uint64)
+        start = 0
+        while pieces:  # each goes once it is copied
+            piece = pieces.pop()
+            together[start : start + piece.size] = piece
+            start += piece.size
+        together.sort()
+        doubled = np.unique(together[1:][together[1:] == together[:-1]])
+        if doubled.size:
+            yield doubled

@@ -1,0 +1,313 @@
+"""`commit`: the parts that many processes wrote become one dataset, at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import operator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.dataset.assets import write_assets
+from seqrecorder.dataset.generations import NOTHING, clean_destination, publish, standing
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined, read_manifest
+from seqrecorder.errors import (
+    DatasetError,
+    DatasetNotFoundError,
+    ManifestError,
+    OptionError,
+    SchemaMismatchError,
+)
+from seqrecorder.schema.display import number_of, some
+from seqrecorder.storage.files import faults_around, link_file, writing
+from seqrecorder.storage.names import MANIFEST, inside, shard_name
+from seqrecorder.storage.parts_directory import PartsDirectory
+from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.termination import cleanup_when_terminated
+from seqrecorder.storage.tfrecord.check import check_size
+from seqrecorder.writing.options import WriteOptions
+from seqrecorder.writing.part_keys import check_unique
+from seqrecorder.writing.split_assignment import DEFAULT_SPLIT
+from seqrecorder.writing.write_part import PART, checked_part
+from seqrecorder.writing.writer import tell_missed_shares
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from seqrecorder.dataset.generations import Standing
+
+
+_LOG = logging.getLogger("seqrecorder")
+
+
+@attrs.frozen
+class Part:
+    """A part whose attempt counts.
+
+    Attributes:
+        name: its number or name.
+        manifest: of what the attempt wrote.
+    """
+
+    name: int | str
+    manifest: Manifest
+
+    @property
+    def digests(self) -> dict[str, list[str]]:
+        """The SHA-256 of the shards of each split."""
+        return {name: [shard.sha256 for shard in split.shards] for name, split in self.manifest.splits.items()}
+
+
+def commit(
+    destination: str | os.PathLike[str],
+    *,
+    expected: int | Iterable[int | str] | None = None,
+    overwrite: bool = False,
+    append: bool = False,
+    metadata: Any = None,
+    assets: Mapping[str, str | bytes | os.PathLike[str]] | None = None,
+) -> Manifest:
+    """Make the parts that `write_part` wrote one dataset, at once.
+
+    >>> import tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    >>> destination = tempfile.mkdtemp() + "/corpus"
+    >>> _ = sr.write_part([Word("to"), Word("be")], destination, part=0, shards=2)
+    >>> sr.commit(destination, expected=1).records
+    2
+
+    Records stand in the order of their parts. Of several attempts at one part, the one that was completed last counts.
+    All that attempts have left goes, also where they are still going on. It may be killed at any time and run again;
+    then, and where the dataset was committed before, what stands there is returned.
+
+    Args:
+        destination: as for `write_part`.
+        expected: how many parts there are, or their numbers and names: with one that is missing nothing is done.
+            None takes those that are there.
+        overwrite: whether a dataset at the destination is replaced.
+        append: whether the parts are added to the dataset at the destination, as a new generation of it.
+        metadata: as for `write`.
+        assets: as for `write`.
+
+    Returns:
+        What the dataset contains.
+
+    Raises:
+        DatasetNotFoundError: a part is missing, or there is none, and no dataset.
+        DatasetExistsError: there is a dataset at the destination, that is not made of these parts.
+        DatasetError: there are more parts than expected; or the dataset that is replaced or appended to was changed.
+        DuplicateKeyError: a key is in two parts, or in the dataset that is appended to.
+        SchemaMismatchError: parts were written with other fields.
+        OptionError: parts were written with other options; or those of this call make no sense.
+        ShardReadError: a file of a part is missing, or not as it was written.
+        ShardWriteError: the disk is full, or failed.
+    """
+    options = WriteOptions.of({"overwrite": overwrite, "append": append, "metadata": metadata, "assets": assets})
+    wanted = _wanted(expected)
+    place = PartsDirectory.of(destination)
+    try:
+        with cleanup_when_terminated(), place.locked():
+            if not _is_done(place, late=not (append or overwrite)):
+                _commit(place, wanted, options)
+            place.remove()
+    except DatasetNotFoundError:
+        if place.path.exists():
+            raise
+        # Whoever was killed while removing them had published before.
+        done = place.finish_removal() or not (append or overwrite)
+        if not done or not (place.destination / MANIFEST).exists():
+            raise DatasetNotFoundError(
+                f"there are no parts of {place.destination}: expected them in {place.path}"
+                + ("; a commit that ran before may have taken them" if append or overwrite else ""),
+                path=place.path,
+            ) from None
+    place.finish_removal()
+    return read_manifest(place.destination)
+
+
+def _commit(place: PartsDirectory, expected: int | list[int | str] | None, options: WriteOptions) -> None:
+    """Publish the parts; they stay as they are."""
+    parts = _read_parts(place)
+    _check_expected(place, parts, expected)
+    first = parts[0].manifest
+    clean_destination(place.destination)
+    old = standing(
+        place.destination,
+        first.schema,
+        append=options.append,
+        overwrite=options.overwrite,
+        compression=first.compression,
+    )
+    earlier = old.manifest if options.append else None
+    _check_alike(parts, earlier)
+    for part in parts:
+        for name, split in part.manifest.splits.items():
+            for shard in split.shards:
+                check_size(part.manifest.shard_path(name, shard), shard.bytes, part.manifest.path)
+    with Staging(place.destination, overwrite=options.overwrite or options.append) as staging:
+        named = {f"part {part.name}": part.manifest for part in parts}
+        check_unique(named, old if options.append else NOTHING, staging.path)
+        manifest = attrs.evolve(
+            _joined(parts, old, earlier, staging.path),
+            path=staging.destination,
+            metadata=json.loads(json.dumps(options.metadata)),  # as it will be read
+            asset_infos=write_assets(options.assets, staging.path, old.generation if earlier is not None else 0),
+        )
+        if earlier is not None:
+            manifest = combined(earlier, manifest)
+        place.note(_identity(manifest))
+        tell_missed_shares(publish(staging, manifest, old, keep=earlier is not None))
+
+
+def _read_parts(place: PartsDirectory) -> list[Part]:
+    """Return the parts in their order, each as the last attempt at it left it."""
+    attempts: dict[int | str, list[tuple[int, Path, Part]]] = {}
+    for path, completed in place.attempts():
+        manifest = read_manifest(path)
+        try:
+            name = checked_part(manifest.metadata[PART])
+        except (TypeError, KeyError, OptionError):
+            raise ManifestError(
+                f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {place.path}", path=path
+            ) from None
+        attempts.setdefault(name, []).append((completed, path, Part(name, manifest)))
+    if not attempts:
+        raise DatasetNotFoundError(f"{place.path} holds no part that is complete", path=place.path)
+    parts = []
+    for name in sorted(attempts, key=lambda name: (isinstance(name, str), name)):
+        *others, (_, _, last) = sorted(attempts[name], key=operator.itemgetter(0, 1))
+        parts.append(last)
+        if any(other.digests != last.digests for _, _, other in others):
+            _LOG.warning(
+                "%s: %s attempts at part %s have different contents; the one that was completed last counts",
+                place.destination,
+                len(others) + 1,
+                name,
+            )
+    return parts
+
+
+def _wanted(expected: Any) -> int | list[int | str] | None:
+    if expected is None:
+        return None
+    if isinstance(expected, int) and not isinstance(expected, bool) and expected >= 1:
+        return expected
+    if isinstance(expected, (int, str, bytes)) or not hasattr(expected, "__iter__"):
+        raise OptionError(f"expected: the number of parts, 1 or more, or their names; got {expected!r}")
+    return list(dict.fromkeys(map(checked_part, expected)))
+
+
+def _check_expected(place: PartsDirectory, parts: Sequence[Part], expected: int | list[int | str] | None) -> None:
+    there = {part.name: None for part in parts}
+    if expected is None or expected == len(there):
+        return
+    if isinstance(expected, int):
+        # Jobs count from 0 or from 1; where parts have names, only their number is known.
+        first = 0 if 0 in there else 1
+        every = list[int | str](range(first, first + expected))
+        if any(isinstance(name, str) for name in there):
+            every = list(there)[:expected]
+        count, is_short = expected, len(there) < expected
+    else:
+        every, count, is_short = expected, len(expected), not set(expected) <= set(there)
+    wanted = set(every)
+    missing = some([str(name) for name in every if name not in there], 20)
+    more = some([str(name) for name in there if name not in wanted], 20)
+    said = f"expected {number_of(count, 'part')} of {place.destination}, got {len(there)}"
+    if is_short:
+        raise DatasetNotFoundError(
+            f"{said}{missing and '; missing: '}{missing}; write them, and commit again", path=place.path
+        )
+    if more:
+        raise DatasetError(
+            f"{said}, with {more} as well; remove from {place.path} what an earlier job has left, and commit again",
+            path=place.path,
+        )
+
+
+def _check_alike(parts: Sequence[Part], earlier: Manifest | None) -> None:
+    """Raise unless all parts, and what they are added to, have one schema and one rule of splits."""
+    first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
+    for part in parts:
+        got = part.manifest
+        differences = first.schema.diff(got.schema)
+        if differences:
+            raise SchemaMismatchError(
+                f"part {part.name} was written with other fields than {where}; write it again:", differences
+            )
+        for name, one, other in (
+            ("compression", first.compression, got.compression),
+            ("seed", first.splitting.seed, got.splitting.seed),
+            ("splits", first.splitting.shares, got.splitting.shares),
+            ("split_by", first.splitting.by, got.splitting.by),
+        ):
+            if one != other:
+                raise OptionError(
+                    f"part {part.name} was written with {name}={other!r}, and {where} with {one!r}; write one of them "
+                    "again"
+                )
+
+
+def _joined(parts: Sequence[Part], old: Standing, earlier: Manifest | None, staging: Path) -> Manifest:
+    """Return the manifest of all parts, whose files are in a staging directory, too, now."""
+    splits = {}
+    for name in dict.fromkeys(name for part in parts for name in part.manifest.splits) or [DEFAULT_SPLIT]:
+        directory = staging / name
+        with writing("create the directory of split", directory), faults_around("mkdir", directory):
+            directory.mkdir(exist_ok=True)
+        start = earlier.splits[name].records if earlier is not None and name in earlier.splits else 0
+        given = [(part.manifest, part.manifest.splits[name]) for part in parts if name in part.manifest.splits]
+        count, infos = sum(len(split.shards) for _, split in given), list[ShardInfo]()
+        for manifest, split in given:
+            for shard in split.shards:
+                final = shard_name(name, len(infos), count, old.generation)
+                infos.append(attrs.evolve(shard, name=final, start=start + shard.start))
+                link_file(manifest.shard_path(name, shard), directory / final)
+                lengths = inside(manifest.path, f"{name}/{shard.lengths_name}")
+                link_file(lengths, directory / infos[-1].lengths_name)
+            start += split.records
+        splits[name] = SplitInfo(name, tuple(infos))
+    first = parts[0].manifest
+    sources = sum(part.manifest.splitting.sources for part in parts)
+    if earlier is not None:  # where each part has begun to count
+        sources -= (len(parts) - 1) * earlier.splitting.sources
+    return Manifest(
+        path=staging,
+        schema=first.schema,
+        splits=splits,
+        compression=first.compression,
+        generation=old.generation,
+        skipped=sum(part.manifest.skipped for part in parts),
+        splitting=attrs.evolve(first.splitting, sources=sources),
+    )
+
+
+def _identity(manifest: Manifest) -> str:
+    """Return what tells a dataset from every other that stood, or will stand, at its place."""
+    shards = {name: [shard.sha256 for shard in split.shards] for name, split in manifest.splits.items()}
+    return hashlib.sha256(json.dumps([manifest.generation, manifest.fingerprint, shards]).encode()).hexdigest()
+
+
+def _is_done(place: PartsDirectory, *, late: bool) -> bool:
+    """Whether what stands at the destination is made of the parts.
+
+    Args:
+        place: the parts.
+        late: whether there may be attempts, too, that were going on when it was made, and have the same contents.
+    """
+    try:
+        there = read_manifest(place.destination)
+    except DatasetError:
+        return False
+    if place.noted() == _identity(there):
+        return True
+    known = {(name, shard.sha256) for name, split in there.splits.items() for shard in split.shards}
+    parts = _read_parts(place) if late else []
+    found = {(name, digest) for part in parts for name, digests in part.digests.items() for digest in digests}
+    return bool(found) and found <= known

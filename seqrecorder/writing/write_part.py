@@ -1,0 +1,167 @@
+"""`write_part`: what one process of many writes of a dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.dataset.manifest import read_manifest
+from seqrecorder.dataset.split_shares import Balanced
+from seqrecorder.errors import DatasetExistsError, OptionError
+from seqrecorder.storage.names import MANIFEST, check_name
+from seqrecorder.storage.parts_directory import PartsDirectory
+from seqrecorder.writing.options import shows_options
+from seqrecorder.writing.split_assignment import Router
+from seqrecorder.writing.unique_keys import UniqueKeys
+from seqrecorder.writing.write import stream_of
+from seqrecorder.writing.writer import Writer
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+
+    from typing_extensions import Unpack
+
+    from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.writing.options import WriteKeywords
+    from seqrecorder.writing.placement import Placement
+
+KEYS = "keys"
+"""The asset of a part that holds the hashes of its keys."""
+
+PART = "part"
+"""What of a part's metadata says which it is."""
+
+_WHOLE = ("metadata", "assets")
+
+
+@shows_options
+def write_part(
+    records: Iterable[Any] | Mapping[str, Iterable[Any]],
+    destination: str | os.PathLike[str],
+    part: int | str,
+    *,
+    schema: object = None,
+    **options: Unpack[WriteKeywords],
+) -> Manifest:
+    """Write one part of a dataset, which other processes, on other machines too, write the other parts of.
+
+    >>> import tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str, key=True)
+    >>> destination = tempfile.mkdtemp() + "/corpus"
+    >>> for part, texts in enumerate([["to", "be"], ["or", "not"]]):  # in processes of their own, in any order
+    ...     _ = sr.write_part(map(Word, texts), destination, part)
+    >>> sr.commit(destination, expected=2).records
+    4
+
+    Nothing is at the destination before `commit`. Parts wait beside it, those of `corpus` in `corpus.parts`, which all
+    processes must see and may remove if the work is given up. A part may be written again, also by two processes at
+    once: each attempt has files of its own, and of those that were completed the last one counts.
+
+    Splits by shares depend on the key, or on what `split_by` names, alone, and so not on the parts. For a class without
+    a key, and without `split_by`, they depend on the part and the position in it.
+
+    Args:
+        records: of this part, as for `write`.
+        destination: as for `write`; the same for all parts.
+        part: its number, or its name; a text of digits is the number.
+        schema: as for `write`; needed where a part may have no record.
+        **options: the fields of `WriteOptions`, the same for all parts. `metadata` and `assets` are given to `commit`;
+            there is no `csv`, nor `Balanced`. With `append` or `overwrite`, there may be a dataset already; `commit`
+            needs the same. `shards` is their number in each part.
+
+    Returns:
+        What this part contains, which lies at its `path` until it is committed.
+
+    Raises:
+        DatasetExistsError: there is a dataset at the destination already, committed perhaps.
+        RecordError: a record cannot be encoded; nothing is left of this attempt.
+        SourceError: the iterable raised; nothing is left of this attempt.
+        OptionError: options make no sense.
+    """
+    stream, wanted = stream_of(records, schema, options)
+    writer = PartWriter(destination, wanted, part, **options)
+    with writer:
+        writer.write_all(stream)
+    return writer.manifest
+
+
+class PartWriter(Writer):
+    """Writes one part of a dataset record by record: a dataset of its own, with the hashes of its keys beside.
+
+    Args:
+        destination: of the whole dataset.
+        schema: the record class, or its schema.
+        part: its number or name.
+        **options: as for `write_part`.
+
+    Raises:
+        DatasetExistsError: see `write_part`.
+        OptionError: see `write_part`.
+    """
+
+    def __init__(
+        self, destination: str | os.PathLike[str], schema: object, part: int | str, **options: Unpack[WriteKeywords]
+    ) -> None:
+        self.part = part = checked_part(part)
+        for name in _WHOLE:
+            if options.get(name) is not None:
+                raise OptionError(f"write_part: give {name} to commit, since it is of the whole dataset")
+        if options.get("csv"):
+            raise OptionError("write_part: csv=True is for datasets that one process writes; leave it out")
+        parts = PartsDirectory.of(destination)
+        append, overwrite = bool(options.pop("append", False)), bool(options.pop("overwrite", False))
+        if not (append or overwrite) and (parts.destination / MANIFEST).exists():
+            raise DatasetExistsError(
+                f"there is a dataset at {parts.destination}, so that no part is written for it; if it was committed "
+                "already, all is done; else choose another destination, or pass append=True or overwrite=True here "
+                "and to commit",
+                path=parts.destination,
+            )
+        self._whole = whole = read_manifest(parts.destination) if append else None
+        if isinstance(options.get("split_by"), Balanced) or (whole is not None and whole.splitting.groups is not None):
+            raise OptionError("write_part: Balanced needs all records in one process; split by hash, without it")
+        options["metadata"] = {PART: part}
+        super().__init__(parts.new_attempt(part), schema, **options)
+
+    def _new_router(self, old: Manifest | None) -> Router:
+        del old  # of the attempt, which is new
+        given = self.options
+        return Router(self.schema, given.splits, given.split_by, given.seed, self._whole, part=self.part)
+
+    def _new_keys(self) -> UniqueKeys:
+        return UniqueKeys(self.schema, self.options.on_duplicate, portable=True)
+
+    def _assets(self) -> Mapping[str, Any]:
+        hashes = self._keys.hashes
+        return {} if hashes is None else {KEYS: hashes.astype("<u8", copy=False).tobytes()}
+
+    def _open_missing(self, placement: Placement) -> None:
+        """Leave a part without records without a split: which ones there are, the others say."""
+
+    def _tell_missed_shares(self) -> None:
+        """Say nothing: shares are those of the whole."""
+
+
+def checked_part(part: object) -> int | str:
+    """Return the number or the name of a part.
+
+    >>> checked_part("00017"), checked_part("a-m")
+    (17, 'a-m')
+
+    Raises:
+        OptionError: it is neither.
+    """
+    if isinstance(part, str) and part.isascii() and part.isdecimal():
+        part = int(part)
+    if isinstance(part, str):
+        return check_name(part, "part")
+    number = part.item() if isinstance(part, np.integer) else part
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise OptionError(f"part: expected its number or its name, got {part!r}")
+    if number < 0:
+        raise OptionError(f"part: expected 0 or more, got {number}")
+    return number

@@ -1,0 +1,302 @@
+"""Parts that many processes wrote become the dataset that one process would have written."""
+
+import itertools
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faults import names
+
+import seqrecorder as sr
+from seqrecorder.writing import part_keys, unique_keys, write_part
+
+
+@sr.record
+class Word:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+@sr.record
+class Plain:
+    label: int = sr.context("int64")
+
+
+@sr.record
+class Chunk:
+    key: str = sr.context(str, key=True)
+    number: int = sr.context("int64", chunk=True)
+
+
+WORDS = [Word(f"w{i}", np.arange(i % 5)) for i in range(60)]
+OPTIONS: dict[str, Any] = {"splits": {"train": 0.7, "eval": 0.3}, "seed": 4}
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_parts_are_the_dataset_of_one_process(tmp_path: Path) -> None:
+    """Splits, records and their order are those of `write`; the same parts give the same files in whatever order."""
+    whole = sr.write(WORDS, tmp_path / "whole", **OPTIONS, metadata={"a": 1}, assets={"x.txt": "hi"})
+    made = []
+    for number, order in enumerate([(0, 1, 2), (2, 0, 1, 0, 2)]):
+        path = tmp_path / f"c{number}"
+        for part in order:
+            sr.write_part(WORDS[part * 20 : part * 20 + 20], path, part, shards=2, **OPTIONS)
+            assert not path.exists()
+        manifest = sr.commit(path, expected=3, metadata={"a": 1}, assets={"x.txt": "hi"})
+        assert manifest == sr.info(path)
+        assert manifest.assets["x.txt"].read_text() == "hi"
+        assert (manifest.metadata, manifest.splitting) == (whole.metadata, whole.splitting)
+        for split in ("train", "eval"):
+            found = [record.key for record in sr.read_records(path, split)]
+            assert found == [record.key for record in sr.read_records(tmp_path / "whole", split)]
+            shards = manifest.splits[split].shards
+            assert [shard.name for shard in shards] == [f"{split}-{n:05d}-of-00006.tfrecord" for n in range(6)]
+        made.append(files_of(path))
+    assert made[0] == made[1]
+    assert sr.verify(tmp_path / "c0").ok
+    assert names(tmp_path) == ["c0", "c1", "whole"]
+
+
+def test_committed_again(tmp_path: Path) -> None:
+    """What is committed is given again, and late attempts are told that there is a dataset."""
+    sr.write_part(WORDS, tmp_path / "c", "a-m")
+    first = sr.commit(tmp_path / "c", expected=["a-m"])
+    assert sr.commit(tmp_path / "c", expected=1) == first
+    with pytest.raises(sr.DatasetExistsError, match="committed already"):
+        sr.write_part(WORDS, tmp_path / "c", "a-m")
+    # An attempt that began before, and was completed after the commit.
+    sr.write_part(WORDS, tmp_path / "c", "a-m", append=True)
+    assert sr.commit(tmp_path / "c", expected=["a-m"]) == first
+    assert names(tmp_path) == ["c"]
+    for option in ("append", "overwrite"):
+        with pytest.raises(sr.DatasetNotFoundError, match="a commit that ran before"):
+            sr.commit(tmp_path / "c", **{option: True})
+    with pytest.raises(sr.DatasetNotFoundError, match="there are no parts"):
+        sr.commit(tmp_path / "d")
+    assert names(tmp_path) == ["c"]
+
+
+def test_appended_and_overwritten(tmp_path: Path) -> None:
+    """Parts are added to a dataset under its own rule of splits, or take its place."""
+    sr.write(WORDS[:20], tmp_path / "c", **OPTIONS)
+    sr.write(WORDS, tmp_path / "whole", **OPTIONS)
+    for part in (1, 0):
+        sr.write_part(WORDS[20 + part * 20 : 40 + part * 20], tmp_path / "c", part, append=True)
+    assert sr.info(tmp_path / "c").records == 20
+    manifest = sr.commit(tmp_path / "c", append=True)
+    assert (manifest.generation, manifest.splitting) == (1, sr.info(tmp_path / "whole").splitting)
+    for split in ("train", "eval"):
+        found = [record.key for record in sr.read_records(tmp_path / "c", split)]
+        assert found == [record.key for record in sr.read_records(tmp_path / "whole", split)]
+    sr.write_part(WORDS[:1], tmp_path / "c", 0, append=True)
+    with pytest.raises(sr.DuplicateKeyError, match="'w0'.*part 0 and in .*c;"):
+        sr.commit(tmp_path / "c", append=True)
+    sr.write_part([Word("new", [])], tmp_path / "c", 0, append=True, schema=Word)
+    sr.write_part([Word("newer", [])], tmp_path / "c", 1, splits={"train": 1.0}, overwrite=True)
+    with pytest.raises(sr.OptionError, match="part 1 was written with seed=0, and .*c with 4"):
+        sr.commit(tmp_path / "c", append=True)
+    sr.write_part([Word("new", [])], tmp_path / "c", 0, splits={"train": 1.0}, overwrite=True)
+    with pytest.raises(sr.DatasetExistsError):
+        sr.commit(tmp_path / "c")
+    assert sr.commit(tmp_path / "c", overwrite=True).records == 2
+    assert sr.verify(tmp_path / "c").ok
+    assert names(tmp_path) == ["c", "whole"]
+
+
+def test_positions_count_inside_parts(tmp_path: Path) -> None:
+    """Without a key, records find their splits by the part and their place in it, whatever else is written."""
+    shares = {"train": 0.5, "eval": 0.5}
+    for path, parts in (("one", [0, 1]), ("other", [1, 0])):
+        for part in parts:
+            sr.write_part([Plain(10 * part + n) for n in range(10)], tmp_path / path, part, splits=shares)
+    assert sr.commit(tmp_path / "one").to_json() == sr.commit(tmp_path / "other").to_json()
+    found = [[r.label // 10 for r in sr.read_records(tmp_path / "one", split)] for split in shares]
+    assert all({0, 1} == set(parts) for parts in found)
+    places = [[r.label % 10 for r in sr.read_records(tmp_path / "one", "eval") if r.label // 10 == n] for n in (0, 1)]
+    assert places[0] != places[1]
+
+
+def test_empty_parts(tmp_path: Path) -> None:
+    """Parts without a record add nothing, also no split; if all are so, the dataset is empty."""
+    sr.write_part([], tmp_path / "c", 0, schema=Plain)
+    sr.write_part({"dev": [Plain(1)]}, tmp_path / "c", 1)
+    assert list(sr.commit(tmp_path / "c").splits) == ["dev"]
+    sr.write_part([], tmp_path / "d", 0, schema=Plain)
+    assert list(sr.commit(tmp_path / "d").splits) == ["train"]
+    assert sr.verify(tmp_path / "d").ok
+
+
+def test_expected(tmp_path: Path) -> None:
+    """Parts that are missing, or too many, are named, and nothing is published; jobs may count from 1."""
+    for part in ("0007", 2, 3):
+        sr.write_part([Plain(1)], tmp_path / "c", part)
+    for expected, kind, message in (
+        (8, sr.DatasetNotFoundError, "expected 8 parts of .*, got 3; missing: 1, 4, 5, 6, 8"),
+        ([2, 3, 5], sr.DatasetNotFoundError, "got 3; missing: 5"),
+        (2, sr.DatasetError, "expected 2 parts of .*, got 3, with 3, 7 as well; remove from .*c.parts"),
+        ([2, 3], sr.DatasetError, "with 7 as well"),
+        (0, sr.OptionError, "expected: the number of parts"),
+        ("7", sr.OptionError, "expected: the number of parts"),
+        (True, sr.OptionError, "expected: the number of parts"),
+        (1.5, sr.OptionError, "expected: the number of parts"),
+    ):
+        with pytest.raises(kind, match=message):
+            sr.commit(tmp_path / "c", expected=expected)
+    assert sr.commit(tmp_path / "c", expected=[7, 2, "3"]).records == 3
+    for part in ("a", "b"):
+        sr.write_part([Plain(1)], tmp_path / "d", part)
+    for expected, message in ((3, "expected 3 parts of .*, got 2; write"), (1, "got 2, with b as well")):
+        with pytest.raises(sr.DatasetError, match=message):
+            sr.commit(tmp_path / "d", expected=expected)
+    assert names(tmp_path) == ["c", "d.parts"]
+
+
+def test_last_attempt_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Of attempts at a part that differ, the last one counts, and it is told that they do."""
+    for value in (1, 2, 2):
+        sr.write_part([Plain(value)], tmp_path / "c", 0)
+    with caplog.at_level(logging.WARNING):
+        assert [record.label for record in sr.read_records(sr.commit(tmp_path / "c").path)] == [2]
+    assert "3 attempts at part 0 have different contents" in caplog.text
+
+
+def test_parts_that_do_not_fit(tmp_path: Path) -> None:
+    """Other fields, and other rules of splits, are refused, with the part and what is different."""
+
+    @sr.record
+    class Other:
+        label: str = sr.context(str)
+
+    sr.write_part([Plain(1)], tmp_path / "c", 0)
+    for options, message in (
+        ({"seed": 1}, "seed=1, and part 0 with 0"),
+        ({"splits": {"train": 1.0}}, r"splits={'train': 1.0}, and part 0 with None"),
+        ({"compression": "GZIP"}, "compression='GZIP'"),
+    ):
+        sr.write_part([Plain(1)], tmp_path / "c", 1, **options)
+        with pytest.raises(sr.OptionError, match=f"part 1 was written with {message}"):
+            sr.commit(tmp_path / "c")
+    sr.write_part([Other("x")], tmp_path / "c", 1)
+    with pytest.raises(sr.SchemaMismatchError, match="part 1 was written with other fields than part 0"):
+        sr.commit(tmp_path / "c")
+    sr.write_part([Plain(2)], tmp_path / "c", 1)
+    assert sr.commit(tmp_path / "c").records == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metadata": 1}, "give metadata to commit"),
+        ({"assets": {"a": "x"}}, "give assets to commit"),
+        ({"csv": True}, "csv=True is for"),
+        ({"splits": {"a": 1.0}, "split_by": sr.Balanced("label")}, "Balanced needs all records"),
+        ({"part": -1}, "0 or more, got -1"),
+        ({"part": 1.5}, "its number or its name, got 1.5"),
+        ({"part": True}, "its number or its name, got True"),
+        ({"part": "a/b"}, "part 'a/b': expected a plain file name"),
+        ({"parts": 1}, "unknown options: parts"),
+    ],
+)
+def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    """What is of the whole dataset, or needs all of it, no part can be given."""
+    with pytest.raises(sr.OptionError, match=message):
+        sr.write_part([Plain(1)], tmp_path / "c", **{"part": 0, **options})
+    assert names(tmp_path) == []
+
+
+def test_keys_are_unique_over_all_parts(tmp_path: Path) -> None:
+    """A key of two parts is named with both; in one part it is an error at once; chunks of a source are apart."""
+    for part in range(4):
+        sr.write_part(WORDS[part * 5 : part * 5 + (6 if part == 1 else 5)], tmp_path / "c", part)
+    with pytest.raises(sr.DuplicateKeyError, match="'w10'.: is in part 1 and in part 2") as caught:
+        sr.commit(tmp_path / "c")
+    assert caught.value.key == "w10"
+    with pytest.raises(sr.DuplicateKeyError, match="record 1"):
+        sr.write_part(WORDS[:1] * 2, tmp_path / "c", 0)
+    for part in range(2):
+        sr.write_part([Chunk("a", part), Chunk("b", part)], tmp_path / "d", part)
+    assert sr.commit(tmp_path / "d").records == 4
+
+
+def test_equal_hashes_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two keys that have one hash by chance are two keys."""
+
+    def poor(keys: Any) -> Any:
+        return np.array([len(key) for key in keys], np.uint64)
+
+    for module in (unique_keys, part_keys):
+        monkeypatch.setattr(module, "key_hashes", poor)
+    for part, key in enumerate(["a", "bb", "c"]):
+        sr.write_part([Word(key, [])], tmp_path / "c", part)
+    assert sr.commit(tmp_path / "c").records == 3
+    for part, key in enumerate(["a", "bb", "c", "a"]):
+        sr.write_part([Word(key, [])], tmp_path / "d", part)
+    with pytest.raises(sr.DuplicateKeyError, match="'a'.: is in part 0 and in part 3"):
+        sr.commit(tmp_path / "d")
+
+
+def test_hooks_that_leave_out_or_change_keys(tmp_path: Path) -> None:
+    """Keys of sources count as they came, as in one process, also where no record of that key is stored."""
+
+    @sr.record
+    class Renamed:
+        key: str = sr.context(str, key=True)
+
+        def load(self) -> None:
+            self.key = f"{self.key}!"
+
+    for part in range(2):
+        sr.write_part([Renamed("a")], tmp_path / "c", part)
+    with pytest.raises(sr.DuplicateKeyError, match="part 0 and in part 1"):
+        sr.commit(tmp_path / "c")
+
+
+def test_damaged_parts(tmp_path: Path) -> None:
+    """A file of a part that is missing, or not as it was written, is an error; the part is written again."""
+    for damage, message in (("*.tfrecord", "a shard"), (write_part.KEYS, "not what was written")):
+        kept = [sr.write_part(WORDS[n : n + 1], tmp_path / "c", n).path for n in range(2)]
+        file = next(kept[1].rglob(damage))
+        file.write_bytes(b"") if damage == write_part.KEYS else file.unlink()
+        with pytest.raises(sr.ShardReadError, match=message):
+            sr.commit(tmp_path / "c")
+    (tmp_path / "c.parts" / "mine").mkdir()
+    sr.write(WORDS, tmp_path / "c.parts" / "mine", metadata=[1])
+    with pytest.raises(sr.ManifestError, match="expected the manifest of a part"):
+        sr.commit(tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_shares_are_missed_by_the_whole_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Shares that groups have missed are told of the dataset, not of each part."""
+
+    @sr.record
+    class Verse:
+        book: str = sr.context(str)
+
+    with caplog.at_level(logging.WARNING):
+        for part in range(2):
+            sr.write_part([Verse("a")] * 50, tmp_path / "c", part, splits={"x": 0.5, "y": 0.5}, split_by="book")
+        assert not caplog.records
+        sr.commit(tmp_path / "c")
+    assert len(caplog.records) == 2
+    assert str(tmp_path / "c") in caplog.text
+
+
+def test_workers_and_order_on_disk(tmp_path: Path) -> None:
+    """Options of order, size and processes hold inside each part."""
+    for path, workers in (("one", 1), ("other", 2)):
+        for part in range(2):
+            given = WORDS[part * 30 : part * 30 + 30]
+            sr.write_part(given, tmp_path / path, part, shuffle=True, shard_bytes=500, workers=workers, **OPTIONS)
+    assert sr.commit(tmp_path / "one").to_json() == sr.commit(tmp_path / "other").to_json()
+    found = [record.key for split in ("train", "eval") for record in sr.read_records(tmp_path / "one", split)]
+    assert found != sorted(found)
+    assert sorted(found) == sorted(word.key for word in WORDS)
+    starts = [shard.start for shard in sr.info(tmp_path / "one").splits["train"].shards]
+    counts = [shard.records for shard in sr.info(tmp_path / "one").splits["train"].shards]
+    assert starts == list(itertools.accumulate([0, *counts[:-1]]))
