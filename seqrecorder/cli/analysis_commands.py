@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from seqrecorder.cli import arguments
+from seqrecorder.cli.command import OK, PROBLEM, print_result
+from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.cli.terminal import printable, table
 from seqrecorder.schema.display import number_of
 
@@ -52,6 +56,12 @@ def add_commands(commands: Any, command: Command, shown: Callable[[Any], Any]) -
     vocabulary.add_argument("--max-size", metavar="N", type=arguments.positive, help="at most so many ids")
     vocabulary.add_argument("--characters", action="store_true", help="of texts, take the characters")
     vocabulary.add_argument("-o", dest="output", metavar="FILE", help="write what Vocabulary.load reads")
+
+    leakage = command(commands, "leakage", _leakage, "what splits share, and should not: keys, contents, groups, time")
+    leakage.add_argument("path", metavar="PATH", help="a dataset's directory")
+    leakage.add_argument("--by", metavar="FIELD", help="no two splits should share a value of this field")
+    leakage.add_argument("--time", metavar="FIELD", help="a record's time: no two splits should overlap")
+    leakage.add_argument("--end", metavar="FIELD", help="the time at which it ends (default: the same)")
 
     plot = command(commands, "plot", shown(_plot), "a picture of some records, over their steps or over time")
     plot.add_argument("path", metavar="PATH", help="a dataset's directory")
@@ -113,6 +123,21 @@ def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
     return {**json.loads(found.to_json()), "coverage": covered}, "\n".join(
         "\n".join(map(printable, line.split("\n"))) for line in text
     )
+
+
+def _leakage(options: argparse.Namespace) -> int:
+    """Print what splits share; that any do is a problem."""
+    import seqrecorder as sr
+
+    quieten_tensorflow()
+    found = sr.leakage(options.path, by=options.by, time=options.time, end=options.end)
+    document = {
+        "clean": found.is_clean,
+        "looked_for": found.looked_for,
+        "shared": list(map(attrs.asdict, found.shared)),
+    }
+    print_result(options, document, "\n".join(map(printable, str(found).split("\n"))))
+    return OK if found.is_clean else PROBLEM
 
 
 def _plot(options: argparse.Namespace) -> tuple[Any, str]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from seqrecorder.dataset.selection import Selection
     from seqrecorder.sources.foreign.profile import FeatureDescription
     from seqrecorder.storage.tfrecord.format import Compression
 
@@ -140,6 +141,15 @@ def head(path: Any, split: str | None = None, *, count: int = 5, schema: object 
     info = manifest.split(next(iter(manifest.splits)) if split is None else split)
     records = read_records(path, info.name, schema=schema)
     return Head(info.name, info.records, tuple(map(_as_mapping, itertools.islice(records, count))))
+
+
+def head_of_selection(some: Selection, count: int) -> Head:
+    """Return the first records of a selection.
+
+    Raises:
+        ShardReadError: one of them is damaged.
+    """
+    return Head(repr(some)[1:-1], len(some), tuple(map(_as_mapping, some[:count])))
 
 
 def _head_of_shard(path: Path, count: int, schema: object) -> Head:

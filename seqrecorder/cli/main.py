@@ -8,6 +8,7 @@
     seqrecorder plan PATH       what each way of batching costs in padding
     seqrecorder vocabulary PATH the tokens of a field
     seqrecorder plot PATH       a picture of some records
+    seqrecorder leakage PATH    what splits share, and should not
     seqrecorder schema FILES    a class to paste, for files of unknown contents
     seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
     seqrecorder convert FILES DIR   files that others wrote, TFRecord or tables, as a dataset
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
-from seqrecorder.cli import analysis_commands, arguments, join_commands, old_data_commands
+from seqrecorder.cli import analysis_commands, arguments, join_commands, old_data_commands, selected
 from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import SeqrecorderError
@@ -108,6 +109,10 @@ def _demo(options: argparse.Namespace) -> int:
 def _info(options: argparse.Namespace) -> int:
     from seqrecorder.cli import inspect, report
 
+    if selected.are_given(options):
+        quieten_tensorflow()
+        print_result(options, *selected.describe(selected.selection(options.path, options)))
+        return OK
     if Path(options.path).is_file():  # what a manifest says is told without TensorFlow, at once
         quieten_tensorflow()
     found = inspect.describe(options.path)
@@ -125,7 +130,10 @@ def _head(options: argparse.Namespace) -> int:
     if Path(options.path).exists():
         quieten_tensorflow()
     schema = load_class(options.schema)
-    found = inspect.head(options.path, options.split, count=options.count, schema=schema)
+    if selected.are_given(options):
+        found = inspect.head_of_selection(selected.selection(options.path, options, schema), options.count)
+    else:
+        found = inspect.head(options.path, options.split, count=options.count, schema=schema)
     print_result(options, found, head_text(found))
     return OK
 
@@ -232,6 +240,7 @@ def _parser() -> argparse.ArgumentParser:
 
     info = add_command(commands, "info", _info, "what a dataset, or an unknown TFRecord file, contains")
     info.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
+    selected.add_options(info)
 
     head = add_command(commands, "head", _head, "the first records")
     head.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
@@ -240,6 +249,7 @@ def _parser() -> argparse.ArgumentParser:
         "-n", dest="count", metavar="N", type=arguments.positive, default=5, help="how many records (default: 5)"
     )
     add_schema(head, "read as this class (default for a shard: what its messages hold)")
+    selected.add_options(head)
 
     verify = add_command(commands, "verify", _verify, "check files and records; list everything that is wrong")
     verify.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli import arguments, table_commands
+from seqrecorder.cli import arguments, selected, table_commands
 from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
+from seqrecorder.dataset.manifest import dataset_of
 from seqrecorder.errors import OptionError
+from seqrecorder.storage.names import MANIFEST
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +34,7 @@ def add_commands(commands: Any) -> None:
     table_commands.add_options(schema, converts=False)
 
     convert = add_command(commands, "convert", _convert, "files that others wrote, as a dataset")
-    convert.add_argument("paths", metavar="FILES", nargs="*", help="TFRecord files or tables, or globs of them")
+    convert.add_argument("paths", metavar="FILES", nargs="*", help="TFRecord files or tables, or globs; or datasets")
     convert.add_argument("destination", metavar="DIR", help="directory of the new dataset")
     convert.add_argument(
         "--split",
@@ -68,6 +71,7 @@ def add_commands(commands: Any) -> None:
     )
     _add_inference(convert)
     table_commands.add_options(convert, converts=True)
+    selected.add_options(convert, keys=False)
 
     migrate = add_command(commands, "migrate", _migrate, "rewrite the input queues of TensorFlow 1 scripts for tf.data")
     migrate.add_argument("path", metavar="PATH", help="a script, or a directory of scripts")
@@ -148,6 +152,9 @@ def _convert(options: argparse.Namespace) -> int:
         raise OptionError("name the files once: FILES, or --split NAME=FILES for each split")
     if not options.splits and not options.paths:
         raise OptionError("which files? FILES, or --split NAME=FILES for each split")
+    if selected.are_given(options) or any(map(_is_dataset, options.paths)):
+        print_result(options, *_copy(options))
+        return OK
     if table_commands.are_tables(options):
         print_result(options, *table_commands.convert(options, load_class(options.schema)))
         return OK
@@ -170,6 +177,36 @@ def _convert(options: argparse.Namespace) -> int:
     )
     print_result(options, report.conversion_summary(done), report.conversion_text(done))
     return OK
+
+
+def _is_dataset(path: str) -> bool:
+    return (dataset_of(Path(path)) / MANIFEST).is_file()
+
+
+def _copy(options: argparse.Namespace) -> tuple[Any, str]:
+    """Write what is selected of datasets as one."""
+    from seqrecorder.cli import report
+    from seqrecorder.writing.selected import merge
+
+    others = [path for path in options.paths if not _is_dataset(path)]
+    if options.splits or others or not options.paths:
+        raise OptionError(f"records are selected of datasets, got {', '.join(others) or 'other files'}")
+    if options.raw or options.shape or options.leave_out or options.by or options.order or options.cast:
+        raise OptionError("--raw, --shape, --leave-out, --by, --order and --cast are not for datasets")
+    quieten_tensorflow()
+    schema = load_class(options.schema)
+    manifest = merge(
+        [selected.selection(path, options, schema) for path in options.paths],
+        options.destination,
+        schema=schema,
+        splits=dict(options.shares) or None,
+        seed=options.seed,
+        shards=options.shards,
+        compression=options.compression,
+        shuffle=options.shuffle,
+        overwrite=options.overwrite,
+    )
+    return {"dataset": report.manifest_summary(manifest)}, report.manifest_line(manifest)
 
 
 def _by_split(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
