@@ -15,6 +15,7 @@ __all__ = [
     "salvage",
     "selection",
     "shard_set",
+    "shares",
     "split_shares",
     "splits",
     "time_parts",

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.parser import Parser
+from seqrecorder.dataset.shares import share_of
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.shard import RecordReader, check_lengths, read_lengths
 from seqrecorder.storage.tfrecord.check import check_frames
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Check = Literal["manifest", "full", "none"]
 OnCorrupt = Literal["error", "skip"]
 
-_UNEQUAL = 0.1  # the difference between shares, over the mean, at which files are rather read by several readers
 _WINDOW_BYTES = 16 << 20
 _WINDOW_RECORDS = 1024
 
@@ -119,27 +119,21 @@ class Origin:
         """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
-    def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, tuple[int, int] | None]:
-        """Return the files of one reader of several, and the records that remain to be dealt, if any.
+    def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:
+        """Return the files of one reader of several, and which of their records are its own; None for all.
 
-        Files and readers are put into as many groups as leave nearly equal shares, and the records of a group's files
-        are dealt to its readers. Where each reader is a group of its own, it has whole files, and reads no other's.
+        No two readers have shares that differ by more than one record (see `seqrecorder.dataset.shares`).
         """
         if shard is None:
             return self, None
         index, count = check_shard(shard)
-        if self.records >= 0:
-            groups = _groups_of_files([file.records for file in self.files], count)
-        elif len(self.files) >= count:
-            groups = count
-        else:
+        if self.records < 0 and len(self.files) < count:
             raise OptionError(
                 f"shard={shard}: {len(self.files)} files for {count} readers need single records dealt, whose number "
                 "check='none' leaves unknown; leave `check` out"
             )
-        group = index % groups
-        readers = len(range(group, count, groups))
-        return attrs.evolve(self, files=self.files[group::groups]), (index // groups, readers) if readers > 1 else None
+        files, ours = share_of([file.records for file in self.files], index, count)
+        return attrs.evolve(self, files=self.files[files]), ours
 
     def check_frames(self, file: ShardFile) -> None:
         """Raise `ShardReadError` where the frames of a file would lead TensorFlow out of it.
@@ -172,18 +166,6 @@ class Origin:
         parser = Parser(self.schema, self.layout, where=self.record)
         parts = [parser.lengths(data, group).numpy() for data in RecordReader(file.path, self.compression, 256)]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _groups_of_files(records: Sequence[int], readers: int) -> int:
-    """Return into how many groups to put files and readers, each in turn, so that readers have nearly equal shares.
-
-    The more groups, the fewer files are read by several readers.
-    """
-    for groups in range(min(readers, len(records)), 1, -1):
-        dealt = [sum(records[group::groups]) / len(range(group, readers, groups)) for group in range(groups)]
-        if max(dealt) - min(dealt) <= max(1, _UNEQUAL * sum(records) / readers):
-            return groups
-    return 1
 
 
 def check_shard(shard: Any) -> tuple[int, int]:

@@ -159,8 +159,9 @@ def read(
             filled with 0 afterwards.
         output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
             carry besides the fields comes after them.
-        shard: `(index, count)` for one of several readers: whole files where that gives shares within a tenth of each
-            other, as it does of many files; else single records of files that as few readers as possible read, before
+        shard: `(index, count)` for one of several readers, whose shares differ by one record at most, before any are
+            left out for their length: whole files where these make such shares; else a stretch of the files, of which
+            those at its ends are read by the neighbours too; else, of fewer files than readers, single records, before
             shuffling and batching. Together they read every record exactly once.
         deterministic: whether the order is the same each time; False may be faster.
         compression: of bare shards; found by itself.

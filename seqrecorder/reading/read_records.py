@@ -8,12 +8,14 @@ import operator
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import attrs
+import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import check_shard
+from seqrecorder.dataset.shares import ours_in_written_order
 from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import chosen_fields
@@ -25,6 +27,8 @@ from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin, ShardFile
 
@@ -139,13 +143,13 @@ def _require_order(origin: Origin) -> None:
             )
 
 
-def _records(origin: Origin, codec: RecordDecoder, deal: tuple[int, int] | None) -> Iterator[Any]:
+def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterator[Any]:
     """Yield the records that a codec builds.
 
     Args:
         origin: where they are.
         codec: of their schema.
-        deal: which of how many readers this is, where single records are dealt.
+        deal: which of the records are this reader's, where it does not have all (see `Origin.take_shard`).
 
     Raises:
         RecordError: one cannot be decoded.
@@ -163,7 +167,7 @@ def _records(origin: Origin, codec: RecordDecoder, deal: tuple[int, int] | None)
             bad = error.position or 0
             raise RecordError(
                 _with_place(origin, part.files, part.window[bad].numpy(), error.message),
-                position=part.positions[bad],
+                position=int(part.positions[bad]),
                 key=error.key,
                 problems=error.problems,
             ) from error
@@ -175,22 +179,29 @@ class _Part:
     """Some serialized records: an eager string vector, their positions in the split, and files that hold them."""
 
     window: Any
-    positions: range
+    positions: range | NDArray[np.int64]
     files: Sequence[ShardFile]
 
 
-def _parts(origin: Origin, deal: tuple[int, int] | None) -> Iterator[_Part]:
+def _parts(origin: Origin, deal: slice | None) -> Iterator[_Part]:
     """Yield what is ours of each window."""
+    import tensorflow as tf
+
     position = 0
+    ours = None if deal is None or deal.stop is None else ours_in_written_order(origin.files, deal)
     for files in in_written_order(origin.files):
         for window in _windows(origin, files):
             positions = range(position, position + int(window.shape[0]))
             position = positions.stop
             if deal is None:
                 yield _Part(window, positions, files)
+            elif ours is None:
+                some = slice((deal.start - positions.start) % deal.step, None, deal.step)
+                yield _Part(window[some], positions[some], files)
             else:
-                ours = slice((deal[0] - positions.start) % deal[1], None, deal[1])
-                yield _Part(window[ours], positions[ours], files)
+                places = np.flatnonzero(ours[positions.start : positions.stop])
+                if places.size:
+                    yield _Part(tf.gather(window, places), places + positions.start, files)
             del window
 
 

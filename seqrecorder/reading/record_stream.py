@@ -73,7 +73,7 @@ class StreamOptions:
         epochs: how often all records come; None is for ever.
         first_epoch: which epoch of the seed comes first.
         group: the alignment group whose lengths come with the records, or several; None for none.
-        deal: `(index, count)`: only every count-th record, from index on.
+        deal: which of the records, in the order of the files, are this reader's: a stretch, or one in so many.
         crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
         limits: which records are left out for their length.
         longest: by alignment group, or several, the most steps of a record after cropping; longer ones are left out.
@@ -90,7 +90,7 @@ class StreamOptions:
     epochs: int | None = 1
     first_epoch: int = 0
     group: RecordLength | None = None
-    deal: tuple[int, int] | None = None
+    deal: slice | None = None
     crops: Mapping[str, Crop] = attrs.field(factory=dict)
     limits: Limits | None = None
     longest: Mapping[RecordLength, int] = attrs.field(factory=dict)
@@ -318,15 +318,23 @@ class _Files:
             serialized = numbered(serialized, start + step * stored)
         parts = [serialized, *lengths.values()]
         if options.deal is not None:
-            index, count = options.deal
-            first = tf.math.floormod(index - (self._offset(file) + total), count)
-            parts = [part[first::count] for part in parts]
+            ours = self._ours(options.deal, self._offset(file) + total)
+            parts = [part[ours] for part in parts]
         keep = options.kept(dict(zip(lengths, parts[1:], strict=True)), tf)
         if keep is not True:
             parts = [tf.boolean_mask(part, keep) for part in parts]
         if options.group is None:
             return (parts[0],)
         return parts[0], options.cropped(options.group, dict(zip(lengths, parts[1:], strict=True)), tf)
+
+    @staticmethod
+    def _ours(deal: slice, position: Any) -> slice:
+        """Return which records of a window, whose first one has a position among those of all files, are dealt to us."""
+        import tensorflow as tf
+
+        if deal.stop is None:
+            return slice(tf.math.floormod(deal.start - position, deal.step), None, deal.step)
+        return slice(tf.maximum(deal.start - position, 0), tf.maximum(deal.stop - position, 0))
 
     def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
         """Return the lengths of a window's records, from the table or, where there is none, from the records."""

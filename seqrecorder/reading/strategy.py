@@ -67,10 +67,7 @@ class Feed:
             masks = self._masks(options)
             return -1 if masks is None else int(masks.sum())
         records, deal = self.origin.records, self.options.deal
-        if deal is None or records < 0:
-            return records
-        index, count = deal
-        return (records - index + count - 1) // count
+        return records if deal is None or records < 0 else len(range(records)[deal])
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
         """Return the stored lengths of the records dealt to this reader, None where it takes parsing to know."""
@@ -80,7 +77,7 @@ class Feed:
             return None
         else:
             lengths = self.origin.lengths(group)
-        return lengths if self.options.deal is None else lengths[self.options.deal[0] :: self.options.deal[1]]
+        return lengths if self.options.deal is None else lengths[self.options.deal]
 
     def _has_lengths(self, group: str) -> bool:
         manifest = self.origin.manifest
