@@ -54,11 +54,8 @@ def spread(count, stride):
     return sorted({*range(0, count + 1, stride), count})
 
 
-def assert_resumes_exactly(build, directory, stride, *, first_iteration=False):
-    """Save before each batch; a fresh iterator of a pipeline built anew must give the whole remainder.
-
-    With `first_iteration` it is the first one of its pipeline, as in a process that was started anew.
-    """
+def assert_resumes_exactly(build, directory, stride):
+    """Save before each batch; a fresh iterator of a pipeline built anew must give the whole remainder."""
     whole = [as_numpy(batch) for batch in build()]
     iterator = iter(build())
     saved = []
@@ -68,6 +65,6 @@ def assert_resumes_exactly(build, directory, stride, *, first_iteration=False):
             assert_same([next(iterator)], [whole[number]])
     anew = build()
     for number in spread(len(whole), stride):
-        iterator = iter(build() if first_iteration else anew)
+        iterator = iter(anew)
         tf.train.Checkpoint(iterator=iterator).read(saved[number]).assert_consumed()
         assert_same(iterator, whole[number:])

@@ -41,7 +41,9 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
     """
     if len(records) < count:
         groups = next((n for n in range(len(records), 1, -1) if _is_even(_dealt(records, n, count))), 1)
-        return slice(index % groups, None, groups), slice(index // groups, None, len(range(index % groups, count, groups)))
+        return slice(index % groups, None, groups), slice(
+            index // groups, None, len(range(index % groups, count, groups))
+        )
     if -1 in records or _is_even([sum(records[n::count]) for n in range(count)]):
         return slice(index, None, count), None
     ends = np.cumsum([0, *records])

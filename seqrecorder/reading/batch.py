@@ -15,7 +15,8 @@ from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.by_length import BatchesByLength
 from seqrecorder.reading.derived_fields import DerivedFields
 from seqrecorder.reading.elements import OutputOptions, needed_fields
-from seqrecorder.reading.record_stream import StreamOptions, in_epochs, permuted
+from seqrecorder.reading.epochs import in_epochs, permuted
+from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.shaping import shaper
 from seqrecorder.reading.strategy import WINDOW, Feed
 from seqrecorder.schema.dtypes import element_type

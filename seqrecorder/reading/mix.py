@@ -49,8 +49,8 @@ def mix(
         stop_on_empty_dataset: whether the mixture ends when one dataset does; else the others go on.
 
     Returns:
-        A `tf.data.Dataset`, which can be saved and resumed as its parts can: in the first iterator of a mixture that is
-        made anew, as a part that was not drawn from yet begins with its own next epoch.
+        A `tf.data.Dataset`, which can be saved and resumed as its parts can. Each of these is begun before the first
+        element is drawn, and one element of it is held.
 
     Raises:
         OptionError: nothing to mix, other elements, or weights that are none.
@@ -72,8 +72,11 @@ def mix(
                 f"got {part.element_spec}; read both with the same fields and strategy"
             )
     shares = _shares(len(parts), weights, temperature)
+    parts, shares = [part for part, share in zip(parts, shares, strict=True) if share], shares[shares > 0]
     marked = [_marked(position, part) for position, part in enumerate(parts)]
-    drawn = tf.data.Dataset.choose_from_datasets(marked, _draws(shares, seed))
+    # Each is drawn from once, for nothing: which epoch of a part comes is settled then, and saved from the start.
+    begun = tf.data.Dataset.range(len(parts)).concatenate(_draws(shares, seed))
+    drawn = tf.data.Dataset.choose_from_datasets(marked, begun).skip(len(parts))
 
     def note(ended: Any, draw: Any) -> Any:
         position, element = draw
@@ -83,11 +86,10 @@ def mix(
     def goes_on(ended: Any, _: Any) -> Any:
         return tf.logical_not(tf.reduce_any(ended) if stop_on_empty_dataset else tf.reduce_all(ended))
 
-    # One that is never drawn never shows its end.
-    going = drawn.scan(tf.constant(shares == 0), note).take_while(goes_on)
+    going = drawn.scan(tf.zeros([len(parts)], tf.bool), note).take_while(goes_on)
     present = going.filter(lambda _, element: element.has_value())
     mixed = present.map(lambda _, element: element.get_value())
-    counts = [int(part.cardinality()) for part, share in zip(parts, shares, strict=True) if share]
+    counts = [int(part.cardinality()) for part in parts]
     if stop_on_empty_dataset or any(count == tf.data.UNKNOWN_CARDINALITY for count in counts):
         return mixed
     if tf.data.INFINITE_CARDINALITY in counts:
@@ -114,7 +116,7 @@ def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
 
 
 def _marked(position: int, part: Any) -> Any:
-    """Return a dataset's elements, and nothing for ever after its end.
+    """Return nothing once, then a dataset's elements, of which the next is at hand, and nothing for ever after its end.
 
     `choose_from_datasets` skips a dataset that has ended; but restored from a checkpoint, it waits for the end of those
     that had ended before for ever (TensorFlow 2.21). So none of what it draws from ends.
@@ -122,9 +124,16 @@ def _marked(position: int, part: Any) -> Any:
     import tensorflow as tf
 
     number = tf.constant(position)
-    some = part.map(lambda *element: (number, tf.experimental.Optional.from_value(_whole(element, part))))
-    none = tf.data.Dataset.range(1).map(lambda _: (number, tf.experimental.Optional.empty(part.element_spec)))
-    return some.concatenate(none.repeat())
+    nothing = tf.experimental.Optional.empty(part.element_spec)
+    some = part.map(lambda *element: tf.experimental.Optional.from_value(_whole(element, part)))
+    none = tf.data.Dataset.range(1).map(lambda _: tf.experimental.Optional.empty(part.element_spec))
+
+    def delay(held: Any, element: Any) -> Any:
+        [tensor] = tf.nest.flatten(element, expand_composites=True)
+        return tensor, (number, tf.nest.pack_sequence_as(element, [held], expand_composites=True))
+
+    # `scan` takes the tensor of an optional for its state, and not the optional.
+    return some.concatenate(none.repeat()).scan(tf.nest.flatten(nothing, expand_composites=True)[0], delay)
 
 
 def _whole(arguments: tuple[Any, ...], part: Any) -> Any:

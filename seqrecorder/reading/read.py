@@ -24,6 +24,7 @@ from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.derived_fields import DerivedFields
 from seqrecorder.reading.elements import OutputOptions, needed_fields
+from seqrecorder.reading.oversampling import oversampling
 from seqrecorder.reading.record_length import record_length
 from seqrecorder.reading.record_stream import Limits, StreamOptions
 from seqrecorder.reading.shaping import shaper
@@ -65,6 +66,7 @@ def read(
     seed: int | None = None,
     epochs: int | None = 1,
     epoch: int = 0,
+    oversample: str | Mapping[str, Mapping[Any, float]] | None = None,
     fields: Sequence[str] | None = None,
     steps: slice | None = None,
     min_length: int = 0,
@@ -118,6 +120,12 @@ def read(
         epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.
         epoch: which epoch of the seed comes first, so that a run which ended after some goes on with the next:
             `epoch=3` gives the order that the fourth epoch of an undisturbed run has.
+        oversample: name of a context field of numbers, which says how often its record comes in an epoch: at 2.3 twice,
+            and in three epochs of ten a third time, at 0.5 in every second, and at 0 never. Or weights by the values of
+            a field, as in `{"label": {3: 5.0}}`, and 1 for those that are not named. Which records come once more is
+            drawn anew for each epoch, by seed and position alone: all readers of `shard` together, and every strategy
+            and order, give the same records. Copies come one behind the other, so shuffle; a window holds `shuffle`
+            records and their copies. How many elements there are is not known.
         fields: names of the fields to parse; all by default.
         steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`. Records are
             parsed whole; buffers and images of the other steps are not decoded. Lengths count what is kept.
@@ -263,6 +271,7 @@ def read(
             crops,
             _limits(origin, parsed, strategy, min_length, max_length),
             number=_numbered(origin, index_name),
+            oversampling=oversampling(origin, oversample),
         ),
     )
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
@@ -276,7 +285,7 @@ def read(
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return _with_cardinality(made, epochs, origin.where).with_options(settings)
+    return _with_cardinality(made, epochs, origin.where, known=oversample is None).with_options(settings)
 
 
 def _numbered(origin: Origin, index_name: str | None) -> bool:
@@ -326,9 +335,9 @@ def _check_order(seed: Any, deterministic: Any) -> None:
         raise OptionError(f"seed: expected an int or None, got {seed!r}")
 
 
-def _with_cardinality(made: Batches, epochs: int | None, where: str) -> Any:
+def _with_cardinality(made: Batches, epochs: int | None, where: str, *, known: bool) -> Any:
     if epochs is None and made.count == 0:
         raise OptionError(f"epochs=None: {where} gives nothing in an epoch, and would be looked through for ever")
     if epochs is None:
         return counted(made.dataset, -1)
-    return made.dataset if made.count < 0 else counted(made.dataset, made.before + made.count * epochs)
+    return made.dataset if made.count < 0 or not known else counted(made.dataset, made.before + made.count * epochs)

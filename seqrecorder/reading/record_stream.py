@@ -16,8 +16,9 @@ from seqrecorder.codec.cropping import cropped_lengths
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
+from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.record_length import count_lengths, groups_of
-from seqrecorder.reading.tfdata_ops import iterations_begun, scanned
+from seqrecorder.reading.tfdata_ops import scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
@@ -29,12 +30,10 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.cropping import Crop
     from seqrecorder.dataset.shard_set import Origin
+    from seqrecorder.reading.oversampling import Oversampling
     from seqrecorder.reading.record_length import RecordLength
 
 _WRITTEN = ("start", "step")
-
-_ENDLESS = 1 << 40
-"""Epochs of an iteration without end."""
 
 _CYCLE = 16
 """Files that a shuffled stream mixes at a time."""
@@ -80,6 +79,7 @@ class StreamOptions:
         shortest: likewise, the least steps.
         drop_empty: whether records without steps in the group are left out.
         number: whether each record holds its position in written order (see `seqrecorder.codec.record_index`).
+        oversampling: how often each record comes; None is once.
         known: by alignment group, the lengths of all records in the order of the files: then no file is read, and empty
             strings stand for the records, so that batches can be planned.
     """
@@ -97,6 +97,7 @@ class StreamOptions:
     shortest: Mapping[RecordLength, int] = attrs.field(factory=dict)
     drop_empty: bool = False
     number: bool = False
+    oversampling: Oversampling | None = None
     known: Mapping[str, NDArray[np.int64]] | None = None
 
     def measured(self) -> list[str]:
@@ -153,42 +154,14 @@ def stream(
     files = _Files(origin, options)
 
     def epoch(number: Any) -> Any:
-        windows = files.epoch(number if options.shuffle else None)
-        return transform(permuted(windows, number) if permute and options.shuffle else windows, number)
+        windows = files.epoch(number)
+        order = number if options.shuffle or draw else None
+        return transform(permuted(windows, number) if permute and options.shuffle else windows, order)
 
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
         return transform(empty, tf.constant(0, tf.int64) if draw else None)
-    return in_epochs(options, epoch, draw=draw)
-
-
-def in_epochs(options: StreamOptions, epoch: Callable[[Any], Any], *, draw: bool = False) -> Any:
-    """Return the `tf.data.Dataset`s of all epochs, one after the other.
-
-    Args:
-        options: how records stream.
-        epoch: from the number that stands for the order of an epoch, None where there is no need of one.
-        draw: as for `stream`.
-    """
-    import tensorflow as tf
-
-    if not options.shuffle and not draw:
-        return epoch(None).repeat(options.epochs)
-    seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
-    # The epochs are counted by a source that tf.data's service deals, so that each goes to one worker; what counts the
-    # iterations goes to all.
-    each = _ENDLESS if options.epochs is None else options.epochs
-    epochs = tf.data.Dataset.range(options.first_epoch, options.first_epoch + each)
-    numbers = tf.data.Dataset.zip((epochs, iterations_begun()))
-    return numbers.flat_map(lambda index, begun: epoch(_order_of(seed, index + begun * each)))
-
-
-def _order_of(seed: int, epoch: Any) -> Any:
-    """Return the number that stands for the order of an epoch of a seed: int64 scalar."""
-    import tensorflow as tf
-
-    key = tf.stack([tf.constant(seed, tf.int64), epoch])
-    return tf.random.stateless_uniform([], key, None, None, tf.int64, alg="philox")
+    return in_epochs(options, epoch, draw=draw or options.oversampling is not None)
 
 
 class _Files:
@@ -212,13 +185,17 @@ class _Files:
         return (serialized,) if self.options.group is None else (serialized, tf.zeros([0], tf.int64))
 
     def epoch(self, number: Any) -> Any:
-        """Return the windows of one epoch: of files in random order, or in their order where the number is None."""
-        if number is None:
-            return self._of_all(None, lambda file: self.windows(file, self.options.window))
+        """Return the windows of one epoch.
+
+        Args:
+            number: stands for its order: of files in random order where records are shuffled, and of what is drawn.
+        """
+        if not self.options.shuffle:
+            return self._of_all(None, lambda file: self.windows(file, self.options.window, number))
         shuffle = max(1, min(self.options.shuffle, _SHUFFLED_BYTES // max(1, self.origin.mean_bytes)))
         cycle = min(_CYCLE, self.count)
         share = -(-shuffle // cycle)
-        windows = self._of_all(number, lambda file: self.windows(file, share), cycle=cycle)
+        windows = self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle)
         return windows if self.count == 1 else windows.rebatch(shuffle)
 
     def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
@@ -241,8 +218,14 @@ class _Files:
         files = tf.data.Dataset.from_tensor_slices(order)
         return files.flat_map(of_one) if cycle == 1 else files.interleave(of_one, cycle_length=cycle)
 
-    def windows(self, file: Any, window: int) -> Any:
-        """Return the windows of one file, counted, with lengths where they are wanted."""
+    def windows(self, file: Any, window: int, number: Any) -> Any:
+        """Return the windows of one file, counted, with lengths where they are wanted.
+
+        Args:
+            file: its number.
+            window: records to a window.
+            number: as for `epoch`.
+        """
         import tensorflow as tf
 
         files = self.origin.files
@@ -256,7 +239,9 @@ class _Files:
         def count(state: tuple[Any, Any], serialized: Any) -> Any:
             total = state[0]
             lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
-            return self._counted(path, expected, state, serialized), self._wanted(file, serialized, total, lengths)
+            return self._counted(path, expected, state, serialized), self._wanted(
+                file, serialized, total, lengths, number
+            )
 
         return scanned(self._records(path, expected, window).concatenate(ended), (zero, zero), count)
 
@@ -300,36 +285,41 @@ class _Files:
         # file that cannot be opened would be tried for ever, so that is tried before.
         return opened(path).batch(window).concatenate(records.ignore_errors().batch(window))
 
-    def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the window's records that are this reader's, and their lengths.
+    def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any], number: Any) -> tuple[Any, ...]:
+        """Return the window's records that are this reader's, as often as they come, and their lengths.
 
         Args:
             file: which file they are of.
             serialized: string, `(w,)`.
             total: how many records of the file came before.
             lengths: by alignment group, int64 `(w,)`.
+            number: as for `epoch`.
         """
         import tensorflow as tf
 
         options, files = self.options, self.origin.files
-        if options.number:
-            start, step = (tf.gather(tf.constant([getattr(f, n) for f in files], tf.int64), file) for n in _WRITTEN)
-            stored = self._stored(file, total + tf.range(tf.size(serialized, tf.int64)))
-            serialized = numbered(serialized, start + step * stored)
         parts = [serialized, *lengths.values()]
+        if options.number or options.oversampling:
+            start, step = (tf.gather(tf.constant([getattr(f, n) for f in files], tf.int64), file) for n in _WRITTEN)
+            positions = start + step * self._stored(file, total + tf.range(tf.size(serialized, tf.int64)))
+            parts[0] = numbered(serialized, positions) if options.number else serialized
+            parts += [positions] if options.oversampling else []
         if options.deal is not None:
             ours = self._ours(options.deal, self._offset(file) + total)
             parts = [part[ours] for part in parts]
-        keep = options.kept(dict(zip(lengths, parts[1:], strict=True)), tf)
+        keep = options.kept(dict(zip(lengths, parts[1:], strict=False)), tf)
         if keep is not True:
             parts = [tf.boolean_mask(part, keep) for part in parts]
+        if options.oversampling:
+            copies = options.oversampling.copies(parts[0], parts.pop(), number)
+            parts = [tf.repeat(part, copies) for part in parts]
         if options.group is None:
             return (parts[0],)
         return parts[0], options.cropped(options.group, dict(zip(lengths, parts[1:], strict=True)), tf)
 
     @staticmethod
     def _ours(deal: slice, position: Any) -> slice:
-        """Return which records of a window, whose first one has a position among those of all files, are dealt to us."""
+        """Return which records of a window are dealt to us, the first of which has a position among all."""
         import tensorflow as tf
 
         if deal.stop is None:
@@ -386,27 +376,3 @@ class _Files:
         )
         table = tf.reshape(tf.io.decode_raw(data, tf.int64), [-1, count])
         return table[:, self.stored_groups.index(group)]
-
-
-def permutation(number: Any, index: Any, size: Any) -> Any:
-    """Return a random order of the rows of a window, int32 `(size,)`.
-
-    Args:
-        number: int64 scalar: stands for the order of the epoch.
-        index: int64 scalar: of the window in the epoch.
-        size: int32 scalar: rows of the window.
-    """
-    import tensorflow as tf
-
-    return tf.random.experimental.stateless_shuffle(tf.range(size), tf.stack([number, index + 1]))
-
-
-def permuted(windows: Any, number: Any) -> Any:
-    """Return windows with their rows in random order."""
-    import tensorflow as tf
-
-    def permute(index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
-        order = permutation(number, index, tf.size(window[0]))
-        return tuple(tf.gather(part, order) for part in window)
-
-    return windows.enumerate().map(permute)

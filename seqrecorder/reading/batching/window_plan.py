@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.record_stream import permutation
+from seqrecorder.reading.epochs import permutation
 from seqrecorder.reading.tfdata_ops import scanned
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import seqrecorder as sr
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_by_length import bucket_batches
 from seqrecorder.reading.batching.window_plan import in_turns
-from seqrecorder.reading.record_stream import permutation
+from seqrecorder.reading.epochs import permutation
 
 
 def record_by_record(windows, boundaries, batch_sizes, drop_remainder):

@@ -1,0 +1,70 @@
+"""Epochs: one after the other, each in an order of its own, which the seed decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.reading.tfdata_ops import iterations_begun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from seqrecorder.reading.record_stream import StreamOptions
+
+_ENDLESS = 1 << 40
+"""Epochs of an iteration without end."""
+
+
+def in_epochs(options: StreamOptions, epoch: Callable[[Any], Any], *, draw: bool = False) -> Any:
+    """Return the `tf.data.Dataset`s of all epochs, one after the other.
+
+    Args:
+        options: how records stream.
+        epoch: from the number that stands for the order of an epoch, None where there is no need of one.
+        draw: as for `stream`.
+    """
+    import tensorflow as tf
+
+    if not options.shuffle and not draw:
+        return epoch(None).repeat(options.epochs)
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
+    # The epochs are counted by a source that tf.data's service deals, so that each goes to one worker; what counts the
+    # iterations goes to all.
+    each = _ENDLESS if options.epochs is None else options.epochs
+    epochs = tf.data.Dataset.range(options.first_epoch, options.first_epoch + each)
+    numbers = tf.data.Dataset.zip((epochs, iterations_begun()))
+    return numbers.flat_map(lambda index, begun: epoch(_order_of(seed, index + begun * each)))
+
+
+def _order_of(seed: int, epoch: Any) -> Any:
+    """Return the number that stands for the order of an epoch of a seed: int64 scalar."""
+    import tensorflow as tf
+
+    key = tf.stack([tf.constant(seed, tf.int64), epoch])
+    return tf.random.stateless_uniform([], key, None, None, tf.int64, alg="philox")
+
+
+def permutation(number: Any, index: Any, size: Any) -> Any:
+    """Return a random order of the rows of a window, int32 `(size,)`.
+
+    Args:
+        number: int64 scalar: stands for the order of the epoch.
+        index: int64 scalar: of the window in the epoch.
+        size: int32 scalar: rows of the window.
+    """
+    import tensorflow as tf
+
+    return tf.random.experimental.stateless_shuffle(tf.range(size), tf.stack([number, index + 1]))
+
+
+def permuted(windows: Any, number: Any) -> Any:
+    """Return windows with their rows in random order."""
+    import tensorflow as tf
+
+    def permute(index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
+        order = permutation(number, index, tf.size(window[0]))
+        return tuple(tf.gather(part, order) for part in window)
+
+    return windows.enumerate().map(permute)
