@@ -15,7 +15,6 @@ from seqrecorder.storage.shard import RecordReader, check_lengths, read_lengths
 from seqrecorder.storage.tfrecord.check import check_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
