@@ -27,8 +27,15 @@ class Stretch:
     step: ClassVar[None] = None
 
 
-Crop = tuple[slice | Stretch, ...]
-"""Parts of the steps of a sequence, applied one after the other."""
+@attrs.frozen
+class Margins:
+    """One step more before and behind those that are kept, as far apart as these are, where the sequence has it."""
+
+
+MARGINS = Margins()
+
+Crop = tuple[slice | Stretch | Margins, ...]
+"""Parts of the steps of a sequence, applied one after the other; `MARGINS` last, if at all."""
 
 
 def check_steps(steps: Any) -> Crop:
@@ -78,8 +85,25 @@ def cropped_lengths(lengths: Any, crop: Crop, xp: Any) -> Any:
         xp: numpy or TensorFlow, whichever the lengths are of.
     """
     for part in crop:
-        lengths = _bounds(lengths, part, xp)[1]
+        if not isinstance(part, Margins):
+            lengths = _bounds(lengths, part, xp)[1]
     return lengths
+
+
+def kept_of(length: int, crop: Crop) -> slice:
+    """Return which steps are kept of one sequence, for which nothing is drawn.
+
+    >>> kept_of(9, (slice(2, 8, 3), MARGINS))
+    slice(2, 11, 3)
+    """
+    kept = range(length)
+    for part in crop:
+        if isinstance(part, slice):
+            kept = kept[part]
+        elif isinstance(part, Margins) and kept:
+            more = range(kept[0] - kept.step, kept[-1] + 2 * kept.step, kept.step)
+            kept = more[int(more[0] < 0) : len(more) - int(more[-1] >= length)]
+    return slice(kept.start, kept.stop, kept.step)
 
 
 def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
@@ -87,17 +111,48 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
 
     Args:
         lengths: int64 tensor `(n,)`.
-        crop: what is kept.
+        crop: what is kept; `MARGINS` count among it.
 
     Returns:
         `(kept: int64 [n], positions: int64 [sum of kept])`; positions count through all sequences, one after the other.
     """
     import tensorflow as tf
 
-    first, step = tf.cumsum(lengths, exclusive=True), 1
+    start, kept, step, (before, after) = _place(lengths, crop)
+    kept += before + after
+    first = tf.cumsum(lengths, exclusive=True) + start - before * step
+    return kept, tf.ragged.range(first, first + kept * step, step).flat_values
+
+
+def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tuple[Any, Any]:
+    """Return how many steps are kept of each of several sequences, and those of `values`, which have margins.
+
+    Args:
+        values: what was made of the steps at `cropped_positions`, one after the other.
+        lengths: int64 tensor `(n,)`, of the sequences before they were cropped.
+        crop: what is kept, with `MARGINS`.
+        present: bool `(n,)`: which sequences are there at all; None for all.
+    """
+    import tensorflow as tf
+
+    _, kept, _, (before, after) = _place(lengths, crop)
+    if present is not None:
+        kept, before, after = (tf.boolean_mask(part, present) for part in (kept, before, after))
+    first = tf.cumsum(before + kept + after, exclusive=True) + before
+    return kept, tf.gather(values, tf.ragged.range(first, first + kept).flat_values)
+
+
+def _place(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]]:
+    """Return the first step that is kept, how many, how far apart they are, and how many margins there are."""
+    import tensorflow as tf
+
+    start, kept, step = tf.zeros_like(lengths), lengths, 1
     for part in crop:
-        start, lengths = _bounds(lengths, part, tf)
-        first += start * step
-        step *= part.step or 1
-    positions = tf.ragged.range(first, first + lengths * step, step).flat_values
-    return lengths, positions
+        if not isinstance(part, Margins):
+            first, kept = _bounds(kept, part, tf)
+            start += first * step
+            step *= part.step or 1
+    if MARGINS not in crop:
+        return start, kept, step, (tf.zeros_like(lengths), tf.zeros_like(lengths))
+    before, after = (kept > 0) & (start >= step), (kept > 0) & (start + kept * step < lengths)
+    return start, kept, step, (tf.cast(before, tf.int64), tf.cast(after, tf.int64))

@@ -7,7 +7,7 @@ record, such as which one is next, is said once, of its columns, and holds where
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -29,6 +29,9 @@ class Derivation(ABC):
     """
 
     source: str
+
+    looks_around: ClassVar[bool] = False
+    """Whether what stands at a step is made of the steps beside it."""
 
     @abstractmethod
     def fields(self, field: Field) -> tuple[Field, ...]:

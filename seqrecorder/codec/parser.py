@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.columns import Column
-from seqrecorder.codec.cropping import cropped_positions
+from seqrecorder.codec.cropping import MARGINS, cropped_lengths, cropped_positions, without_margins
 from seqrecorder.codec.decode_values import decode_images, tensor_buffers
-from seqrecorder.codec.derivation import derive_columns, derived_schema
+from seqrecorder.codec.derivation import derive_columns, derived_schema, sources_of
 from seqrecorder.codec.graph_ops import (
     ascending,
     check_items,
@@ -61,13 +61,15 @@ class _Parsed:
     Attributes:
         features: what the op gave.
         columns: fields that were asked for flat.
-        lengths: by feature list, the steps of each record, cropped; 0 where it has no value.
+        whole: by feature list, the steps of each record before they are cropped.
+        lengths: likewise, cropped; 0 where it has no value.
         present: by optional field, which records have a value.
         of_group: by alignment group, the length of each record, cropped.
     """
 
     features: dict[str, Any]
     columns: dict[str, Column] = attrs.field(factory=dict)
+    whole: dict[str, Any] = attrs.field(factory=dict)
     lengths: dict[str, Any] = attrs.field(factory=dict)
     present: dict[str, Any] = attrs.field(factory=dict)
     of_group: dict[str, Any] = attrs.field(factory=dict)
@@ -107,6 +109,10 @@ class Parser:
         self.layout: Layout = layout
         self.crops: Mapping[str, Crop] = {group: crop for group, crop in (crops or {}).items() if crop}
         self.specs = Specs(schema, layout, self.crops, {derivation.source for derivation in derivations})
+        # Of what looks at the steps beside, these are parsed too, where they are cropped off, and then left out.
+        self._sources = sources_of(derivations)
+        around = {self._sources.get(each.source, each.source) for each in derivations if each.looks_around}
+        self._wide = {field.name for field in schema.fields if field.name in around and field.group in self.crops}
 
     def cropped(self, crops: Mapping[str, Crop]) -> Parser:
         """Return the parser of the same fields, of which other steps are kept."""
@@ -148,7 +154,7 @@ class Parser:
                     steps = steps if present is None else tf.boolean_mask(steps, present)
                     columns[field.name] = Column(with_shape(flat, field), steps=steps, present=present)
                     del flat
-            derive_columns(self.stored, columns, self.derivations)
+            self._derive(columns, parsed)
         for field in self.schema.fields:
             if field.is_list:
                 with tf.control_dependencies([parsed.of_group[field.group]]):
@@ -222,7 +228,7 @@ class Parser:
         with records_called(self.where):
             parsed = self._parsed(serialized, self.specs.batch())
         columns, lengths, of_group = parsed.columns, parsed.lengths, parsed.of_group
-        derive_columns(self.stored, columns, self.derivations)
+        self._derive(columns, parsed)
         made = [field for field in fields if field.is_list and field.name not in lengths]
         lengths |= {field.name: of_all_rows(columns[field.name], columns[field.name].steps) for field in made}
         widths = {group: padding.width(group, length) for group, length in of_group.items()}
@@ -264,7 +270,7 @@ class Parser:
         features, steps = self._parse(serialized, *spec)
         held = self._held(serialized, features, steps)
         parsed = _Parsed(features)
-        whole: dict[str, Any] = {}
+        whole = parsed.whole
         excused: dict[str, Any] = {}
         for field in self.stored.fields:
             name = field.name
@@ -277,11 +283,12 @@ class Parser:
             elif self._is_counted(field):
                 column, sizes = self._column(field, features)
                 sizes, presence = presence_of(field, sizes, stated, held.get(name))
-                crop = self.crops.get(field.group, ()) if field.is_list else ()
-                parsed.columns[name], sizes = with_absent(field, column, sizes, presence, crop)
+                parsed.columns[name], sizes = with_absent(field, column, sizes, presence, self._crop(field))
                 if field.is_list:
                     whole[name] = sizes
                     parsed.lengths[name] = of_all_rows(parsed.columns[name], parsed.columns[name].steps)
+                if name in self._wide:
+                    parsed.lengths[name] = cropped_lengths(sizes, self.crops[field.group], tf)
             else:
                 parsed.columns[name], presence = fixed_values(field, *self._fixed(field, features), stated)
             if presence.present is not None:
@@ -291,6 +298,21 @@ class Parser:
         for group in self.stored.groups:
             parsed.of_group[group] = agreed(self.stored.members(group), whole, excused, parsed.lengths)
         return parsed
+
+    def _crop(self, field: Field) -> Crop:
+        """Return the steps of a field that are decoded."""
+        crop = self.crops.get(field.group, ()) if field.is_list else ()
+        return (*crop, MARGINS) if field.name in self._wide else crop
+
+    def _derive(self, columns: dict[str, Column], parsed: _Parsed) -> None:
+        """Add the columns of derived fields, and leave out what was decoded for these alone."""
+        derive_columns(self.stored, columns, self.derivations)
+        for field in self.schema.fields:
+            source = self._sources.get(field.name, field.name)
+            if source in self._wide:
+                column, crop = columns[field.name], self._crop(self.stored[source])
+                steps, values = without_margins(column.values, parsed.whole[source], crop, column.present)
+                columns[field.name] = attrs.evolve(column, values=values, steps=steps)
 
     def _held(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
         """Return, by field, which records hold its features; of those fields of which the op does not tell."""
@@ -327,7 +349,7 @@ class Parser:
 
         Parts are steps; of context, values.
         """
-        crop = self.crops.get(field.group, ()) if field.is_list else ()
+        crop = self._crop(field)
         if field.sparse is not None:
             return self._sparse_column(field, features, crop)
         if not field.is_list:

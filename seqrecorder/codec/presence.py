@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import Column
+from seqrecorder.codec.cropping import kept_of
 from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
 from seqrecorder.schema.field import value_features
 
@@ -179,8 +180,8 @@ def filled(field: Field, column: Column, lacks: Any, crop: Crop = ()) -> Column:
     import tensorflow as tf
 
     value = field.exact(field.default)
-    for part in crop:
-        value = value[part]  # of a random crop `Crop` refuses such fields
+    if crop:
+        value = value[kept_of(len(value), crop)]  # of a random crop `Crop` refuses such fields
     values, counts, indices = _flat(field, value)
     sizes = column.steps if field.is_list else column.counts
     own = tf.constant(len(value) if field.is_list or field.sparse is None else counts[0], tf.int64)

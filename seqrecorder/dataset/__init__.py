@@ -15,7 +15,6 @@ __all__ = [
     "salvage",
     "selection",
     "shard_set",
-    "shares",
     "split_shares",
     "splits",
     "time_parts",

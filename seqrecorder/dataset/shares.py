@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seqrecorder.dataset.written_order import in_written_order
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from seqrecorder.dataset.shard_set import ShardFile
 
 
 def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, slice | None]:
@@ -62,24 +56,3 @@ def _dealt(records: Sequence[int], groups: int, readers: int) -> list[int]:
 
 def _is_even(shares: Sequence[int]) -> bool:
     return max(shares) - min(shares) <= 1
-
-
-def ours_in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.bool_]:
-    """Return which records of files, as they were written one behind the other, are some of those file behind file.
-
-    Args:
-        files: of which some are read.
-        ours: a slice of their records, in the order of the files.
-    """
-    chosen = np.zeros(sum(file.records for file in files), bool)
-    chosen[ours] = True
-    parts, start = [], 0
-    for group in in_written_order(files):
-        size = sum(file.records for file in group)
-        here, start = chosen[start : start + size], start + size
-        if len(group) > 1:
-            numbers = [np.arange(file.records) if file.kept is None else file.kept for file in group]
-            places = [file.start + file.step * number for file, number in zip(group, numbers, strict=True)]
-            here = here[np.argsort(np.concatenate(places), kind="stable")]
-        parts.append(here)
-    return np.concatenate([np.empty(0, bool), *parts])

@@ -272,8 +272,9 @@ class _ElementFeed(Feed):
                 windows = permuted(windows, number)
             return transform(windows, number)
 
-        made = in_epochs(options, epoch, draw=draw)
-        if not options.shuffle and not draw:
+        drawn = bool(options.shuffle) or draw
+        made = in_epochs(epoch, drawn=drawn, seed=options.seed, epochs=options.epochs)
+        if not drawn:
             return made
         # Of the epochs that were begun nothing but their number is saved, which the iterator does.
         settings = tf.data.Options()

@@ -11,30 +11,32 @@ from seqrecorder.reading.tfdata_ops import iterations_begun
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from seqrecorder.reading.record_stream import StreamOptions
-
 _ENDLESS = 1 << 40
 """Epochs of an iteration without end."""
 
 
-def in_epochs(options: StreamOptions, epoch: Callable[[Any], Any], *, draw: bool = False) -> Any:
+def in_epochs(
+    epoch: Callable[[Any], Any], *, drawn: bool, seed: int | None, epochs: int | None, first_epoch: int = 0
+) -> Any:
     """Return the `tf.data.Dataset`s of all epochs, one after the other.
 
     Args:
-        options: how records stream.
-        epoch: from the number that stands for the order of an epoch, None where there is no need of one.
-        draw: as for `stream`.
+        epoch: from the number that stands for the order of an epoch, None where nothing is drawn.
+        drawn: whether records are shuffled, or anything is drawn.
+        seed: of the orders; None draws one.
+        epochs: how many; None is for ever.
+        first_epoch: of the seed, which comes first.
     """
     import tensorflow as tf
 
-    if not options.shuffle and not draw:
-        return epoch(None).repeat(options.epochs)
-    seed = int(np.random.SeedSequence().generate_state(1)[0]) if options.seed is None else options.seed
+    if not drawn:
+        return epoch(None).repeat(epochs)
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     # The epochs are counted by a source that tf.data's service deals, so that each goes to one worker; what counts the
     # iterations goes to all.
-    each = _ENDLESS if options.epochs is None else options.epochs
-    epochs = tf.data.Dataset.range(options.first_epoch, options.first_epoch + each)
-    numbers = tf.data.Dataset.zip((epochs, iterations_begun()))
+    each = _ENDLESS if epochs is None else epochs
+    indices = tf.data.Dataset.range(first_epoch, first_epoch + each)
+    numbers = tf.data.Dataset.zip((indices, iterations_begun()))
     return numbers.flat_map(lambda index, begun: epoch(_order_of(seed, index + begun * each)))
 
 

@@ -15,7 +15,6 @@ from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import check_shard
-from seqrecorder.dataset.shares import ours_in_written_order
 from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import chosen_fields
@@ -188,7 +187,7 @@ def _parts(origin: Origin, deal: slice | None) -> Iterator[_Part]:
     import tensorflow as tf
 
     position = 0
-    ours = None if deal is None or deal.stop is None else ours_in_written_order(origin.files, deal)
+    ours = None if deal is None or deal.stop is None else _in_written_order(origin.files, deal)
     for files in in_written_order(origin.files):
         for window in _windows(origin, files):
             positions = range(position, position + int(window.shape[0]))
@@ -203,6 +202,27 @@ def _parts(origin: Origin, deal: slice | None) -> Iterator[_Part]:
                 if places.size:
                     yield _Part(tf.gather(window, places), places + positions.start, files)
             del window
+
+
+def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.bool_]:
+    """Return which records of files, as they were written one behind the other, are some of those file behind file.
+
+    Args:
+        files: of which some are read.
+        ours: a slice of their records, in the order of the files.
+    """
+    chosen = np.zeros(sum(file.records for file in files), bool)
+    chosen[ours] = True
+    parts, start = [], 0
+    for group in in_written_order(files):
+        size = sum(file.records for file in group)
+        here, start = chosen[start : start + size], start + size
+        if len(group) > 1:
+            numbers = [np.arange(file.records) if file.kept is None else file.kept for file in group]
+            places = [file.start + file.step * number for file, number in zip(group, numbers, strict=True)]
+            here = here[np.argsort(np.concatenate(places), kind="stable")]
+        parts.append(here)
+    return np.concatenate([np.empty(0, bool), *parts])
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:

@@ -161,7 +161,8 @@ def stream(
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
         return transform(empty, tf.constant(0, tf.int64) if draw else None)
-    return in_epochs(options, epoch, draw=draw or options.oversampling is not None)
+    drawn = bool(options.shuffle) or draw or options.oversampling is not None
+    return in_epochs(epoch, drawn=drawn, seed=options.seed, epochs=options.epochs, first_epoch=options.first_epoch)
 
 
 class _Files:

@@ -7,7 +7,7 @@ derived from whole records (see `seqrecorder.codec.derivation`), so it knows the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 import numpy as np
@@ -48,10 +48,10 @@ def next_step(field: str | Sequence[str]) -> Shifted:
     [[1, 2, 3], [5, 6, 0]] [[2, 3, 4], [6, 0, 0]] [[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]
     [[4, 0, 0], [0, 0, 0]] [[0, 0, 0], [0, 0, 0]] [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
-    It is the next step of the record, after `steps` and `too_long` were applied: also where a segment of `Unroll`, a
-    window or a part that `Pack` split off ends before it. The last step of a record has none: zeros (empty text)
-    stand there, with sample weights of 0 where it is a target. So it is with the last step of a `Crop`, behind which
-    nothing is decoded.
+    It is the next step of the record, also where a segment of `Unroll`, a window, a `Crop` or a part that `Pack` split
+    off ends before it, or where `steps` or `too_long` cut it off. Where `steps` leaves one in so many, it is as far
+    away as those are from each other. The last step of a record has none: zeros (empty text) stand there, with sample
+    weights of 0 where it is a target.
 
     Args:
         field: name of a feature list without ragged steps; or several names, for a tuple.
@@ -76,8 +76,7 @@ def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
     >>> x["before"].numpy().tolist(), y.numpy().tolist()
     ([[1, 4, 5]], [[4, 5, 6]])
 
-    Before the first step of a segment of `Unroll` or of a window comes the step before it in the record; before that of
-    a `Crop`, the start.
+    Before the first step of a segment, a window or a crop comes the step before it in the record.
 
     Args:
         field: as for `next_step`.
@@ -97,6 +96,8 @@ def _shifted(function: str, field: Any, by: int, start: Any) -> Shifted:
 @attrs.frozen
 class Shift(Derivation):
     """The step after (`by` 1) or before (-1) each one of a feature list; and which steps have one after them."""
+
+    looks_around: ClassVar[bool] = True
 
     by: int
     start: Any = attrs.field(default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False)

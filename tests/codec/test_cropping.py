@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.codec.cropping import check_steps, cropped_lengths, cropped_positions
+from seqrecorder.codec.cropping import (
+    MARGINS,
+    check_steps,
+    cropped_lengths,
+    cropped_positions,
+    kept_of,
+    without_margins,
+)
 
 PARTS = st.builds(slice, *[st.none() | st.integers(-8, 8)] * 2, st.none() | st.integers(1, 4))
 
@@ -28,6 +35,27 @@ def test_crops_are_slices(lengths: list[int], crop: tuple[slice, ...]) -> None:
     kept, positions = cropped_positions(tf.constant(lengths, tf.int64), crop)
     assert kept.numpy().tolist() == want
     assert positions.numpy().tolist() == [position for row in rows for position in row]
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 9), max_size=4), st.lists(PARTS, min_size=1, max_size=2).map(tuple))
+def test_margins_are_the_steps_beside(lengths: list[int], crop: tuple[slice, ...]) -> None:
+    """One before and one behind what is kept, as far away as its steps are from each other; and they come off again."""
+    sizes = tf.constant(lengths, tf.int64)
+    wide, positions = cropped_positions(sizes, (*crop, MARGINS))
+    kept, inner = without_margins(positions, sizes, (*crop, MARGINS), None)
+    np.testing.assert_array_equal(kept, cropped_positions(sizes, crop)[0])
+    np.testing.assert_array_equal(inner, cropped_positions(sizes, crop)[1])
+    starts = np.cumsum([0, *lengths])
+    for row, (start, part) in enumerate(zip(starts, np.split(positions, np.cumsum(wide)), strict=True)):
+        own = range(lengths[row]) if row < len(lengths) else range(0)
+        for piece in crop:
+            own = own[piece]
+        places = [own[0] - own.step, *own, own[-1] + own.step] if own else []
+        expected = [place for place in places if 0 <= place < lengths[row]]
+        assert (part - start).tolist() == expected
+        if row < len(lengths):
+            assert list(range(lengths[row])[kept_of(lengths[row], (*crop, MARGINS))]) == expected
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from seqrecorder.reading.shifted import Shift
 
 LENGTHS = (3, 1, 5, 0, 2, 7, 4, 4)
 START = 99
+ANY = [(0, 0)]  # steps that were drawn, whichever
 
 
 @sr.record
@@ -91,11 +92,11 @@ def flat(value: Any, real: Any) -> Any:
     return value.numpy().reshape(-1, *value.shape[real.ndim :])[real.ravel()]
 
 
-def check(path: Path, strategy: Any, kept: Any = None) -> None:
+def check(path: Path, strategy: Any, kept: Any = None, **options: Any) -> None:
     """Compare what `read` gives with what is worked out from the records by hand, step by step."""
     records = {record.who: record for record in sr.read_records(path, fields=FIELDS)}
     seen: list[tuple[int, int]] = []
-    for x, y, weights in sr.read(path, batch=strategy, fields=FIELDS, **NAMES):
+    for x, y, weights in sr.read(path, batch=strategy, fields=FIELDS, **NAMES, **options):
         whos = x["who"].flat_values if isinstance(x["who"], tf.RaggedTensor) else x["who"]
         real = whos.numpy() > 0
         steps = list(zip(flat(x["who"], real).tolist(), flat(x["at"], real).tolist(), strict=True))
@@ -109,14 +110,15 @@ def check(path: Path, strategy: Any, kept: Any = None) -> None:
             np.testing.assert_array_equal(flat(weight, real), have)
             assert not flat(weight, ~real).any()
             assert weight.dtype == tf.float32
-        first = {who: min(at for w, at in [*steps, *kept] if w == who) if kept else 0 for who, _ in steps}
-        before = [records[who].ids[at - 1] if at > first[who] else START for who, at in steps]
+        before = [records[who].ids[at - 1] if at else START for who, at in steps]
         np.testing.assert_array_equal(flat(x["before"], real), before)
-        pairs = [records[who].pairs[at - 1] if at > first[who] else np.zeros(2) for who, at in steps]
+        pairs = [records[who].pairs[at - 1] if at else np.zeros(2) for who, at in steps]
         np.testing.assert_array_equal(flat(x["pair_before"], real), np.reshape(pairs, (-1, 2)))
     lengths = {who: len(record.at) for who, record in records.items()}
-    expected_steps = kept or [(who, at) for who, length in lengths.items() for at in range(length)]
-    assert set(seen) == set(expected_steps)
+    expected_steps = (
+        kept if kept not in (None, ANY) else [(who, at) for who, length in lengths.items() for at in range(length)]
+    )
+    assert set(seen) <= set(expected_steps) if kept == ANY else set(seen) == set(expected_steps)
 
 
 @pytest.mark.parametrize("case", all_at_night([(case,) for case in STRATEGIES], [(case,) for case in ORDINARY]))
@@ -192,24 +194,60 @@ def test_targets_without_weights_are_shifted_alike(texts: Path) -> None:
 
 
 def test_the_next_step_is_one_that_is_kept(texts: Path) -> None:
-    """`steps` applies first: the next step is the next of those that it leaves."""
-    names = {"inputs": "ids", "targets": sr.next_step("ids")}
-    [(_, y, w)] = sr.read(texts, batch=sr.Pad(8), steps=slice(1, None, 2), **names)
+    """Where `steps` leaves one in so many; and where it cuts, the next of the record, as before the first one."""
+    names = {"inputs": ("ids", sr.previous_step("ids", start=9)), "targets": sr.next_step("ids")}
+    [((_, before), y, w)] = sr.read(texts, batch=sr.Pad(8), steps=slice(1, None, 2), **names)
     np.testing.assert_array_equal(y[5], [63, 65, 0])
     np.testing.assert_array_equal(w[5], [1, 1, 0])
+    np.testing.assert_array_equal(before[5], [9, 61, 63])
+    [((ids, before), y, w)] = sr.read(texts, batch=sr.Pad(8), steps=slice(2, 6, 2), **names)
+    np.testing.assert_array_equal(ids[5], [62, 64])
+    np.testing.assert_array_equal(y[5], [64, 66])
+    np.testing.assert_array_equal(w[5], [1, 1])
+    np.testing.assert_array_equal(before[5], [60, 62])
 
 
-def test_a_crop_is_all_there_is_of_its_record(texts: Path) -> None:
-    """Nothing is decoded beside it: its last step has none after it, and the start stands before its first."""
-    inputs = ("ids", sr.previous_step("ids", start=START))
-    names = {"inputs": inputs, "targets": sr.next_step("ids"), "fields": FIELDS}
-    for (ids, before), y, w in sr.read(texts, batch=sr.Crop(3, batch_size=8), seed=1, **names):
-        real = ids.numpy() > 0
-        has_next = np.pad(real[:, 1:], ((0, 0), (0, 1)))
-        np.testing.assert_array_equal(w, has_next)
-        np.testing.assert_array_equal(y, np.pad(ids[:, 1:], ((0, 0), (0, 1))))
-        np.testing.assert_array_equal(before[:, 0], np.where(real[:, 0], START, 0))
-        np.testing.assert_array_equal(before[:, 1:], np.where(real[:, 1:], ids[:, :-1], 0))
+def test_crops_know_the_steps_beside_them(texts: Path) -> None:
+    """The next step of a crop's last one is that of the record, and so is the one before its first."""
+    for options in ({"seed": 1}, {"seed": 2, "steps": slice(1, None)}):
+        check(texts, sr.Crop(3, batch_size=8), ANY, **options)
+
+
+@sr.record(kw_only=True)
+class Film:
+    frame: Any = sr.feature_list("uint8", shape=(2, 2, 3), storage="png")
+    sound: Any = sr.feature_list("int64", optional=True, default=None)
+    packed: Any = sr.feature_list("int16", shape=(2,), storage="packed")
+    raw: Any = sr.feature_list("float64", storage="raw", default=np.arange(5.0))
+
+
+@pytest.mark.parametrize("crop", [{"steps": slice(1, 4)}, {"steps": slice(-3, None, 2)}])
+def test_every_storage_is_cropped_after_it_is_shifted(tmp_path: Path, crop: Any) -> None:
+    """Images, packed and raw fields, and those that may be None."""
+    lengths = (5, 1, 0, 7)
+    films = []
+    for n in lengths:
+        frames = np.random.default_rng(n).integers(0, 255, (n, 2, 2, 3), np.uint8)
+        sound, packed = None if n == 5 else np.arange(n), np.arange(2 * n).reshape(n, 2)
+        films.append(Film(frame=frames, sound=sound, packed=packed, raw=np.arange(n) / 3))
+    sr.write(films, tmp_path / "films")
+    names = ["frame", "sound", "packed", "raw"]
+    targets = sr.next_step(names)
+    [(x, y, weights)] = sr.read(tmp_path / "films", batch=sr.Pad(4), inputs=tuple(names), targets=targets, **crop)
+    step = crop["steps"].step or 1
+    for name, part, target, all_weights in zip(names, x, y, weights, strict=True):
+        weight = all_weights.numpy().reshape(*all_weights.shape[:2], -1)[:, :, 0]
+        for row, film in enumerate(films):
+            whole = getattr(film, name)
+            if whole is None:
+                assert not weight[row].any()
+                continue
+            kept = np.arange(len(whole))[crop["steps"]]
+            np.testing.assert_array_equal(np.squeeze(part[row, : len(kept)]), np.squeeze(whole[kept]))
+            np.testing.assert_array_equal(weight[row, : len(kept)], kept + step < len(whole))
+            nexts = whole[kept[kept + step < len(whole)] + step]
+            np.testing.assert_array_equal(np.squeeze(target[row, : len(nexts)]), np.squeeze(nexts))
+            assert not weight[row, len(kept) :].any()
 
 
 @pytest.mark.nightly
