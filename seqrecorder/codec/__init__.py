@@ -8,6 +8,7 @@ __all__ = [
     "cropping",
     "decoder",
     "derivation",
+    "dictionaries",
     "element_encoder",
     "encoder",
     "field_map",

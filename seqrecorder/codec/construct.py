@@ -45,7 +45,7 @@ def builder(schema: Schema) -> Builder:
         SchemaError: the class cannot be made of its fields alone.
     """
     arguments = _arguments(schema)
-    if _only_stores(schema.record_class, len(schema.fields)):
+    if only_stores(schema.record_class, len(schema.fields)):
         return _storing(schema)
     build = schema.record_class
     if _takes_by_position(schema):
@@ -131,7 +131,7 @@ def _takes_by_position(schema: Schema) -> bool:
     return named and not own_init and not any(attribute.kw_only for attribute in leading)
 
 
-def _only_stores(record_class: Any, fields: int) -> bool:
+def only_stores(record_class: Any, fields: int) -> bool:
     """Whether making a record does nothing but to normalise and store so many fields: nobody has put in anything."""
     attributes = attrs.fields(record_class)
     if not fields or len(attributes) != fields:

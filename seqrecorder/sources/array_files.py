@@ -11,7 +11,7 @@ import numpy as np
 from seqrecorder.codec.construct import maker_from_mapping
 from seqrecorder.errors import DatasetNotFoundError, OptionError, RecordError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.text_records import TextRecords, check_fields
+from seqrecorder.sources.text_records import TextRecords
 from seqrecorder.storage.paths import files_named, local_path
 
 if TYPE_CHECKING:
@@ -157,9 +157,7 @@ class _Arrays:
                 values[field.name] = _value(field, arrays[column])
             elif field == self.schema.key_field and field.element.name == "str":
                 values[field.name] = name
-        record = self._make(values, 0)
-        check_fields(self.schema, record)
-        return record
+        return self._make(values, 0)
 
 
 def _value(field: Field, value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from seqrecorder.codec.construct import maker_from_mapping
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.text_records import TextRecords, check_fields, text_paths
+from seqrecorder.sources.text_records import TextRecords, text_paths
 from seqrecorder.sources.text_values import value_of_text
 from seqrecorder.storage.text_files import lines_of
 
@@ -147,6 +147,4 @@ class _Sentences:
         if self.document is not None:
             field = self.contexts[self.document]
             values[self.document] = str(document) if field.element.is_text else document
-        record = self._make(values, 0)
-        check_fields(self.schema, record)
-        return record
+        return self._make(values, 0)

@@ -13,7 +13,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.row_order import MEMORY, rows_in_order
 from seqrecorder.sources.tables import open_table
 from seqrecorder.wire.byte_rows import bounds
-from seqrecorder.writing.column_source import ColumnSource, check_types, mapped_columns, unused_columns
+from seqrecorder.writing.column_source import TableSource, check_types, mapped_columns, unused_columns
 from seqrecorder.writing.progress import Progress
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _LOG = logging.getLogger("seqrecorder")
 _REGULAR = 0.9  # of the distances are the same where a longer one is a gap
 
 
-class RowGroups(ColumnSource):
+class RowGroups(TableSource):
     """The rows of a table, gathered into records; made by `from_rows`.
 
     Attributes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from seqrecorder.errors import DatasetNotFoundError, FieldProblem, OptionError, RecordError, SourceError
+from seqrecorder.codec.columns import gather
+from seqrecorder.errors import DatasetNotFoundError, OptionError, RecordError, SourceError
 from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.paths import files_named
@@ -13,7 +14,7 @@ from seqrecorder.storage.text_files import STDIN, name_of
 from seqrecorder.writing.column_source import SkippingSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 _LOG = logging.getLogger("seqrecorder")
@@ -48,21 +49,30 @@ class TextRecords(SkippingSource, Generic[T]):
         """Yield the records; the line of one that cannot be made is named."""
         self.skipped = 0
         for path in self.paths:
-            for line, make in self._parse(path):
-                try:
-                    record = make()
-                except (RecordError, Mismatch, ValueError) as error:
-                    message = error.message if isinstance(error, RecordError) else str(error)
-                    problems = "; ".join(map(str, error.problems)) if isinstance(error, RecordError) else ""
-                    key = f" (key {error.key!r})" if isinstance(error, RecordError) and error.key is not None else ""
-                    said = f"{name_of(path)}, {self._unit} {line}{key}: {message}{': ' * bool(problems)}{problems}"
-                    if self.on_error == "raise":
-                        raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
-                    self.skipped += 1
-                    if self.skipped == 1:
-                        _LOG.warning("on_error='skip': the first that is left out: %s", said)
-                else:
-                    yield record
+            yield from self.made(path, self._parse(path))
+
+    def made(self, path: Any, pieces: Iterable[tuple[int | str, Callable[[], T]]]) -> Iterator[T]:
+        """Yield the records of pieces of a file.
+
+        Raises:
+            SourceError: one is no record, and is not to be left out.
+        """
+        for line, make in pieces:
+            try:
+                record = make()
+                _check(self.schema, record)
+            except (RecordError, Mismatch, ValueError) as error:
+                message = error.message if isinstance(error, RecordError) else str(error)
+                problems = "; ".join(map(str, error.problems)) if isinstance(error, RecordError) else ""
+                key = f" (key {error.key!r})" if isinstance(error, RecordError) and error.key is not None else ""
+                said = f"{name_of(path)}, {self._unit} {line}{key}: {message}{': ' * bool(problems)}{problems}"
+                if self.on_error == "raise":
+                    raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
+                self.skipped += 1
+                if self.skipped == 1:
+                    _LOG.warning("on_error='skip': the first that is left out: %s", said)
+            else:
+                yield record
 
 
 def text_paths(path: Any) -> list[Any]:
@@ -79,16 +89,7 @@ def text_paths(path: Any) -> list[Any]:
         raise DatasetNotFoundError(f"{error.message}", path=path) from None
 
 
-def check_fields(schema: Schema, record: Any) -> None:
-    """Raise `RecordError` with all fields of a record that do not fit."""
-    problems = []
-    for field in schema.fields:
-        try:
-            if not (getattr(record, field.name) is None and field.deferred):
-                field.exact(getattr(record, field.name))
-        except (Mismatch, TypeError, ValueError, OverflowError) as error:
-            mismatch = error if isinstance(error, Mismatch) else Mismatch(field.element.name, str(error))
-            problems.append(FieldProblem(field.name, mismatch.index, mismatch.expected, mismatch.got))
-    if problems:
-        key = getattr(record, schema.key_field.name, None) if schema.key_field is not None else None
-        raise RecordError(f"no {schema.name}", key=key, problems=problems)
+def _check(schema: Schema, record: Any) -> None:
+    """Raise `RecordError` with all fields of a record that do not fit; what `load` is to fill is looked at later."""
+    if not any(field.deferred and getattr(record, field.name) is None for field in schema.fields):
+        gather(schema, [record])

@@ -11,7 +11,7 @@ from seqrecorder.codec.construct import maker_from_mapping
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.casting import cast_values
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.text_records import TextRecords, check_fields, text_paths
+from seqrecorder.sources.text_records import TextRecords, text_paths
 from seqrecorder.sources.text_values import value_of_text
 from seqrecorder.storage.text_files import lines_of, name_of
 
@@ -146,9 +146,7 @@ class _Series:
             values[first.name] = _exact(first, np.stack(series, 1))
         else:
             values |= {field.name: _exact(field, part) for field, part in zip(self.lists, series, strict=True)}
-        record = self._make(values, 0)
-        check_fields(self.schema, record)
-        return record
+        return self._make(values, 0)
 
     @staticmethod
     def _class(field: Field, found: str, labels: list[str]) -> Any:

@@ -14,6 +14,7 @@ from seqrecorder.writing.column_input import given_columns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from seqrecorder.codec.columns import Column
     from seqrecorder.codec.tables import Table
     from seqrecorder.schema.schema import Schema
 
@@ -31,7 +32,30 @@ class SkippingSource:
 
 
 class ColumnSource(SkippingSource, abc.ABC):
-    """Records that `write` takes in batches of columns, and that an iteration makes one by one.
+    """Records that `write` takes in columns, many at a time, and that an iteration makes one by one.
+
+    Attributes:
+        schema: what the records are.
+    """
+
+    schema: Schema
+
+    @abc.abstractmethod
+    def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
+        """Yield columns that fit the schema, and of how many records they are.
+
+        Raises:
+            RecordError: a record does not fit; its position is that among all that were given.
+        """
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the records as objects of their class."""
+        for columns, _ in self.columns():
+            yield from records_of(self.schema, columns)
+
+
+class TableSource(ColumnSource):
+    """Records whose columns are those of tables.
 
     Args:
         schema: what the records are.
@@ -51,47 +75,32 @@ class ColumnSource(SkippingSource, abc.ABC):
     def tables(self) -> Iterator[Any]:
         """Yield tables of pyarrow, whose columns are the fields."""
 
-    def batches(self) -> Iterator[Any]:
-        """Yield tables whose records fit, if those that do not are left out; else all tables."""
-        self.skipped = 0
+    def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
+        """Yield the columns of each table; without the records that do not fit, if these are skipped."""
+        self.skipped = done = 0
         for table in self.tables():
-            if self.on_error == "raise":
-                yield table
-            else:
-                yield from self._good_parts(table)
-
-    def _good_parts(self, table: Any) -> Iterator[Any]:
-        """Yield the parts of a table that can be encoded, found by halving."""
-        ahead = [table] if table.num_rows else []
-        while ahead:
-            part = ahead.pop()
-            try:
-                given_columns(self.schema, part, cast=self.cast)
-            except RecordError as error:
-                if part.num_rows > 1:
-                    middle = part.num_rows // 2
-                    ahead += [part.slice(middle), part.slice(0, middle)]
-                    continue
-                self.skipped += 1
-                if self.skipped == 1:
-                    _LOG.warning("on_error='skip': the first record that is left out: %s", error)
-            else:
-                yield part
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the records as objects of their class."""
-        position = 0
-        for table in self.batches():
-            try:
-                columns, size = given_columns(self.schema, table, cast=self.cast)
-            except RecordError as error:
-                error.position = None if error.position is None else error.position + position
-                raise
-            position += size
-            yield from records_of(self.schema, columns)
+            ahead = [table]
+            while ahead:
+                part = ahead.pop()
+                try:
+                    columns, size = given_columns(self.schema, part, cast=self.cast)
+                except RecordError as error:
+                    if self.on_error == "raise":
+                        error.position = None if error.position is None else error.position + done
+                        raise
+                    if part.num_rows > 1:  # it is found by halving
+                        middle = part.num_rows // 2
+                        ahead += [part.slice(middle), part.slice(0, middle)]
+                        continue
+                    self.skipped += 1
+                    if self.skipped == 1:
+                        _LOG.warning("on_error='skip': the first record that is left out: %s", error)
+                else:
+                    done += size
+                    yield columns, size
 
 
-class TableRecords(ColumnSource):
+class TableRecords(TableSource):
     """The rows of a table as records; made by `from_table`.
 
     Attributes:

@@ -128,7 +128,7 @@ def copied(value: Any) -> Any:
     if kind is np.ndarray:
         return _copied_array(value)
     if kind in (list, tuple):
-        return kind(map(copied, value))
+        return kind(map(copied, value) if set(map(type, value)) - _SCALARS else value)
     if kind is SparseVector:
         vector = copy.copy(value)
         object.__setattr__(vector, "indices", copied(value.indices))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.construct import maker_from_mapping
+from seqrecorder.codec.dictionaries import takes_columns
 from seqrecorder.codec.tables import is_table, table_of
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import (
@@ -17,6 +18,7 @@ from seqrecorder.errors import (
 )
 from seqrecorder.storage.names import check_names
 from seqrecorder.writing.column_source import ColumnSource, SkippingSource, TableRecords
+from seqrecorder.writing.dictionaries import Dictionaries
 from seqrecorder.writing.record_copies import CannotWait
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class RecordStream:
         splits: the names, where the source has them.
         columns: what gives its records in columns, or encoded, each with the name of its split; `take` gives the
             others.
+        turn: a split and its dictionaries, where they are to be written before more is taken.
         size: how many records there are; None where the source does not know.
         skipped: how many rows `from_csv` left out, of the parts that came to their end.
         cannot_wait: whether no snapshot could be taken of the record that was taken last.
@@ -71,6 +74,7 @@ class RecordStream:
                 rows.append((split, part))
         sizes = [len(part) if isinstance(part, Sized) else None for _, part in rows]
         self.size = None if None in sizes or self.columns else sum(filter(None, sizes))
+        self.turn: tuple[str | None, Dictionaries] | None = None
         self.skipped = 0
         self.cannot_wait = False
         self._taken = 0
@@ -114,10 +118,9 @@ class RecordStream:
                 raise self._failed(self._failure)
             try:
                 if self._records is None:
-                    self._split, self._part = next(self._parts, (None, None))
-                    if self._part is None:
-                        return None, []
-                    self._records = self._iterate(self._part)
+                    self._records = self._begin_part()
+                if self._records is None:
+                    return self._split, []
                 records = itertools.islice(self._records, most)
                 if snapshot is None:
                     block.extend(records)
@@ -132,18 +135,39 @@ class RecordStream:
             self._left = max(0, self._left - len(block))
         return self._split, block
 
-    def _iterate(self, part: Iterable[Any]) -> Iterator[Any]:
-        """Return the records of a part, made of its dictionaries where it has such."""
+    def _begin_part(self) -> Iterator[Any] | None:
+        """Return the records of the next part; None if there is none, or it has dictionaries."""
+        self._split, self._part = next(self._parts, (None, None))
+        return None if self._part is None else self._iterate(self._part)
+
+    def _iterate(self, part: Iterable[Any]) -> Iterator[Any] | None:
+        """Return the records of a part; None where they are dictionaries, which come in columns."""
         held = type(part) in (list, tuple)
         records = iter(part)
         if self._schema is not None:
             first = list(itertools.islice(part if held else records, 1))
             records = records if held else itertools.chain(first, records)
             if first and isinstance(first[0], Mapping):
+                if takes_columns(self._schema):
+                    rows = part if held else self._guarded(records)
+                    self.turn = self._split, Dictionaries(rows, self._schema)
+                    return None
                 make = maker_from_mapping(self._schema)
                 return map(make, records, itertools.count(self._taken))
         self._left = len(part) if held else 0  # type: ignore[arg-type]  # lists and tuples have a length
         return records
+
+    def _guarded(self, rows: Iterator[Any]) -> Iterator[Any]:
+        """Yield rows; raise what says at which of them their source failed."""
+        try:
+            for row in rows:
+                yield row
+                self._taken += 1
+        except Exception as error:  # noqa: BLE001 - raised as what the source did
+            failure = self._failed(error)
+        else:
+            return
+        raise failure
 
     def _take_snapshots(self, records: Iterable[Any], snapshot: Callable[[Any], Any], block: list[Any]) -> None:
         for record in records:

@@ -44,7 +44,7 @@ from seqrecorder.writing.unique_keys import UniqueKeys
 from seqrecorder.writing.worker_pool import InlineEncoder, PoolEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -281,17 +281,20 @@ class Writer:
             with self._lock:
                 for block in self._encoder.drain():  # records that came before
                     self._place(block)
-                self._write_columns(columns, split)
+                self._write_given(columns, split)
         except BaseException as error:
             self._failure = error
             raise
 
-    def _write_columns(self, given: Any, split: str | None, *, cast: bool = False) -> None:
+    def _write_given(self, given: Any, split: str | None) -> None:
         try:
-            columns, size = given_columns(self.schema, given, cast=cast)
+            columns, size = given_columns(self.schema, given)
         except RecordError as error:
             error.position = None if error.position is None else error.position + self._position
             raise
+        self._write_columns(columns, size, split)
+
+    def _write_columns(self, columns: dict[str, Column], size: int, split: str | None) -> None:
         for count, part in cut(columns, size):
             sources = Sources(np.arange(self._position, self._position + count), self._views(part, count))
             self._position += count
@@ -333,8 +336,13 @@ class Writer:
         if stream.size is not None:
             self._progress.expect(stream.size)
         try:
-            for _ in self._waiting.fill(stream):
-                self._flush()
+            while True:
+                for _ in self._waiting.fill(stream):
+                    self._flush()
+                if stream.turn is None:
+                    break
+                (split, rows), stream.turn = stream.turn, None
+                self._write_source(rows, split)
         finally:
             placement.skipped += stream.skipped
         for split, source in stream.columns:
@@ -355,12 +363,21 @@ class Writer:
                 with self._lock:
                     for block in self._encoder.drain():  # records that came before
                         self._place(block)
-                for batch in source.batches():
+                for columns, size in self._columns_of(source):
                     with self._lock:
-                        self._write_columns(batch, split, cast=source.cast)
+                        self._write_columns(columns, size, split)
             self._opened.skipped += source.skipped
         except BaseException as error:
             self._failure = error
+            raise
+
+    def _columns_of(self, source: ColumnSource) -> Iterator[tuple[dict[str, Column], int]]:
+        """Yield the columns of a source; a record that does not fit is numbered among all that were given."""
+        first = self._position
+        try:
+            yield from source.columns()
+        except RecordError as error:
+            error.position = None if error.position is None else error.position + first
             raise
 
     def _write_selection(self, selection: Selection, split: str | None) -> None:

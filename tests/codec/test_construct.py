@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import Self
 
 import seqrecorder as sr
-from seqrecorder.codec.construct import _only_stores, builder
+from seqrecorder.codec.construct import builder, only_stores
 from seqrecorder.schema.field import is_normaliser
 
 T = TypeVar("T")
@@ -182,7 +182,7 @@ def made(record_class: Any) -> tuple[list[Any], list[Any]]:
 @pytest.mark.parametrize("record_class", STORED)
 def test_a_class_that_only_stores_is_filled_directly(record_class: Any) -> None:
     """Records are equal to those that were written, of the very class, and can be used as any."""
-    assert _only_stores(record_class, len(attrs.fields(record_class)))
+    assert only_stores(record_class, len(attrs.fields(record_class)))
     records, got = made(record_class)
     assert got == records
     assert set(map(type, got)) == {record_class}
@@ -199,7 +199,7 @@ def test_a_class_that_only_stores_is_filled_directly(record_class: Any) -> None:
 @pytest.mark.parametrize("record_class", ASKED)
 def test_a_class_that_does_more_is_asked(record_class: Any) -> None:
     """Whatever a class does when a record is made happens for every record that is read."""
-    assert not _only_stores(record_class, 1)
+    assert not only_stores(record_class, 1)
     records, got = made(record_class)
     assert len(SEEN) >= 2
     assert [record.ids.tolist() for record in got] == [record.ids.tolist() for record in records]
@@ -208,7 +208,7 @@ def test_a_class_that_does_more_is_asked(record_class: Any) -> None:
 def test_a_rebuilt_class_is_filled_directly() -> None:
     """The class that is rebuilt from a manifest takes its fields by name, and is filled directly all the same."""
     rebuilt = sr.Schema.from_dict(sr.Schema.of(Slots).to_dict()).record_class
-    assert _only_stores(rebuilt, 2)
+    assert only_stores(rebuilt, 2)
     [record] = builder(sr.Schema.of(rebuilt))([["a"], [np.arange(2)]])
     assert record == rebuilt(key="a", ids=[0, 1])
 

@@ -194,3 +194,50 @@ def test_lines_of_the_csv_are_of_the_moment(tmp_path):
     sr.write(records(), tmp_path / "c", csv=True)
     lines = (tmp_path / "c/train/examples.csv").read_text().splitlines()[1:]
     assert [f"n{number}" in line for number, line in enumerate(lines)] == [True] * 20
+
+
+@sr.record
+class Row:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+    steps: list = sr.feature_list("float32", shape=(None,), align=None)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_dictionary_has_the_values_of_another(tmp_path, seed):
+    """Dictionaries of lists and arrays that are filled again, in lists and of generators, are stored as they were."""
+    rng = np.random.default_rng([27, seed])
+    ids, array, steps = [], np.zeros(3, np.int64), [[0.0], np.zeros(2, np.float32)]
+    row, given = {}, {"a": [], "b": [], "c": []}
+    listed = [{"key": f"a{number}", "ids": [number], "steps": [[0.5]]} for number in range(3)]
+    given["a"] = [("a0", [0], [[0.5]]), ("a1", [1], [[0.5]]), ("a2", [2], [[0.5]])]
+
+    def rows(split):
+        for number in range(int(rng.integers(1, 30))):
+            for other in listed:
+                other["ids"][:], other["key"] = [-1], "x"
+            ids[:], array[:] = rng.integers(0, 99, int(rng.integers(0, 5))).tolist(), rng.integers(0, 99, 3)
+            steps[0][:], steps[1][:] = rng.integers(0, 9, int(rng.integers(0, 3))).tolist(), number
+            held = ids if rng.random() < 0.5 else array
+            row.update(key=f"{split}{number}", ids=held, steps=steps)
+            given[split].append((row["key"], list(map(int, held)), [list(map(float, step)) for step in steps]))
+            yield row if rng.random() < 0.5 else dict(row)
+
+    sr.write({"a": listed, "b": rows("b"), "c": rows("c")}, tmp_path / "d", schema=Row, workers=1)
+    for split, expected in given.items():
+        got = [(r.key, r.ids.tolist(), [s.tolist() for s in r.steps]) for r in sr.read_records(tmp_path / "d", split)]
+        assert got == expected
+
+
+@pytest.mark.parametrize("good", [0, 1, 40])
+def test_a_source_of_dictionaries_that_fails_is_named(tmp_path, good):
+    """What a generator of dictionaries raises is said with the number of its record, and nothing is published."""
+
+    def rows():
+        for number in range(good):
+            yield {"key": str(number), "ids": [], "steps": []}
+        raise ValueError("gone")
+
+    with pytest.raises(sr.SourceError, match=f"failed at record {good}: ValueError: gone; nothing was published"):
+        sr.write(rows(), tmp_path / "d", schema=Row)
+    assert not (tmp_path / "d").exists()

@@ -3,6 +3,7 @@
 import io
 import logging
 
+import attrs
 import numpy as np
 import pytest
 
@@ -85,3 +86,44 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     for options in ({"extra": "drop"}, {"on_error": "ignore"}, {"columns": {"kay": "key"}}):
         with pytest.raises(sr.OptionError, match="expected 'error'|expected 'raise'|did you mean 'key'"):
             sr.from_jsonl(tmp_path / "x.jsonl", Event, **options)
+
+
+@sr.record
+class Pair:
+    key: str = sr.context(str, key=True)
+    left: np.ndarray = sr.feature_list("int64")
+    right: np.ndarray = sr.feature_list("int64", default=())
+
+
+def test_lines_are_skipped_one_by_one_among_many(tmp_path, monkeypatch):
+    """Of lines that are looked at together only the bad ones are left out, also where lists disagree."""
+    monkeypatch.setattr("seqrecorder.sources.jsonl._LINES", 4)
+    lines = [f'{{"key": "{n}", "left": [{n}], "right": [{n}]}}' for n in range(10)]
+    lines[2], lines[5], lines[6] = '{"key": "2", "left": [1], "right": []}', "[", '{"key": "6", "left": []}'
+    (tmp_path / "x.jsonl").write_text("\n\n".join(lines))
+    records = sr.from_jsonl(tmp_path / "x.jsonl", Pair, on_error="skip")
+    expected = [Pair(str(n), [n], [n]) if n != 6 else Pair("6", []) for n in range(10) if n not in (2, 5)]
+    assert list(records) == expected
+    assert records.skipped == 2
+    assert sr.write(records, tmp_path / "d").skipped == 2
+    assert list(sr.read_records(tmp_path / "d", schema=Pair)) == expected
+    with pytest.raises(sr.SourceError, match=r"line 5 \(key '2'\).*right: expected 1 steps, as 'left' has"):
+        list(sr.from_jsonl(tmp_path / "x.jsonl", Pair))
+
+
+def test_a_class_that_does_more_makes_its_records_itself(tmp_path):
+    """A validator, and an attribute that is not stored, have their say."""
+
+    @sr.record
+    class Checked:
+        key: str = sr.context(str)
+        note: str = attrs.field(default="own")
+
+        def __attrs_post_init__(self):
+            if self.key == "b":
+                raise ValueError("no b")
+
+    (tmp_path / "x.jsonl").write_text('{"key": "a"}\n{"key": "b"}\n')
+    with pytest.raises(sr.SourceError, match="line 2: no b"):
+        list(sr.from_jsonl(tmp_path / "x.jsonl", Checked))
+    assert [r.note for r in sr.from_jsonl(tmp_path / "x.jsonl", Checked, on_error="skip")] == ["own"]
