@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.analysis.field_figures import FieldFigures
 from seqrecorder.analysis.numbers import Numbers
+from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.texts import Texts
 from seqrecorder.codec.field_map import FieldMap, as_numbers
 from seqrecorder.errors import OptionError
@@ -18,17 +20,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.analysis.distribution import Distribution
     from seqrecorder.codec.columns import Column
     from seqrecorder.schema.field import Field
 
-QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
+HEADS = (
+    "field", "dtype", "None", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top"
+)  # fmt: skip
+"""What the cells of `FieldStats.line` are."""
+
 _LENGTH = np.dtype(np.int64)
-_TOP = 10
 
 
 @attrs.define(eq=False, repr=False)
-class FieldStats:
+class FieldStats(FieldFigures):
     """What is known of the values of one field.
 
     What has an entry per channel has the shape `(channels,)` where values or steps have a shape, whose last dimension
@@ -57,15 +61,6 @@ class FieldStats:
         splits: the same of each split alone, where it was asked of several.
     """
 
-    field: Field
-    records: int
-    none: int
-    empty: int
-    values: Numbers | Texts
-    sizes: Numbers | None = None
-    inner: Numbers | None = None
-    gaps: Numbers | None = None
-    backwards: int = 0
     splits: Mapping[str, FieldStats] = attrs.field(factory=dict)
 
     @classmethod
@@ -126,114 +121,6 @@ class FieldStats:
         parts = {name: getattr(self, name) for name in ("values", "sizes", "inner", "gaps")}
         return attrs.evolve(self, **{name: part and part.copy() for name, part in parts.items()})
 
-    # What is asked of it --------------------------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """Name of the field."""
-        return self.field.name
-
-    @property
-    def present(self) -> int:
-        """How many records have a value."""
-        return self.records - self.none
-
-    @property
-    def lengths(self) -> Summary | None:
-        """Steps of feature lists, values of ragged and sparse context fields; of records that have a value."""
-        return None if self.sizes is None else Summary(self.sizes)
-
-    @property
-    def count(self) -> Any:
-        """How many elements there are that are finite, or texts."""
-        return self.values.total if isinstance(self.values, Texts) else self._of(self.values.count)
-
-    @property
-    def mean(self) -> Any:
-        """Mean of the finite elements; NaN where there are none."""
-        numbers = self._numbers("mean")
-        return self._of(np.where(numbers.count > 0, numbers.mean, np.nan))
-
-    @property
-    def variance(self) -> Any:
-        """Mean squared distance from the mean (`numpy.var`)."""
-        return self._of(self._numbers("variance").variance)
-
-    @property
-    def std(self) -> Any:
-        """Standard deviation (`numpy.std`)."""
-        return self._of(np.sqrt(self._numbers("std").variance))
-
-    @property
-    def minimum(self) -> Any:
-        """The least finite element, exactly; NaN or NaT where there are none."""
-        return self._extreme(self._numbers("minimum").minimum)
-
-    @property
-    def maximum(self) -> Any:
-        """The largest finite element, exactly; NaN or NaT where there are none."""
-        return self._extreme(self._numbers("maximum").maximum)
-
-    @property
-    def zeros(self) -> Any:
-        """How many elements are 0, or False; how many texts are empty."""
-        return self.values.empty if isinstance(self.values, Texts) else self._of(self.values.zeros)
-
-    @property
-    def missing(self) -> Any:
-        """How many elements are NaN, or NaT."""
-        return 0 if isinstance(self.values, Texts) else self._of(self.values.nan)
-
-    @property
-    def infinities(self) -> Any:
-        """How many elements are infinite."""
-        if isinstance(self.values, Texts):
-            return 0
-        return self._of(self.values.positive_infinity + self.values.negative_infinity)
-
-    @property
-    def constant(self) -> Any:
-        """Whether there is one element, over and over."""
-        if isinstance(self.values, Texts):
-            return self.values.distinct == 1
-        return self._of((self.values.count > 0) & (self.values.minimum == self.values.maximum))
-
-    @property
-    def distinct(self) -> int | None:
-        """How many distinct elements there are; None where they are more than were counted."""
-        return self._whole.distinct
-
-    def top(self, count: int = _TOP) -> list[tuple[Any, int]]:
-        """Return the elements that come most often, with how often; none where too many are distinct.
-
-        Of more than 65,536 distinct texts it returns those that were counted most often.
-        """
-        if isinstance(self.values, Texts):
-            return self.values.top(count)
-        return [(self._native(value), times) for value, times in self._whole.top(count)]
-
-    def quantile(self, q: float) -> Any:
-        """Return a quantile of each channel, interpolated as `numpy.quantile` does it.
-
-        It is exact where at most 4,096 distinct floats, or 65,536 distinct integers, came. Beyond, it is within 0.4 %
-        of the elements that it lies between; of times there is none then (NaT). Of more than 64 channels, each has that
-        of all.
-
-        Raises:
-            OptionError: `q` is no share, or the field is text.
-        """
-        if not 0 <= q <= 1:
-            raise OptionError(f"q: expected a share from 0 to 1, got {q!r}")
-        numbers = self._numbers("quantile")
-        if self.field.element.is_time:
-            part = numbers.distributions[0]
-            exact = part.quantile(q) if part.values is not None and numbers.count[0] else None
-            return self._native(np.iinfo(np.int64).min if exact is None else int(exact))
-        found = np.array([part.quantile(q) for part in numbers.distributions])
-        found = np.broadcast_to(found, numbers.count.shape)
-        with np.errstate(invalid="ignore"):
-            return self._of(np.clip(found, *(end.astype(np.float64) for end in (numbers.minimum, numbers.maximum))))
-
     def normalization(self, split: str | None = None) -> Any:
         """Return the `keras.layers.Normalization` of this field, exact, with no padding in mean and variance.
 
@@ -284,63 +171,6 @@ class FieldStats:
             raise OptionError(f"split: expected one of {', '.join(self.splits) or 'none'}, got {split!r}")
         return self.splits[split]
 
-    @property
-    def _whole(self) -> Texts | Distribution:
-        """What counts the elements of all channels."""
-        return self.values if isinstance(self.values, Texts) else self.values.total().distributions[0]
-
-    def _numbers(self, what: str) -> Numbers:
-        if isinstance(self.values, Texts):
-            raise OptionError(f"{what}: field {self.name!r} is text; it has `top`, `distinct` and `zeros`")
-        return self.values
-
-    def _of(self, figures: NDArray[Any]) -> Any:
-        return figures if self.field.rest else figures[0].item()
-
-    def _extreme(self, ends: NDArray[Any]) -> Any:
-        numbers = self._numbers("minimum")
-        if self.field.element.is_time:
-            ends = np.where(numbers.count > 0, ends, np.iinfo(np.int64).min).view(self.field.element.numpy)
-            return ends if self.field.rest else ends[0]
-        if not numbers.count.all():
-            ends = np.where(numbers.count > 0, ends, np.nan)
-        return self._of(ends)
-
-    def _native(self, value: Any) -> Any:
-        """Return an element as the field has it."""
-        element = self.field.element
-        if element.is_time:
-            return np.array(value, np.int64).view(element.numpy)[()]
-        return bool(value) if element.name == "bool" else value
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as what JSON holds, with lists for channels."""
-        found: dict[str, Any] = {
-            "dtype": self.field.element.name,
-            "kind": self.field.kind,
-            "records": self.records,
-            "none": self.none,
-            "empty": self.empty,
-            "count": self.count,
-            "zeros": self.zeros,
-            "constant": self.constant,
-            "distinct": self.distinct,
-            "top": [[value, times] for value, times in self.top()],
-        }
-        if isinstance(self.values, Texts):
-            found |= {"shortest": self.values.shortest, "longest": self.values.longest, "top_error": self.values.error}
-        else:
-            names = ("missing", "infinities", "minimum", "maximum", "mean", "std")
-            found |= {name: getattr(self, name) for name in names}
-            found["quantiles"] = {str(q): self.quantile(q) for q in QUANTILES}
-        for name, numbers in (("lengths", self.sizes), ("inner_lengths", self.inner)):
-            if numbers is not None:
-                found[name] = Summary(numbers).to_dict()
-        if self.gaps is not None:
-            duplicates = int(self.gaps.zeros[0])
-            found["gaps"] = {**Summary(self.gaps).to_dict(), "duplicates": duplicates, "backwards": self.backwards}
-        return found
-
     def line(self) -> tuple[str, ...]:
         """Return the cells of a table's line."""
         several = bool(self.field.rest)
@@ -389,74 +219,6 @@ class FieldStats:
     def _repr_html_(self) -> str:
         named = {"all": self, **self.splits}
         return html_table(self.name, ("", *HEADS[1:]), [(name, *part.line()[1:]) for name, part in named.items()])
-
-
-HEADS = (
-    "field", "dtype", "None", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top"
-)  # fmt: skip
-"""What the cells of `FieldStats.line` are."""
-
-
-@attrs.frozen(repr=False)
-class Summary:
-    """Figures of whole numbers, such as lengths.
-
-    Attributes:
-        numbers: what is known of them.
-    """
-
-    numbers: Numbers
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return int(self.numbers.count[0])
-
-    @property
-    def minimum(self) -> int | None:
-        """The least; None where there are none."""
-        return int(self.numbers.minimum[0]) if self.count else None
-
-    @property
-    def maximum(self) -> int | None:
-        """The largest; None where there are none."""
-        return int(self.numbers.maximum[0]) if self.count else None
-
-    @property
-    def mean(self) -> float:
-        """Their mean."""
-        return float(self.numbers.mean[0]) if self.count else float("nan")
-
-    @property
-    def std(self) -> float:
-        """Their standard deviation."""
-        return float(np.sqrt(self.numbers.variance[0]))
-
-    @property
-    def total(self) -> int:
-        """Their sum."""
-        values, counts = self.numbers.distributions[0].steps()
-        exact = self.numbers.distributions[0].values is not None
-        return int(values.astype(np.int64) @ counts) if exact else round(self.mean * self.count)
-
-    def quantile(self, q: float) -> float:
-        """Return a quantile, as `FieldStats.quantile`."""
-        if not self.count:
-            return float("nan")
-        return float(np.clip(self.numbers.distributions[0].quantile(q), self.minimum, self.maximum))
-
-    def brief(self) -> str:
-        """Return the least, the mean and the largest in a few characters."""
-        return f"{self.minimum:,} / {self.mean:,.1f} / {self.maximum:,}" if self.count else "none"
-
-    def __repr__(self) -> str:
-        return f"<Summary {self.count:,}: {self.brief()}>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as what JSON holds."""
-        names = ("count", "minimum", "maximum", "mean", "std")
-        found = {name: getattr(self, name) for name in names}
-        return {**found, "quantiles": {str(q): self.quantile(q) for q in QUANTILES}}
 
 
 def _channels(field: Field) -> int:

@@ -9,9 +9,10 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.column_parts import records_of
-from seqrecorder.analysis.field_stats import HEADS, FieldStats, Summary
+from seqrecorder.analysis.field_stats import HEADS, FieldStats
 from seqrecorder.analysis.numbers import Numbers
 from seqrecorder.analysis.sources import columns_of, selections_of
+from seqrecorder.analysis.summary import Summary
 from seqrecorder.codec.columns import group_lengths
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.display import html_table, number_of, some
