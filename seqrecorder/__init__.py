@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.leakage import Leakage as Leakage
     from seqrecorder.analysis.leakage import leakage as leakage
     from seqrecorder.analysis.plot import plot as plot
+    from seqrecorder.analysis.report import Report as Report
+    from seqrecorder.analysis.report import report as report
     from seqrecorder.analysis.stats import Stats as Stats
     from seqrecorder.analysis.stats import stats as stats
     from seqrecorder.analysis.vocabulary import Coverage as Coverage
@@ -131,6 +133,7 @@ _LAZY = {
     "Plan": "seqrecorder.reading.plan",
     "PlanTable": "seqrecorder.reading.plan",
     "Ragged": "seqrecorder.reading.batching.ragged",
+    "Report": "seqrecorder.analysis.report",
     "Salvage": "seqrecorder.dataset.salvage",
     "Selection": "seqrecorder.dataset.selection",
     "Stats": "seqrecorder.analysis.stats",
@@ -163,6 +166,7 @@ _LAZY = {
     "previous_step": "seqrecorder.reading.shifted",
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read_records",
+    "report": "seqrecorder.analysis.report",
     "rewrite": "seqrecorder.writing.selected",
     "salvage": "seqrecorder.dataset.salvage",
     "stats": "seqrecorder.analysis.stats",

@@ -107,11 +107,23 @@ class Distribution:
         """Return values, ascending, and how often each came; the middles of buckets beyond the limit."""
         if self.values is not None:
             return self.values.astype(np.float64), self.counts
-        order = np.concatenate([np.arange(_BUCKETS - 1, _BUCKETS // 2 - 1, -1), np.arange(_BUCKETS // 2)])
-        order = order[self.counts[order] > 0]
+        order = self._ascending()
         middles = ((order.astype(np.uint32) << 16) | 0x8000).view(np.float32).astype(np.float64)
         middles[(order & 0x7FFF) == 0] = 0.0  # zero itself, and denormals
         return middles, self.counts[order]
+
+    def buckets(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Return where each bucket begins and ends, ascending, and how many values it holds; beyond the limit only."""
+        order = self._ascending()
+        ends = np.stack([order, order + 1]).astype(np.uint32) << 16
+        low, high = np.sort(np.minimum(ends, 0x7F7FFFFF | (ends & 0x80000000)).view(np.float32).astype(np.float64), 0)
+        return low, high, self.counts[order]
+
+    def _ascending(self) -> NDArray[np.int64]:
+        """Return the buckets that hold a value, in the order of their values."""
+        order = np.concatenate([np.arange(_BUCKETS - 1, _BUCKETS // 2 - 1, -1), np.arange(_BUCKETS // 2)])
+        filled: NDArray[np.int64] = order[self.counts[order] > 0]
+        return filled
 
     def quantile(self, q: Any) -> Any:
         """Return quantiles as `numpy.quantile` interpolates them, from order statistics known to `RELATIVE_ERROR`.

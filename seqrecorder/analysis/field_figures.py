@@ -108,7 +108,7 @@ class FieldFigures:
     @property
     def distinct(self) -> int | None:
         """How many distinct elements there are; None where they are more than were counted."""
-        return self._whole.distinct
+        return self.whole.distinct
 
     def top(self, count: int = _TOP) -> list[tuple[Any, int]]:
         """Return the elements that come most often, with how often; none where too many are distinct.
@@ -117,7 +117,7 @@ class FieldFigures:
         """
         if isinstance(self.values, Texts):
             return self.values.top(count)
-        return [(self._native(value), times) for value, times in self._whole.top(count)]
+        return [(self._native(value), times) for value, times in self.whole.top(count)]
 
     def quantile(self, q: float) -> Any:
         """Return a quantile of each channel, interpolated as `numpy.quantile` does it.
@@ -142,7 +142,7 @@ class FieldFigures:
             return self._of(np.clip(found, *(end.astype(np.float64) for end in (numbers.minimum, numbers.maximum))))
 
     @property
-    def _whole(self) -> Texts | Distribution:
+    def whole(self) -> Texts | Distribution:
         """What counts the elements of all channels."""
         return self.values if isinstance(self.values, Texts) else self.values.total().distributions[0]
 

@@ -63,6 +63,21 @@ def add_commands(commands: Any, command: Command, shown: Callable[[Any], Any]) -
     leakage.add_argument("--time", metavar="FIELD", help="a record's time: no two splits should overlap")
     leakage.add_argument("--end", metavar="FIELD", help="the time at which it ends (default: the same)")
 
+    report = command(
+        commands, "report", shown(_report), "what is in a dataset and what is remarkable, as one HTML page"
+    )
+    report.add_argument("path", metavar="PATH", help="a dataset's directory, damaged or not")
+    report.add_argument("-o", dest="output", metavar="FILE", default="report.html", help="the page (report.html)")
+    report.add_argument("--by", metavar="FIELD", help="what no two splits should share a value of")
+    report.add_argument("--time", metavar="FIELD", help="the time of a record, in which splits should not overlap")
+    report.add_argument(
+        "--batch-size",
+        metavar="N",
+        type=arguments.positive,
+        default=64,
+        help="of the strategies compared (default: 64)",
+    )
+
     plot = command(commands, "plot", shown(_plot), "a picture of some records, over their steps or over time")
     plot.add_argument("path", metavar="PATH", help="a dataset's directory")
     plot.add_argument("--split", metavar="S", help="name of the split (default: the first one)")
@@ -74,22 +89,14 @@ def add_commands(commands: Any, command: Command, shown: Callable[[Any], Any]) -
 
 def _plan(options: argparse.Namespace) -> tuple[Any, str]:
     import seqrecorder as sr
+    from seqrecorder.analysis.strategies import compare
 
-    manifest, size = sr.info(options.path), options.batch_size
-    split = "train" if options.split is None and "train" in manifest.splits else options.split
-    info = manifest.split(split)
-    longest = max((length for shard in info.shards for length, _ in shard.histogram), default=0)
-    budget = max(longest, -(-info.steps * size // max(1, info.records)), 1)
-    rows = max(1, budget // max(1, longest))
-    others: list[Any] = [sr.TokenBudget(budget)]
-    lists = [field for field in manifest.schema.fields if field.is_list]
-    if not any(field.is_ragged or field.sparse is not None for field in lists):  # steps that cannot be cut
-        others.append(sr.Pack(max(1, longest), rows))
-    strategies = [sr.Bucket(size), sr.Bucket(size, boundaries="sorted"), *others]
-    plans = sr.plan(options.path, info.name, sr.Pad(size), *strategies, shuffle=options.shuffle, seed=options.seed)
+    corpus = sr.open(options.path)
+    split = "train" if options.split is None and "train" in corpus else corpus.manifest.split(options.split).name
+    plans = compare(corpus[split], options.batch_size, shuffle=options.shuffle, seed=options.seed)
     names = ("batches", "rows", "steps", "padded_steps", "most_steps", "efficiency")
     lines = [{"strategy": str(each.strategy), **{name: getattr(each, name) for name in names}} for each in plans]
-    return {"split": info.name, "plans": lines}, f"split {info.name}\n\n{plans}"
+    return {"split": split, "plans": lines}, f"split {split}\n\n{plans}"
 
 
 def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
@@ -154,6 +161,14 @@ def _plot(options: argparse.Namespace) -> tuple[Any, str]:
     return {"path": options.output, "split": name, "records": len(records)}, (
         f"{number_of(len(records), 'record')} of {name}: written to {options.output}"
     )
+
+
+def _report(options: argparse.Namespace) -> tuple[Any, str]:
+    import seqrecorder as sr
+
+    made = sr.report(options.path, options.output, by=options.by, time=options.time, batch_size=options.batch_size)
+    text = "\n".join(map(printable, [*str(made).split("\n"), "", f"written to {options.output}"]))
+    return {"path": made.path, "output": options.output, "findings": made.findings}, text
 
 
 def _stats(options: argparse.Namespace) -> tuple[Any, str]:

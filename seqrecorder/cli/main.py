@@ -7,6 +7,7 @@
     seqrecorder stats PATH      what the values are like, field by field
     seqrecorder plan PATH       what each way of batching costs in padding
     seqrecorder vocabulary PATH the tokens of a field
+    seqrecorder report PATH     what is in a dataset and what is remarkable, as one HTML page
     seqrecorder plot PATH       a picture of some records
     seqrecorder leakage PATH    what splits share, and should not
     seqrecorder schema FILES    a class to paste, for files of unknown contents

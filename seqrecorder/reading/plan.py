@@ -71,7 +71,7 @@ class Plan:
         return PlanTable((self,))._repr_html_()
 
 
-_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps")
+HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps")
 
 
 @attrs.frozen(repr=False)
@@ -93,15 +93,19 @@ class PlanTable:
     def __getitem__(self, position: int) -> Plan:
         return self.plans[position]
 
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the lines of the table, whose heads are `seqrecorder.reading.plan.HEADS`."""
+        return [_line(plan) for plan in self.plans]
+
     def __repr__(self) -> str:
         plans = [f"{_brief(plan.strategy)}: {plan.efficiency:.1%} real steps" for plan in self.plans]
         return f"<PlanTable: {some(plans)}>"
 
     def _repr_html_(self) -> str:
-        return html_table("plans of an epoch", _HEADS, map(_line, self.plans))
+        return html_table("plans of an epoch", HEADS, self.rows())
 
     def __str__(self) -> str:
-        lines = [_HEADS, *map(_line, self.plans)]
+        lines = [HEADS, *self.rows()]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(pairs)).rstrip()

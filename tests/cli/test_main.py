@@ -649,6 +649,21 @@ def test_plan_compares_strategies(corpus, capsys):
     assert plans[0]["steps"] == sum(i % 4 for i in range(7))
 
 
+def test_report_writes_a_page_and_prints_the_findings(corpus, tmp_path, capsys):
+    """`report` writes one HTML file, and says what is remarkable."""
+    path = tmp_path / "report.html"
+    assert main.main(["report", str(corpus), "-o", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Report on ")
+    assert text.endswith(f"written to {path}\n")
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert main.main(["report", str(corpus), "-o", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {"rule", "level", "about", "message", "section"} == set(found[0])
+    assert main.main(["report", str(corpus), "-o", str(tmp_path / "no" / "report.html")]) == 1
+    assert "report.html" in capsys.readouterr().err
+
+
 def test_vocabulary_counts_and_writes(corpus, tmp_path, capsys):
     """`vocabulary` prints the frequent tokens and what they cover, and writes what `Vocabulary.load` reads."""
     path = tmp_path / "phones.json"

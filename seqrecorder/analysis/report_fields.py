@@ -1,0 +1,177 @@
+"""The sections of a report on lengths and on the values of each field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.analysis.distances import LEAST, codes_of, shares_below
+from seqrecorder.analysis.findings import LABEL_VALUES, length_shifts, shifts_of
+from seqrecorder.analysis.report_parts import MOST_BARS, MOST_FIELDS, figure, first_splits, number, table, told
+from seqrecorder.analysis.summary import Summary
+from seqrecorder.analysis.survey import BINS
+from seqrecorder.analysis.texts import Texts
+from seqrecorder.reading.plan import HEADS
+from seqrecorder.schema.display import number_of
+from seqrecorder.schema.svg import bars, outlines, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from seqrecorder.analysis.field_stats import FieldStats
+    from seqrecorder.analysis.stats import Stats
+    from seqrecorder.analysis.survey import Survey
+
+_MOST_CHANNELS = 16
+_HISTOGRAM = 30
+
+
+def lengths_section(found: Survey, stats: Stats) -> str:
+    """Return the lengths of the records by split, and what strategies of batching waste on them."""
+    if not stats.groups:
+        return "<p>There is no feature list, so that records have no lengths.</p>"
+    buckets = (
+        next((plan for plan in found.plans[1] if type(plan.strategy).__name__ == "Bucket"), None)
+        if found.plans
+        else None
+    )
+    marks = sorted({steps for _, steps in buckets.shapes if steps}) if buckets is not None else []
+    marks = marks if len(marks) <= BINS else []
+    parts = []
+    for at, group in enumerate(list(stats.groups)[:MOST_FIELDS]):
+        summaries = {name: Summary(part.groups[group]) for name, part in first_splits(stats).items()}
+        if not any(each.count for each in summaries.values()):
+            continue
+        whole = {name: each.numbers.distributions[0] for name, each in summaries.items()}
+        edges = _edges(stats.groups[group].distributions[0], is_whole=True)
+        lines = ", the vertical lines are the widths of its buckets" if marks and not at else ""
+        which = "" if len(stats.groups) == 1 else f" in {group}"
+        longest = max(each.maximum or 0 for each in summaries.values())
+        caption = f"Steps of the records{which}, share of the records of each split, up to {longest:,}{lines}"
+        rows = [
+            (name, f"{s.count:,}", number(s.minimum), *(number(s.quantile(q)) for q in (0.25, 0.5, 0.75, 0.99)),
+             number(s.maximum), number(s.mean), f"{int(s.numbers.zeros[0]):,}")
+            for name, s in summaries.items()
+        ]  # fmt: skip
+        heads = ("split", "records", "shortest", "25%", "median", "75%", "99%", "longest", "mean", "empty")
+        drawn = outlines(
+            caption, edges, {n: _binned(d, edges) for n, d in whole.items()}, _ticks(edges), [] if at else marks
+        )
+        parts.append(figure(drawn, caption, table(caption, heads, rows)) + told(length_shifts(stats, group)))
+    body = f'<div class="grid">{"".join(f"<div>{part}</div>" for part in parts)}{_plans(found)}</div>'
+    return body if found.plans else body + "<p>Strategies cannot be compared: files are missing or damaged.</p>"
+
+
+def _plans(found: Survey) -> str:
+    if found.plans is None:
+        return ""
+    split, plans = found.plans
+    heads, rows = HEADS, plans.rows()
+    caption = f"Padding: the share of the steps of {split}'s batches that are none, by strategy"
+    drawn = bars(caption, [row[0] for row in rows], {"padding": [1 - plan.efficiency for plan in plans]})
+    return f"<div>{figure(drawn, caption, table(caption, heads, rows))}</div>"
+
+
+def fields_section(stats: Stats, shown: Sequence[str]) -> str:
+    """Return the distribution of each field by split, and how far these are apart."""
+    rule = (
+        f"<p>Splits differ where their distance is above {LEAST}, and above what chance gives once in a thousand times "
+        "with so many records. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Jensen-Shannon: "
+        "the root of the divergence in bits. Outermost bins hold the values beyond.</p>"
+    )
+    more = len(stats.fields) - len(shown)
+    cards = "".join(f'<div class="card">{_field(stats, name)}</div>' for name in shown)
+    return f'{rule}<div class="grid">{cards}</div>{f"<p>And {more:,} more fields.</p>" if more else ""}'
+
+
+def _field(stats: Stats, name: str) -> str:
+    field, parts = stats.fields[name], {split: part.fields[name] for split, part in first_splits(stats).items()}
+    codes = codes_of(field)
+    head = f"<h3>{plain(name)}</h3><p class='soft'>{field.field.element.name}, {field.field.kind.replace('_', ' ')}</p>"
+    if not np.any(field.count):
+        return f"{head}<p>No value at all.</p>"
+    caption = f"{name}: share of the values of each split"
+    if field.field.key:
+        return f"{head}<p>{number_of(len(codes or {}), 'distinct value')}.</p>"
+    if codes is not None:
+        some = list(codes)[:MOST_BARS]
+        counts = {split: codes_of(part) or dict(part.top(LABEL_VALUES)) for split, part in parts.items()}
+        shares = {
+            split: [each.get(code, 0) / max(1, sum(each.values())) for code in some] for split, each in counts.items()
+        }
+        distinct = "more than were counted" if field.distinct is None else f"{field.distinct:,}"
+        caption += f"; distinct values: {distinct}"
+        names = [str(code) if str(code).strip() else repr(code) for code in some]
+        rows = [
+            (name, *(f"{counts[split].get(code, 0):,}" for split in parts))
+            for name, code in zip(names, some, strict=True)
+        ]
+        drawn = bars(caption, names, shares)
+        body = figure(drawn, caption, table(f"{name}: how often", ("value", *parts), rows))
+    else:
+        body = _histogram(caption, field, parts)
+    return head + body + told(shifts_of(stats, name)) + _channels(field)
+
+
+def _histogram(caption: str, field: FieldStats, parts: Mapping[str, FieldStats]) -> str:
+    whole = field.whole
+    assert not isinstance(whole, Texts)  # noqa: S101 - texts are codes
+    dtype = field.field.element.numpy
+    edges = _edges(whole, is_whole=dtype.kind in "iu")
+    known = {split: part.whole for split, part in parts.items() if not isinstance(part.whole, Texts)}
+    shares = {split: _binned(each, edges) for split, each in known.items() if each.total}
+    ticks = _ticks(edges)
+    if dtype.kind in "mM":
+        ticks = [(place, str(np.array(int(place), np.int64).view(dtype))) for place, _ in ticks]
+    channels = " of all channels" if np.size(field.count) > 1 else ""
+    heads = ("split", "values", "missing", "least", "1%", "median", "99%", "largest", "mean", "deviation")
+    rows = [(split, *_figures(part)) for split, part in parts.items()]
+    return figure(outlines(caption + channels, edges, shares, ticks), caption + channels, table(caption, heads, rows))
+
+
+def _figures(field: FieldStats) -> list[str]:
+    numbers = field.values.total() if not isinstance(field.values, Texts) else None
+    if numbers is None or not numbers.count[0]:
+        return ["0", f"{int(np.sum(field.missing)):,}", *["-"] * 7]
+    dtype, part = field.field.element.numpy, numbers.distributions[0]
+    values = [numbers.minimum[0], *(part.quantile(q) for q in (0.01, 0.5, 0.99)), numbers.maximum[0], numbers.mean[0]]
+    if dtype.kind in "mM":
+        cells = [str(np.array(round(float(value)), np.int64).view(dtype)) for value in values] + ["-"]
+    else:
+        cells = [number(value) for value in [*values, np.sqrt(numbers.variance[0])]]
+    return [f"{int(numbers.count[0]):,}", f"{int(numbers.nan[0]):,}", *cells]
+
+
+def _channels(field: FieldStats) -> str:
+    channels = np.atleast_1d(field.count).size
+    if isinstance(field.values, Texts) or channels == 1 or field.field.element.is_time:
+        return ""
+    figures = [np.atleast_1d(getattr(field, name)) for name in ("missing", "minimum", "mean", "maximum", "std")]
+    rows = [(str(at), *(number(each[at]) for each in figures)) for at in range(min(channels, _MOST_CHANNELS))]
+    caption = f"{field.name} by channel" + (
+        f", the first {_MOST_CHANNELS} of {channels:,}" if channels > _MOST_CHANNELS else ""
+    )
+    return table(caption, ("channel", "missing", "least", "mean", "largest", "deviation"), rows)
+
+
+def _edges(distribution: Any, *, is_whole: bool) -> Any:
+    low, high = (float(distribution.quantile(q)) for q in (0.005, 0.995))
+    if is_whole:
+        low, high = np.floor(low), np.ceil(high)
+        wide = max(1.0, np.ceil((high - low + 1) / (2 * _HISTOGRAM)))
+        return np.arange(low - 0.5, high + 0.5 + wide, wide)
+    return np.linspace(low, high, _HISTOGRAM + 1) if high > low else np.array([low - 0.5, low + 0.5])
+
+
+def _binned(distribution: Any, edges: Any) -> Any:
+    below = shares_below(distribution, edges)
+    below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
+    return np.diff(below)
+
+
+def _ticks(edges: Any) -> list[tuple[float, str]]:
+    whole = 0.5 if float(edges[0]) % 1 == 0.5 else 0.0  # noqa: PLR2004 - edges between whole numbers
+    places = np.linspace(edges[0] + whole, edges[-1] - whole, 4)
+    places = np.round(places) if whole else places
+    return [(float(place), number(place)) for place in places]

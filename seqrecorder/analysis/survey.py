@@ -1,0 +1,271 @@
+"""`Survey`: what a report is made of: all that one pass over the records of a dataset tells, damaged ones left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.analysis.leakage import leakage
+from seqrecorder.analysis.sources import selections_of
+from seqrecorder.analysis.stats import Stats
+from seqrecorder.analysis.strategies import compare
+from seqrecorder.codec.content_digest import content_digest
+from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.verify import Problem, verify
+from seqrecorder.errors import ManifestError, OptionError, SeqrecorderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.analysis.leakage import Leakage
+    from seqrecorder.analysis.numbers import Numbers
+    from seqrecorder.codec.columns import Column
+    from seqrecorder.codec.decoder import RecordDecoder
+    from seqrecorder.dataset.record_store import RecordStore
+    from seqrecorder.reading.plan import PlanTable
+    from seqrecorder.schema.field import Field
+
+BINS = 48
+"""Into so many parts the steps of all but the longest records are divided to say where values are missing."""
+WORST = 10
+_CHUNK = 4096
+_TAIL = 4
+"""Steps of zeros at the end of a record that are taken for padding."""
+
+
+@attrs.define
+class Survey:
+    """What was found.
+
+    Attributes:
+        where: the dataset.
+        stats: of all records that can be read, with those of each split.
+        problems: what is wrong with the files, as `verify` says it; nothing of selections.
+        lost: by split, how many records cannot be read.
+        width: steps of one of the bins; the last one holds all that follow.
+        missing: by feature list, how many steps of each bin have a missing value.
+        padded: by feature list, how many records end in zeros.
+        worst: by kind the scores and positions of ten records, the worst first.
+        copies: positions of records of one split that hold the same, some groups of them.
+        copied: how many records hold what one before them in the same split does.
+        leakage: what splits share; None where there is one alone.
+        plans: what strategies cost, of the split named first; None where lengths cannot be read.
+        store: where the records are; None where the manifest cannot be read.
+    """
+
+    where: str
+    stats: Stats | None = None
+    problems: tuple[Problem, ...] = ()
+    lost: dict[str, int] = attrs.field(factory=dict)
+    width: int = 1
+    missing: dict[str, NDArray[np.int64]] = attrs.field(factory=dict)
+    padded: dict[str, int] = attrs.field(factory=dict)
+    worst: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = attrs.field(factory=dict)
+    copies: list[list[int]] = attrs.field(factory=list)
+    copied: int = 0
+    leakage: Leakage | None = None
+    plans: tuple[str, PlanTable] | None = None
+    store: RecordStore | None = None
+
+    def steps_of_bins(self, sizes: Numbers) -> NDArray[np.float64]:
+        """Return how many steps records of some lengths have in each bin."""
+        lengths, times = sizes.distributions[0].steps()
+        widths = np.array([self.width] * (BINS - 1) + [np.inf])[:, np.newaxis]
+        within = np.clip(lengths - np.arange(BINS)[:, np.newaxis] * self.width, 0, widths)
+        return np.asarray(within @ times, np.float64)
+
+    def record(self, position: int) -> Any:
+        """Return the record at a position; None where it cannot be read any more."""
+        try:
+            return None if self.store is None else next(iter(Selection(self.store, np.array([position]))))
+        except (SeqrecorderError, OSError):
+            return None
+
+    def split_of(self, position: int) -> tuple[str, int]:
+        """Return the split of a position, and the place of the record in it."""
+        splits = {} if self.store is None else self.store.splits
+        return next((name, position - places.start) for name, places in splits.items() if position in places)
+
+
+def survey(source: Any, *, by: str | None = None, time: str | None = None, batch_size: int = 64) -> Survey:
+    """Return what one pass over the records of a dataset tells.
+
+    Args:
+        source: a dataset's directory, what `seqrecorder.open` gives, or a selection of its records.
+        by: as for `leakage`.
+        time: as for `leakage`.
+        batch_size: of the strategies that are compared.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset.
+    """
+    if isinstance(source, Selection):
+        found = Survey(str(source.store.manifest.path))
+    else:
+        path = source if not hasattr(source, "manifest") else source.manifest.path
+        found = Survey(str(path), problems=verify(path).problems)
+        try:
+            source = open_corpus(path) if path is source else source
+        except ManifestError:
+            return found
+    parts = selections_of(source)
+    if not any(map(len, parts.values())):
+        raise OptionError(f"report: expected records, got none: {source!r}")
+    found.store = next(iter(parts.values())).store
+    for name in (by, time):
+        if name is not None:
+            _ = found.store.schema[name]
+    whole = _survey_records(found, parts)
+    if len(whole) > 1:
+        found.leakage = _leakage(found.store, whole, by, time)
+    _survey_lengths(found, parts, batch_size)
+    return found
+
+
+def _leakage(store: RecordStore, whole: Mapping[str, NDArray[np.int64]], by: str | None, time: str | None) -> Leakage:
+    """Return what splits share of what can be read, with the places that records have in their whole splits."""
+    parts = {name: np.sort(positions) for name, positions in whole.items()}
+    found = leakage({name: Selection(store, positions) for name, positions in parts.items()}, by=by, time=time)
+    places = {name: positions - store.splits[name].start for name, positions in parts.items()}
+    return attrs.evolve(
+        found,
+        shared=tuple(
+            attrs.evolve(
+                each,
+                examples=tuple(
+                    tuple(int(places[name][at]) for name, at in zip(each.splits, pair, strict=True))
+                    for pair in each.examples
+                ),
+            )
+            if each.what == "contents"
+            else each
+            for each in found.shared
+        ),
+    )
+
+
+def _survey_records(found: Survey, parts: Mapping[str, Selection]) -> dict[str, NDArray[np.int64]]:
+    """Read all records, and return the positions of those of each split that can be read."""
+    store = next(iter(parts.values())).store
+    schema, decoder = store.schema, store.decoder(None)
+    lengths = Counter[int]()
+    for split in store.manifest.splits.values():
+        for shard in split.shards:
+            lengths.update(dict(shard.histogram))
+    found.width = max(1, -(-_usual(lengths) // BINS))
+    total, digests = Stats.of_nothing(schema), list[bytes]()
+    whole: dict[str, NDArray[np.int64]] = {}
+    for name, selection in parts.items():
+        part, read = Stats.of_nothing(schema), [np.empty(0, np.int64)]
+        for positions, data, columns in _readable(store, decoder, selection.positions):
+            part.add(columns, len(data))
+            read.append(positions)
+            digests += [content_digest(store.manifest.schema, record) for record in data]
+            _survey_chunk(found, schema.fields, columns, positions)
+        whole[name] = np.concatenate(read)
+        found.lost[name] = len(selection) - whole[name].size
+        total.merge(attrs.evolve(part, splits={name: part}))
+    found.stats = total
+    _find_copies(found, whole, np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2))
+    return whole
+
+
+def _usual(lengths: Mapping[int, int]) -> int:
+    """Return the length that all but a hundredth of the records have at most."""
+    ends = np.cumsum([lengths[length] for length in sorted(lengths)])
+    return sorted(lengths)[int(np.searchsorted(ends, 0.99 * ends[-1]))] if lengths else 0
+
+
+def _readable(
+    store: RecordStore, decoder: RecordDecoder, positions: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], list[bytes], dict[str, Column]]]:
+    """Yield positions, their records' bytes and columns, shard by shard; those that cannot be read are left out."""
+    files, rows = store.order.find(positions)
+    for number, here in store.by_shard(files, rows):
+        own, again, size = store.forward(), store.forward(), store.window(_CHUNK)
+        try:
+            shard = own.shard(number)
+            _ = getattr(shard, "starts", None)
+        except (SeqrecorderError, OSError):
+            continue
+        ahead = [positions[here[at : at + size]] for at in range(0, here.size, size)][::-1]
+        while ahead:
+            some = ahead.pop()
+            try:
+                data = own.read(some)
+                columns = again.columns(decoder, some)
+            except (SeqrecorderError, OSError):
+                if not own.is_sought:
+                    break  # in a stream, what is behind something damaged cannot be found
+                middle = some.size // 2
+                ahead += [half for half in (some[middle:], some[:middle]) if middle]
+                continue
+            yield some, data, columns
+
+
+def _survey_chunk(
+    found: Survey, fields: tuple[Field, ...], columns: Mapping[str, Column], positions: NDArray[np.int64]
+) -> None:
+    """Take in where values are missing, and which of some records are the longest, emptiest and least complete."""
+    missing, empty = np.zeros(positions.size, np.int64), np.zeros(positions.size, np.int64)
+    longest = np.zeros(positions.size, np.int64)
+    for field in fields:
+        column = columns[field.name]
+        here = np.arange(positions.size) if column.present is None else np.flatnonzero(column.present)
+        empty[np.setdiff1d(np.arange(positions.size), here)] += 1
+        sizes = column.counts if column.steps is None else column.steps
+        if sizes is not None:
+            empty[here[np.asarray(sizes) == 0]] += 1
+        if column.steps is None:
+            continue
+        longest[here] = np.maximum(longest[here], column.steps)
+        if field.is_ragged or field.sparse is not None or not column.values.size or field.element.is_text:
+            continue
+        values = column.values.reshape(len(column.values), -1)
+        starts = np.cumsum(column.steps) - column.steps
+        if field.element.numpy.kind in "fcmMV":
+            gone = np.isnat(values) if field.element.is_time else np.isnan(values)
+            steps = np.flatnonzero(gone.any(1)) if gone.any() else np.empty(0, np.int64)
+            owner = np.searchsorted(starts + column.steps, steps, side="right")
+            missing[here] += np.bincount(owner, minlength=here.size)
+            bins = np.minimum((steps - starts[owner]) // found.width, BINS - 1)
+            counts = found.missing.setdefault(field.name, np.zeros(BINS, np.int64))
+            counts += np.bincount(bins, minlength=BINS)
+        if field.element.numpy.kind in "fiu":
+            long = column.steps >= 2 * _TAIL
+            tail = (starts + column.steps)[long, np.newaxis] - np.arange(1, _TAIL + 1)
+            ends = ~values[tail].any((1, 2)) & values[starts[long]].any(1)
+            found.padded[field.name] = found.padded.get(field.name, 0) + int(ends.sum())
+    for kind, scores in (("longest", longest), ("emptiest", (empty << 40) - longest), ("most missing", missing)):
+        old = found.worst.get(kind, (np.empty(0, np.int64),) * 2)
+        every, places = np.concatenate([old[0], scores]), np.concatenate([old[1], positions])
+        kept = np.lexsort((places, -every))[:WORST]
+        kept = kept[every[kept] > 0] if kind == "most missing" else kept
+        found.worst[kind] = every[kept], places[kept]
+
+
+def _find_copies(found: Survey, whole: Mapping[str, NDArray[np.int64]], digests: NDArray[np.uint64]) -> None:
+    positions = np.concatenate([np.empty(0, np.int64), *whole.values()])
+    splits = np.repeat(np.arange(len(whole)), [part.size for part in whole.values()])
+    order = np.lexsort((positions, splits, digests[:, 1], digests[:, 0]))
+    told = np.column_stack([digests[order], splits[order].astype(np.uint64)])
+    same = np.concatenate([[False], (told[1:] == told[:-1]).all(1)])[: order.size]
+    found.copied = int(same.sum())
+    firsts = np.flatnonzero(~same)
+    sizes = np.diff(np.append(firsts, order.size))
+    largest = np.lexsort((positions[order[firsts]], -sizes))[:WORST]
+    found.copies = [positions[order[firsts[at] : firsts[at] + sizes[at]]].tolist() for at in largest if sizes[at] > 1]
+
+
+def _survey_lengths(found: Survey, parts: Mapping[str, Selection], batch_size: int) -> None:
+    split = "train" if "train" in parts else max(parts, key=lambda name: len(parts[name]))
+    try:
+        found.plans = split, compare(parts[split], batch_size)
+    except (SeqrecorderError, OSError):  # lengths that are damaged, which is told elsewhere
+        return

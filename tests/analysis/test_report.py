@@ -1,0 +1,277 @@
+"""The report: what it finds, what it shows, and that it is whole on every screen."""
+
+import os
+import re
+import shutil
+
+import numpy as np
+import pytest
+from chromium import Chromium, find_chromium
+from flawed_corpus import FLAWS, write_flawed_corpus
+
+import seqrecorder as sr
+from seqrecorder.analysis.findings import LEVELS
+from seqrecorder.errors import DatasetNotFoundError, OptionError, SchemaError
+
+HOSTILE = "<script>document.title='got in'</script>\"'><img src=x onerror=alert(1)>\x1b[2J\u202e</svg></table>"
+
+
+@sr.record
+class Series:
+    key: str = sr.context(str, key=True)
+    label: str = sr.context(str, default="a")
+    start: np.datetime64 = sr.context("datetime64[s]", default=np.datetime64("2026-01-01", "s"))
+    price: np.ndarray = sr.feature_list("float64", default=())
+    flags: np.ndarray = sr.feature_list("int8", default=())
+
+
+@pytest.fixture(scope="module")
+def flawed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "flawed"
+    write_flawed_corpus(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def report(flawed):
+    return sr.report(flawed)
+
+
+def series(number: int, rng: np.random.Generator, **values) -> Series:
+    steps = int(rng.integers(5, 30))
+    given = {"key": f"s{number}", "label": "ab"[number % 2], "price": rng.normal(size=steps),
+             "flags": rng.integers(0, 2, steps).astype("i1"), **values}  # fmt: skip
+    return Series(**given)
+
+
+def rules_of(found: sr.Report) -> set[tuple[str, str]]:
+    return {(each.rule, each.about) for each in found.findings}
+
+
+def test_every_planted_flaw_is_found(report):
+    """Of twelve flaws each has its finding, on top of the page in words, and little else is found."""
+    found = [flaw for flaw, finding in FLAWS.items() if finding in rules_of(report)]
+    assert found == list(FLAWS)
+    assert len(found) == 12
+    consequences = {("unreadable records", ""), ("labels differ", "label, train and eval")}
+    assert rules_of(report) - set(FLAWS.values()) == consequences
+    top = report.html[report.html.index('id="findings"') : report.html.index('id="contents"')]
+    for rule, about in FLAWS.values():
+        assert re.search(rf'<a href="#\w+">{rule}</a>(?: <b>{about}</b>)?:', top)
+    assert "nine tenths of them at steps 30 to 38" in top
+    assert [each.level for each in report.findings] == sorted(
+        (each.level for each in report.findings), key=list(LEVELS).index
+    )
+
+
+def test_sound_data_has_no_findings(tmp_path):
+    """Two splits of the same kind differ in nothing."""
+    rng = np.random.default_rng(1)
+    sr.write({"train": [series(n, rng) for n in range(200)], "eval": [series(n, rng) for n in range(200, 300)]},
+             tmp_path / "corpus")  # fmt: skip
+    found = sr.report(tmp_path / "corpus", tmp_path / "report.html")
+    assert rules_of(found) == {("constant values", "start")}
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == found.html
+    assert found.html == sr.report(sr.open(tmp_path / "corpus")).html
+    assert sr.report(sr.open(tmp_path / "corpus")["train"]).stats.records == 200
+
+
+def test_a_report_is_short_in_a_line_and_a_table_in_notebooks(report):
+    """It prints its findings; the page is only what `html` is."""
+    assert repr(report).endswith(f"{len(report.findings)} findings (4 error, 9 warning, 1 note)>")
+    assert len(str(report).splitlines()) == 1 + len(report.findings)
+    assert report._repr_html_().count("<tr>") == 1 + len(report.findings)
+
+
+def test_groups_and_times_that_are_named_leak(tmp_path):
+    """`by` and `time` name what no two splits should share, as for `leakage`."""
+    rng = np.random.default_rng(0)
+    start = np.datetime64("2026-01-01", "s")
+    parts = {"train": range(40), "eval": range(36, 60)}
+    sr.write(
+        {split: [Series(f"{split}{n}", f"g{n}", start + n, rng.normal(size=4), [0, 1, 0, 1]) for n in numbers]
+         for split, numbers in parts.items()},
+        tmp_path / "corpus",
+    )  # fmt: skip
+    found = sr.report(tmp_path / "corpus", by="label", time="start")
+    assert {("shared groups", "train and eval"), ("shared times", "train and eval")} <= rules_of(found)
+    with pytest.raises(SchemaError, match="did you mean"):
+        sr.report(tmp_path / "corpus", by="lable")
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+@pytest.mark.parametrize("damage", ["byte", "truncated", "gone", "lengths", "manifest"])
+def test_damage_is_reported(tmp_path, damage, compression):
+    """Whatever is broken, there is a report, which says so, and is about what can be read."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "corpus"
+    sr.write({"train": [series(n, rng) for n in range(60)], "eval": [series(n, rng) for n in range(60, 80)]}, path,
+             shards=2, compression=compression)  # fmt: skip
+    shard = min((path / "train").glob("*.tfrecord*"))
+    data = bytearray(shard.read_bytes())
+    if damage == "byte":
+        data[len(data) // 2] ^= 0xFF
+        shard.write_bytes(data)
+    elif damage == "truncated":
+        shard.write_bytes(data[: len(data) // 2])
+    elif damage == "gone":
+        shard.unlink()
+    elif damage == "lengths":
+        min((path / "train").glob("*.lengths")).unlink()
+    else:
+        (path / "manifest.json").write_text("{")
+    found = sr.report(path)
+    rules = {rule for rule, _ in rules_of(found)}
+    assert "damaged files" in rules
+    if damage == "manifest":
+        assert found.stats is None
+        return
+    lost = 80 - found.stats.records
+    assert ("unreadable records" in rules) == (lost > 0)
+    assert lost == 0 if damage == "lengths" else lost >= 1 if damage == "byte" else lost == 30
+    assert ("Strategies cannot be compared" in found.html) == (damage in ("lengths", "truncated", "gone"))
+
+
+def test_what_is_no_dataset_is_refused(tmp_path):
+    """There is nothing to report of no dataset, and of no record."""
+    with pytest.raises(DatasetNotFoundError):
+        sr.report(tmp_path / "nothing")
+    sr.write([], tmp_path / "empty", schema=Series)
+    with pytest.raises(OptionError, match="expected records, got none"):
+        sr.report(tmp_path / "empty")
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A report on more fields, splits and values than there is room for, with hostile texts everywhere."""
+    names = {f"{'x' * 70}_{at}": sr.context(str) for at in range(30)}
+    names |= {f"list_{at}": sr.feature_list("float32", shape=(8,)) for at in range(30)}
+    notes = {name: np.ndarray if name.startswith("list") else str for name in names}
+    wide_class = sr.record(type("Wide", (), {**names, "__annotations__": notes}))
+    rng = np.random.default_rng(0)
+
+    def record() -> object:
+        texts = [HOSTILE * 3 + str(rng.integers(0, 30)) for _ in range(30)]
+        return wide_class(*texts, *(rng.normal(size=(3, 8)).astype("f4") for _ in range(30)))
+
+    path = tmp_path_factory.mktemp("wide") / "corpus"
+    sr.write({f"split{at}": [record() for _ in range(20)] for at in range(9)}, path)
+    return sr.report(path)
+
+
+def test_what_data_say_is_never_markup(wide):
+    """Texts of the data are text: no script, no image, no control character gets into the page."""
+    assert "got in" in wide.html
+    assert not re.search(r"<script|<img|onerror=[^&]*>|[\x00-\x09\x0b-\x1f\x7f\u202e]", wide.html)
+    tags = set(re.findall(r"<(\w+)", wide.html))
+    assert tags <= {"html", "head", "meta", "link", "title", "style", "body", "header", "p", "h1", "h2", "h3", "h4",
+                    "nav", "a", "main", "section", "ol", "ul", "li", "span", "b", "table", "caption", "thead", "tbody",
+                    "tr", "th", "td", "div", "figure", "figcaption", "details", "summary", "svg", "path", "rect",
+                    "text", "code"}  # fmt: skip
+
+
+def test_a_page_has_less_than_two_megabytes(wide):
+    """Fields, channels, splits and values beyond some number are counted, not shown."""
+    assert len(wide.html.encode()) < 2_000_000
+    assert re.search(r"And \d+ more fields", wide.html)
+
+
+CHECKS = """(() => {
+  const problems = [];
+  const shown = element => element.getClientRects().length > 0;
+  const hex = text => text.match(/[\\d.]+/g).map(Number);
+  const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = hex(getComputedStyle(at).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const ratio = (one, other) => {
+    const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+  document.querySelectorAll('details').forEach(each => each.open = true);
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth > width) problems.push('the page scrolls sideways');
+  let texts = 0, colours = 0;
+  for (const element of document.querySelectorAll('body *')) {
+    if (!shown(element) || element.closest('thead')) continue;
+    const box = element.getBoundingClientRect();
+    if (box.right > width + 1 || box.left < -1) problems.push('cut: ' + element.tagName + ' ' + box.right);
+    const style = getComputedStyle(element);
+    const inSvg = element.closest('svg');
+    if ([...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())) {
+      texts += 1;
+      const colour = hex(inSvg ? style.fill : style.color);
+      if (ratio(colour, behind(element)) < 4.5) problems.push('contrast: ' + element.outerHTML.slice(0, 90));
+      if (!inSvg && element.scrollWidth > element.clientWidth + 1 && style.display !== 'inline')
+        problems.push('text is cut: ' + element.outerHTML.slice(0, 90));
+    }
+    for (const paint of inSvg && element !== inSvg && element.tagName !== 'text' ? [style.stroke, style.fill] : []) {
+      if (paint === 'none' || style.opacity < 1) continue;
+      colours += 1;
+      if (ratio(hex(paint), behind(inSvg)) < 3) problems.push('colour: ' + element.outerHTML.slice(0, 90));
+    }
+  }
+  for (const link of document.querySelectorAll('a')) {
+    const target = link.getAttribute('href');
+    if (!target.startsWith('#') || !document.getElementById(target.slice(1))) problems.push('link: ' + target);
+  }
+  for (const svg of document.querySelectorAll('svg')) {
+    if (svg.getAttribute('role') !== 'img' || !svg.getAttribute('aria-label')) problems.push('nameless picture');
+    const place = svg.closest('figure, .card');
+    if (!place || !place.querySelector('table')) problems.push('a picture without a table');
+    for (const text of svg.querySelectorAll('text'))
+      if (text.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1)
+        problems.push('cut in a picture: ' + text.textContent);
+  }
+  const pictures = document.querySelectorAll('svg').length;
+  return {problems: [...new Set(problems)].slice(0, 20), texts, colours, pictures, title: document.title,
+          dark: luminance(hex(getComputedStyle(document.body).backgroundColor)) < 0.1};
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    program = find_chromium()
+    if program is None:
+        assert os.environ.get("CI") != "true", "the report is tested in a browser: apt-get install chromium"
+        pytest.skip("no chromium here: apt-get install chromium")
+    profile = tmp_path_factory.mktemp("chromium")
+    found = Chromium(program, profile)
+    yield found
+    found.close()
+    shutil.rmtree(profile, ignore_errors=True)
+
+
+@pytest.mark.parametrize(("width", "dark"), [(360, False), (360, True), (1200, False), (1200, True)])
+def test_the_page_is_whole_in_a_browser(browser, report, tmp_path, width, dark):
+    """On a phone and on a desk, light and dark: nothing is cut, all is legible, links lead somewhere, no error."""
+    report.save(tmp_path / "report.html")
+    browser.show(tmp_path / "report.html", width=width, dark=dark)
+    browser.screenshot(tmp_path / "report.png")
+    print(f"{len(FLAWS)} flaws of {len(FLAWS)} are found: {tmp_path / 'report.png'}")  # noqa: T201 - for who looks at it
+    checked = browser.run(CHECKS)
+    assert checked["problems"] == []
+    assert checked["dark"] == dark
+    assert min(checked["texts"], checked["colours"], checked["pictures"]) > 50
+    methods = {event["method"] for event in browser.events}
+    assert not methods & {"Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"}
+    asked = [
+        event["params"]["request"]["url"] for event in browser.events if event["method"] == "Network.requestWillBeSent"
+    ]
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_hostile_data_do_nothing_in_a_browser(browser, wide, tmp_path):
+    """The page of hostile texts runs nothing, and is whole on a phone."""
+    wide.save(tmp_path / "wide.html")
+    browser.show(tmp_path / "wide.html", width=360, dark=False)
+    checked = browser.run(CHECKS)
+    assert checked["problems"] == []
+    assert checked["title"].startswith("Report on ")
+    assert not {event["method"] for event in browser.events} & {"Page.javascriptDialogOpening", "Log.entryAdded"}
