@@ -71,7 +71,7 @@ def report(
     >>> @sr.record
     ... class Series:
     ...     key: str = sr.context(str, key=True)
-    ...     price: np.ndarray = sr.feature_list("float32")
+    ...     price: np.ndarray = sr.feature_list("float64")
     >>> corpus = tempfile.mkdtemp()
     >>> series = [Series(f"s{n}", np.random.default_rng(n % 9).normal(size=20)) for n in range(10)]
     >>> _ = sr.write(series, corpus)

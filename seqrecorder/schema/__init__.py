@@ -12,5 +12,6 @@ __all__ = [
     "schema",
     "source_code",
     "sparse_vector",
+    "svg",
     "times",
 ]
