@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -108,24 +107,3 @@ def _is_among(column: Column, wanted: Sequence[Any]) -> NDArray[np.bool_]:
     out = np.full(column.present.shape, None in wanted)
     out[column.present] = own
     return out
-
-
-def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Return a random number for each record, of the seed, its split and its position in that: uint64 `(n,)`."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise OptionError(f"seed: expected an int, got {seed!r}")
-    out = np.zeros(positions.size, np.uint64)
-    for name, split in splits.items():
-        here = (positions >= split.start) & (positions < split.stop)
-        salt = int.from_bytes(hashlib.sha256(f"{int(seed)} {name}".encode()).digest()[:8], "little")
-        out[here] = _mixed((positions[here] - split.start).astype(np.uint64) + np.uint64(salt))
-    return out
-
-
-def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return SplitMix64 (https://prng.di.unimi.it/splitmix64.c) of each number."""
-    numbers = numbers * np.uint64(0x9E3779B97F4A7C15)
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = numbers ^ (numbers >> np.uint64(31))
-    return mixed

@@ -6,13 +6,14 @@ data give equal manifests. It is data of unknown origin when read: every name is
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.dataset.manifest_text import manifest_text
+from seqrecorder.dataset.share_report import Shares, shares_of
 from seqrecorder.dataset.split_shares import Splitting, missed_shares, splitting_of
 from seqrecorder.dataset.user_metadata import DEEPEST, is_too_deep
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, did_you_mean
@@ -25,7 +26,7 @@ from seqrecorder.storage.tfrecord.format import check_compression
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     import numpy as np
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
-_CHECKSUM = "checksum"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in an escape, where UTF-8 has none
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -237,6 +237,19 @@ class Manifest:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
 
+    @property
+    def shares(self) -> Shares | None:
+        """How near splits by shares came to these, in each stratum too; None where splits have no shares.
+
+        Strata count the records that were written, before hooks left any out or made several of one.
+        """
+        wanted, strata = self.splitting.shares, self.splitting.strata or {}
+        if wanted is None:
+            return None
+        counts = [self.splits[name].records if name in self.splits else 0 for name in wanted]
+        each = {part.name: shares_of(wanted, part.counts) for part in strata.values()}
+        return Shares(dict(wanted), shares_of(wanted, counts), each)
+
     def to_json(self) -> str:
         """Return the text of `manifest.json`."""
         data = {
@@ -252,53 +265,7 @@ class Manifest:
             "metadata": self.metadata,
             "assets": {name: attrs.asdict(info) for name, info in self.asset_infos.items()},
         }
-        splits = [
-            f'\n  {_dumps(name)}: {{\n   "shards": {_list(map(_shard_text, split.shards), 3)}\n  }}'
-            for name, split in self.splits.items()
-        ]
-        text = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
-        return _sealed(f'{text},\n "splits": {{{",".join(splits)}{chr(10) + " " if splits else ""}}}\n}}')
-
-
-def is_as_written(text: str) -> bool:
-    """Return whether the text of a manifest has the checksum that stands in it, so that nobody changed it since.
-
-    Reading does not ask for that: a manifest that somebody edited with care is still one.
-    """
-    data = json.loads(text)
-    data.pop(_CHECKSUM, None)
-    try:
-        return text == _sealed(json.dumps(data, indent=1, ensure_ascii=False))
-    except RecursionError:  # of something that no release writes, and none reads
-        return False
-
-
-def _dumps(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _list(items: Iterable[str], level: int) -> str:
-    """Return a list of JSON, as `json.dumps` writes it with an indent of 1."""
-    lines = f",\n{' ' * (level + 1)}".join(items)
-    return f"[\n{' ' * (level + 1)}{lines}\n{' ' * level}]" if lines else "[]"
-
-
-def _shard_text(shard: ShardInfo) -> str:
-    """Return a shard as JSON: `json.dumps` takes as long for a thousand as an append for all else."""
-    bins = (f"[\n       {length},\n       {records}\n      ]" for length, records in shard.histogram)
-    return (
-        f'{{\n     "name": {_dumps(shard.name)},\n     "records": {shard.records},\n     "steps": {shard.steps},\n'
-        f'     "bytes": {shard.bytes},\n     "sha256": "{shard.sha256}",\n'
-        f'     "lengths_sha256": "{shard.lengths_sha256}",\n     "histogram": {_list(bins, 5)},\n'
-        f'     "start": {shard.start},\n     "step": {shard.step}\n    }}'
-    )
-
-
-def _sealed(text: str) -> str:
-    """Return the text of a mapping with the checksum of that text as its last item."""
-    checksum = hashlib.sha256(f"{text}\n".encode()).hexdigest()
-    unfinished = text.removesuffix("\n}")
-    return f'{unfinished},\n "{_CHECKSUM}": "{checksum}"\n}}\n'
+        return manifest_text(data, self.splits)
 
 
 def read_manifest(directory: str | os.PathLike[str]) -> Manifest:

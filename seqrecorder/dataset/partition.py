@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import attrs
 import numpy as np
 
-from seqrecorder.dataset.conditions import ranked
+from seqrecorder.dataset.ranks import ranked
+from seqrecorder.dataset.share_report import Shares, shares_of
 from seqrecorder.dataset.splits import Ratios
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.display import cut, html_table
 from seqrecorder.storage.names import check_names
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.schema.schema import Schema
-
-_WIDTH = 40
 
 
 class Divisible(Protocol):
@@ -62,52 +59,6 @@ class Divisible(Protocol):
 
 
 S = TypeVar("S", bound=Divisible)
-
-
-@attrs.frozen(repr=False)
-class Shares:
-    """How near parts came to their shares, in all and in each stratum: print it.
-
-    Attributes:
-        wanted: the share of each part that was asked for.
-        got: the share of the records that it has.
-        strata: by stratum, the share of its records that each part has; empty where nothing was stratified.
-        left_out: how many records are in no part, as those that straddle a time.
-    """
-
-    wanted: Mapping[str, float]
-    got: Mapping[str, float]
-    strata: Mapping[Any, Mapping[str, float]] = attrs.field(factory=dict)
-    left_out: int = 0
-
-    @property
-    def missed(self) -> float:
-        """By how much the share of a part is missed at most, in all or in a stratum."""
-        parts = [self.got, *self.strata.values()]
-        return max((abs(part[name] - share) for part in parts for name, share in self.wanted.items()), default=0.0)
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        rows = [("wanted", self.wanted), ("all", self.got)]
-        rows += [(cut(str(stratum), _WIDTH), part) for stratum, part in self.strata.items()]
-        return [(head, *(f"{part[name]:.3f}" for name in self.wanted)) for head, part in rows]
-
-    def __repr__(self) -> str:
-        parts = ", ".join(
-            f"{cut(name, _WIDTH)} {self.got[name]:.3f} of {self.wanted[name]:.3f}" for name in self.wanted
-        )
-        return f"<Shares: {parts}; missed by at most {self.missed:.3f}>"
-
-    def __str__(self) -> str:
-        rows = [("share", *self.wanted), *self._rows()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-            for row in rows
-        ]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return html_table(repr(self)[1:-1], ("share", *self.wanted), self._rows())
 
 
 class Parts(dict[str, S]):
@@ -226,16 +177,13 @@ def _dealt(
         part = _deal_groups(targets, groups, strata, ranks)[groups] if names else groups
     counts = np.zeros((max(1, len(kinds)), targets.size), np.int64)
     np.add.at(counts, (strata, part), 1)
-    got = _shares_of(shares, counts.sum(0))
+    got = shares_of(shares, counts.sum(0).tolist())
     each = (
-        {kind: _shares_of(shares, row) for kind, row in zip(kinds, counts, strict=True)} if stratify is not None else {}
+        {kind: shares_of(shares, row.tolist()) for kind, row in zip(kinds, counts, strict=True)}
+        if stratify is not None
+        else {}
     )
     return part, Shares(dict(shares), got, each)
-
-
-def _shares_of(names: Mapping[str, float], counts: NDArray[np.int64]) -> dict[str, float]:
-    total = max(1, int(counts.sum()))
-    return {name: count / total for name, count in zip(names, counts.tolist(), strict=True)}
 
 
 def _deal_records(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.dataset.splits import Ratios
+from seqrecorder.dataset.strata import Stratum
+from seqrecorder.dataset.time_rule import TimeRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -123,7 +125,10 @@ class Splitting:
         by: name of the attribute that was hashed, as `split_by` gave it, or `BY_FUNCTION`; None for the key field, or
             the position where there is none.
         sources: how many source records were seen, which is the next one's position.
-        groups: for each split, the hashes of its groups, where `Balanced` dealt them; else None.
+        groups: for each split, the hashes of its groups, where `Balanced` dealt them or strata were; else None.
+        stratify: what strata go by, named like `by`; None without any.
+        strata: by the hash of its value, how many of a stratum each split has.
+        time: `TimeRule.to_dict` of splits in time; None of others.
     """
 
     seed: int = 0
@@ -131,10 +136,19 @@ class Splitting:
     by: str | None = None
     sources: int = 0
     groups: Mapping[str, Sequence[int]] | None = None
+    stratify: str | None = None
+    strata: Mapping[int, Stratum] | None = None
+    time: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds; there, groups have 16 hexadecimal digits each."""
-        data = attrs.asdict(self, filter=lambda attribute, _: attribute.name != "groups")
+        names = ["seed", "shares", "by", "sources"]
+        names += [name for name in ("stratify", "time") if getattr(self, name) is not None]
+        data: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if self.shares is not None:
+            data["shares"] = dict(self.shares)
+        if self.strata is not None:
+            data["strata"] = [[f"{value:016x}", part.name, part.counts] for value, part in self.strata.items()]
         if self.groups is not None:
             hashes = {name: map("{:016x}".format, members) for name, members in self.groups.items()}
             data["groups"] = {name: "".join(members) for name, members in hashes.items()}
@@ -160,7 +174,28 @@ def splitting_of(data: Mapping[str, Any], count: Callable[[Any], int]) -> Splitt
         groups = {str(name): _hashes(text) for name, text in groups.items()}
         if shares is None or set(groups) - set(shares):
             raise ValueError(f"expected groups of the splits that have shares, got those of {sorted(groups)}")
-    return Splitting(seed, shares, by, count(data["sources"]), groups)
+    stratify, strata = data.get("stratify"), data.get("strata")
+    if not isinstance(stratify, (str, NoneType)) or (stratify is None) != (strata is None):
+        raise ValueError(f"expected strata, and the name of what they go by, got {stratify!r}")
+    if strata is not None:
+        if shares is None:
+            raise ValueError("expected shares beside strata")
+        strata = {_hash(value): _stratum(name, counts, len(shares), count) for value, name, counts in strata}
+    rule = data.get("time")
+    if rule is not None:
+        TimeRule(**rule)
+    return Splitting(seed, shares, by, count(data["sources"]), groups, stratify, strata, rule)
+
+
+def _stratum(name: Any, counts: Any, splits: int, count: Callable[[Any], int]) -> Stratum:
+    if not isinstance(name, str) or not isinstance(counts, list) or len(counts) != splits:
+        raise ValueError(f"expected a stratum and its counts, got {name!r:.80} and {counts!r:.80}")
+    return Stratum(name, [count(number) for number in counts])
+
+
+def _hash(text: Any) -> int:
+    (value,) = _hashes(text)
+    return value
 
 
 def _hashes(text: Any) -> tuple[int, ...]:

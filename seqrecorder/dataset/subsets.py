@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.dataset.conditions import Condition, condition, ranked
+from seqrecorder.dataset.conditions import Condition, condition
 from seqrecorder.dataset.partition import folds_of, split_by_shares
+from seqrecorder.dataset.ranks import ranked
 from seqrecorder.dataset.selected_values import SelectedValues
 from seqrecorder.dataset.time_parts import folds_in_time, split_in_time
 from seqrecorder.errors import OptionError

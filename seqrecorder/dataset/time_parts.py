@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seqrecorder.dataset.partition import Divisible, Folds, Parts, S, Shares, check_folds
+from seqrecorder.dataset.partition import Divisible, Folds, Parts, S, check_folds
+from seqrecorder.dataset.record_times import time_field, time_of
+from seqrecorder.dataset.share_report import Shares
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.conversion import exact_scalar
-from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.storage.names import check_names
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def split_in_time(selection: S, at: Any, time: Any, end: Any, straddling: Any) -
         )
     check_names(list(at), "split")
     starts, ends, field = times_of(selection, time, end)
-    bounds = np.array([_time_of(field, bound) for bound in list(at.values())[1:]], starts.dtype)
+    bounds = np.array([time_of(field, bound) for bound in list(at.values())[1:]], starts.dtype)
     if (bounds[1:] <= bounds[:-1]).any():
         raise OptionError(f"at: expected times that ascend, got {at!r}")
     first, last = np.searchsorted(bounds, starts, "right"), np.searchsorted(bounds, ends, "right")
@@ -71,8 +71,8 @@ def folds_in_time(selection: S, count: Any, time: Any, end: Any, straddling: Any
 
 def times_of(selection: Divisible, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
     """Return when each record begins and ends, and the field that says so."""
-    field = _time_field(selection, time, "time")
-    other = field if end is None else _time_field(selection, end, "end")
+    field = time_field(selection.schema, time, "time")
+    other = field if end is None else time_field(selection.schema, end, "end")
     starts: list[NDArray[Any]] = [np.empty(0, field.element.numpy)]
     ends: list[NDArray[Any]] = [np.empty(0, other.element.numpy)]
     for columns in selection.columns(list({field.name, other.name})):
@@ -95,28 +95,6 @@ def times_of(selection: Divisible, time: Any, end: Any) -> tuple[NDArray[Any], N
             f"end: record {place} of the selection ends at {finish[place]}, before it begins: {begin[place]}"
         )
     return begin, finish, field
-
-
-def _time_field(selection: Divisible, name: Any, option: str) -> Field:
-    if not isinstance(name, str):
-        raise OptionError(f"{option}: expected the name of the field that says when a record is, got {name!r}")
-    field = selection.schema[name]
-    if field.shape or field.sparse is not None or field.element.is_text or field.element.numpy.kind in "bc":
-        raise OptionError(f"{option}: expected a field of times or numbers without a shape, got {field!r}")
-    return field
-
-
-def _time_of(field: Field, given: Any) -> Any:
-    try:
-        value = np.datetime64(given) if field.element.is_time and isinstance(given, str) else given
-        kind = field.element.numpy
-        return (
-            np.asarray(value).astype(kind)[()]
-            if isinstance(value, np.datetime64)
-            else exact_scalar(value, field.element)
-        )
-    except (Mismatch, TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"at: expected a time as {field.element.name}, got {given!r} ({error})") from None
 
 
 def _check_straddling(straddles: NDArray[np.bool_], straddling: Any, starts: Any, ends: Any) -> None:

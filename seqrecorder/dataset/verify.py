@@ -15,7 +15,8 @@ from seqrecorder.codec.columns import group_lengths
 from seqrecorder.codec.construct import records_of
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, is_as_written, read_manifest
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, read_manifest
+from seqrecorder.dataset.manifest_text import is_as_written
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 import attrs
 
 from seqrecorder.dataset.owned_files import ASSET_GENERATION
+from seqrecorder.dataset.time_rule import TimeRule
 from seqrecorder.dataset.user_metadata import check_metadata
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.storage.names import check_names
@@ -30,8 +31,12 @@ _SEE = "    **options: the fields of `WriteOptions`.\n"
 class WriteKeywords(TypedDict, total=False):
     """The keyword arguments of `write` and `Writer`, for type checkers: the fields of `WriteOptions`."""
 
-    splits: Mapping[str, float] | str | Callable[[Any], str] | None
+    splits: Mapping[str, Any] | str | Callable[[Any], str] | None
     split_by: str | Callable[[Any], Any] | Balanced | None
+    stratify: str | Callable[[Any], Any] | None
+    time: str | None
+    end: str | None
+    straddling: Literal["error", "drop"]
     seed: int
     shards: int | None
     shard_bytes: int | None
@@ -74,11 +79,18 @@ class WriteOptions:
 
     Args:
         splits: a share for each split, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an attribute, or
-            a function of the record, that gives the split's name; or None for one split, `train`.
+            a function of the record, that gives the split's name; or None for one split, `train`. With `time`, the
+            time from which on each split is, `...` for the first: `{"train": ..., "eval": "2026-01-01"}`.
         split_by: the name of a field, or a function of the record, that gives the key to hash. Records with equal keys
             never straddle splits. Without it the key field decides, else the position. It is asked before `load`. Few
             or large groups can miss the shares widely, which is logged as a warning and told by
             `manifest.missed_shares`; `Balanced(...)` around it deals groups by what is missing.
+        stratify: the name of a field, or a function of the record, that gives its stratum: each split gets its share of
+            every one, within a few records, and of all. Records are dealt as they come, by what is lacking and by
+            chance; of `split_by`, a group goes where its first record is dealt. `manifest.shares` tells what came out.
+        time: name of the field of a record's time, of a feature list the first step's, for splits in time.
+        end: name of the field of the time at which a record ends; the last step of `time`, or that time itself.
+        straddling: what records are that begin in one split and end in another: an `"error"`, or left out (`"drop"`).
         seed: of the hash that decides splits, and of the order on disk.
         shards: number of shards of each split; record i of a split goes to shard i mod n.
         shard_bytes: size in bytes at which shards end; 128 MiB where neither is given.
@@ -103,8 +115,12 @@ class WriteOptions:
         OptionError: an option makes no sense, alone or beside another.
     """
 
-    splits: Mapping[str, float] | str | Callable[[Any], str] | None = None
+    splits: Mapping[str, Any] | str | Callable[[Any], str] | None = None
     split_by: str | Callable[[Any], Any] | Balanced | None = None
+    stratify: str | Callable[[Any], Any] | None = None
+    time: str | None = None
+    end: str | None = None
+    straddling: Literal["error", "drop"] = "error"
     seed: int = 0
     shards: int | None = None
     shard_bytes: int | None = None
@@ -143,12 +159,25 @@ class WriteOptions:
         for name in ("shuffle", "csv", "overwrite", "append"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name}: expected True or False, got {getattr(self, name)!r}")
+        self._check_rules()
         if self.append and self.overwrite:
             raise OptionError("give append=True or overwrite=True, not both")
         self._check_shards()
         check_compression(self.compression)
         self._check_assets()
         check_metadata(self.metadata)
+
+    def _check_rules(self) -> None:
+        for name in ("stratify", "split_by") if self.time is not None else ("end",):
+            if getattr(self, name) is not None:
+                raise OptionError(f"{name} {'does not go with' if self.time is not None else 'needs'} time")
+        if self.straddling != "error" and self.time is None and not self.append:
+            raise OptionError("straddling needs time")
+
+    @property
+    def time_rule(self) -> TimeRule | None:
+        """Which times are of which split; None without `time`."""
+        return None if self.time is None else TimeRule.of(self.splits, self.time, self.end, self.straddling)
 
     def _check_shards(self) -> None:
         if self.shards is not None and self.shard_bytes is not None:

@@ -75,16 +75,20 @@ class Placement:
 
     def check_given(self, split: str | None) -> None:
         """Raise `OptionError` for a split that was given with a record and cannot be."""
-        if split is not None and split not in self._writers:
+        if split is not None and (self._router.is_in_time or split not in self._writers):
             self._router.check_given(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Return the indices of the records whose keys are new, or None for all.
+        """Return the indices of the records whose keys are new, and whose times are of one split, or None for all.
 
         Raises:
             DuplicateKeyError: a key came before, and that is an error.
+            RecordError: a record has no time.
         """
         kept = self._keys.keep(sources)
+        in_time = self._router.keep(sources if kept is None else sources.only(kept))
+        if in_time is not None:
+            kept = in_time if kept is None else [kept[place] for place in in_time]
         if kept is not None:
             self.skipped += len(sources.records) - len(kept)
         return kept

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.writing.options import WriteKeywords
 
-_DECIDED = ("splits", "split_by", "seed", "append", "overwrite")
+_DECIDED = ("splits", "split_by", "stratify", "time", "end", "straddling", "seed", "append", "overwrite")
 
 
 def rewrite(

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from seqrecorder.dataset.split_shares import BY_FUNCTION, Balanced, Balancer, Splitting
 from seqrecorder.dataset.splits import Ratios, key_hashes
+from seqrecorder.dataset.strata import StratifiedDealer
+from seqrecorder.dataset.time_rule import DROPPED, SplitsInTime, TimeRule
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.names import check_name
 
@@ -34,6 +37,8 @@ class Router:
         seed: of the hash.
         old: the dataset that is appended to, whose records stay where they are, and whose rules hold.
         part: what the records are a part of, inside of which positions count; None for all there is.
+        stratify: the name of an attribute, or a function of the record, that gives its stratum; None for no strata.
+        time: which times are of which split; None for splits that have none.
 
     Attributes:
         ratios: the shares, or None where splits are named record by record.
@@ -52,15 +57,20 @@ class Router:
         old: Manifest | None = None,
         *,
         part: int | str | None = None,
+        stratify: Any = None,
+        time: TimeRule | None = None,
     ) -> None:
         self._schema, self.seed, self._part = schema, seed, part
         self._first, self._old_splits = 0, tuple[str, ...]()
         balanced = isinstance(split_by, Balanced)
         if old is not None:
-            splits, split_by = _continued(old, splits, split_by, seed)
+            stratify, time = _continued_rule(old, stratify, time)
+            splits, split_by = _continued(old, None if time else splits, split_by, seed)
             self.seed, self._first, self._old_splits = old.splitting.seed, old.splitting.sources, tuple(old.splits)
             balanced = old.splitting.groups is not None
         split_by = split_by.by if isinstance(split_by, Balanced) else split_by
+        self._in_time = None if time is None else SplitsInTime(time, schema)
+        splits = splits if time is None else None
         self.ratios = Ratios(splits) if isinstance(splits, Mapping) else None
         self._name_of = None if splits is None or self.ratios else _getter(splits, "splits", schema)
         if split_by is not None and self.ratios is None:
@@ -71,34 +81,78 @@ class Router:
         self._key_of = None if by is None else _getter(by, "split_by", schema)
         self._by = BY_FUNCTION if callable(split_by) else split_by
         self._balancer: Balancer | None = None
-        if balanced and self.ratios is not None:
+        self._dealer: StratifiedDealer | None = None
+        if stratify is not None:
+            if self.ratios is None:
+                raise OptionError("stratify needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
+            # Chunks of one source share its key, and stay together.
+            self._is_grouped = split_by is not None or any(field.chunk for field in schema.fields)
+            self._stratum_of = _getter(stratify, "stratify", schema)
+            known = (None, None) if old is None else (old.splitting.strata, old.splitting.groups)
+            self._dealer = StratifiedDealer(self.ratios.shares, self.seed, *known)
+        self._stratify = stratify
+        if balanced and self.ratios is not None and self._dealer is None:
             counts = {} if old is None else {name: split.records for name, split in old.splits.items()}
             self._balancer = Balancer(self.ratios.shares, counts, (old and old.splitting.groups) or {})
 
     @property
     def needs(self) -> list[str] | None:
         """Names of the attributes that decide splits; None where a function is asked, which may look at any."""
-        if callable(self._splits_given) or callable(self._by_given):
+        if callable(self._splits_given) or callable(self._by_given) or callable(self._stratify):
             return None
+        if self._in_time is not None:
+            return self._in_time.needs
+        if self._dealer is not None:
+            return [*([str(self._by_given)] if self._is_grouped and self._by_given else []), str(self._stratify)]
         name = self._by_given if self.ratios is not None else self._splits_given
         return [] if name is None else [str(name)]
 
     @property
     def names(self) -> list[str]:
         """Names of the splits that are declared, so that they are there even without a record."""
+        if self._in_time is not None:
+            return self._in_time.names
         return [] if self.ratios is None else list(self.ratios.shares)
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether the time of a record decides."""
+        return self._in_time is not None
+
+    @property
+    def drops(self) -> bool:
+        """Whether records are left out for their time."""
+        return self._in_time is not None and self._in_time.rule.straddling == "drop"
 
     def splitting(self, count: int) -> Splitting:
         """Return what the manifest says of this, after `count` records."""
         shares = dict(self.ratios.shares) if self.ratios else None
         groups = self._balancer.groups if self._balancer else None
-        return Splitting(self.seed, shares, self._by, self._first + count, groups)
+        if self._dealer is None:
+            rule = None if self._in_time is None else self._in_time.rule.to_dict(self._schema)
+            return Splitting(self.seed, shares, self._by, self._first + count, groups, time=rule)
+        groups = self._dealer.groups if self._is_grouped else None
+        stratify = BY_FUNCTION if callable(self._stratify) else str(self._stratify)
+        return Splitting(self.seed, shares, self._by, self._first + count, groups, stratify, self._dealer.strata)
 
     def check_given(self, split: Any) -> None:
         """Raise `OptionError` for a split that was given with a record and cannot be."""
         if self.ratios is not None and split not in self.ratios.shares:
             raise OptionError(f"split {split!r} is not one of {', '.join(self.ratios.shares)}")
+        if self._in_time is not None:
+            raise OptionError("time: the split of a record follows from its time; name none for it")
         check_name(split, "split")
+
+    def keep(self, sources: Sources) -> list[int] | None:
+        """Return the indices of the records that belong to a split, or None for all.
+
+        Raises:
+            RecordError: a record has no time.
+        """
+        if self._in_time is None or not self.drops or not len(sources.records):
+            return None
+        places = self._in_time.assign(sources.records, sources.positions)
+        return None if (places != DROPPED).all() else np.flatnonzero(places != DROPPED).tolist()
 
     def assign(self, sources: Sources, given: Sequence[str | None]) -> list[str] | str:
         """Return the name of each record's split; or the one name, where that is known for all.
@@ -116,10 +170,15 @@ class Router:
         if first is not None and len(named) == 1:
             return first
         if self.ratios is not None:
+            if self._dealer is not None:
+                return self._dealt(self._dealer, sources, given)
             hashes = key_hashes(self._keys(sources, given), self.seed)
             names = self._balancer.assign(hashes.tolist()) if self._balancer else self.ratios.assign_all(hashes)
             left = iter(names)
             return names if named == {None} else [split or next(left) for split in given]
+        if self._in_time is not None:
+            places = self._in_time.assign(sources.records, sources.positions)
+            return [self._in_time.names[place] for place in places.tolist()]
         if self._name_of is not None:
             rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
             return [split or self._named(position, record) for position, record, split in rows]
@@ -130,6 +189,19 @@ class Router:
                 "splits= with the name of an attribute or a function of the record, or write(record, split=...)"
             )
         return DEFAULT_SPLIT if named == {None} else [split or DEFAULT_SPLIT for split in given]
+
+    def _dealt(self, dealer: StratifiedDealer, sources: Sources, given: Sequence[str | None]) -> list[str]:
+        free = [place for place, split in enumerate(given) if split is None]
+        some = sources.only(free)
+        rows = zip(some.positions.tolist(), some.records, strict=True)
+        values = [_asked(self._stratum_of, "its stratum", position, record) for position, record in rows]
+        groups = None
+        if self._is_grouped:
+            groups = key_hashes(self._keys(some, [None] * len(free)), self.seed).tolist()
+        names = [split or "" for split in given]
+        for place, name in zip(free, dealer.assign(values, self._first + some.positions, groups), strict=True):
+            names[place] = name
+        return names
 
     def _keys(self, sources: Sources, given: Sequence[str | None]) -> list[Any]:
         """Return the keys of the records that were given no split."""
@@ -166,6 +238,18 @@ def _continued(old: Manifest, splits: Any, split_by: Any, seed: int) -> tuple[An
     if split_by is not None and (BY_FUNCTION if callable(split_by) else split_by) != was.by:
         raise OptionError(f"append=True: the dataset was split by {was.by or 'its key'}; leave `split_by` out")
     return was.shares, was.by if split_by is None else split_by
+
+
+def _continued_rule(old: Manifest, stratify: Any, time: TimeRule | None) -> tuple[Any, TimeRule | None]:
+    """Return `stratify` and the rule of time for an append, which must be those of the old dataset or left out."""
+    was = old.splitting
+    if stratify is not None and (BY_FUNCTION if callable(stratify) else stratify) != was.stratify:
+        raise OptionError(f"append=True: the dataset was stratified by {was.stratify or 'nothing'}; leave it out")
+    if was.stratify == BY_FUNCTION and stratify is None:
+        raise OptionError("append=True: the dataset was stratified by a function; pass the same as stratify=")
+    if time is not None and (was.time is None or time.to_dict(old.schema) != was.time):
+        raise OptionError("append=True: the dataset has other splits in time, or none; leave splits and time out")
+    return was.stratify if stratify is None else stratify, None if was.time is None else TimeRule(**was.time)
 
 
 def _asked(function: Callable[[Any], Any] | None, what: str, position: int, record: Any) -> Any:

@@ -124,6 +124,9 @@ class PartWriter(Writer):
         self._whole = whole = read_manifest(parts.destination) if append else None
         if isinstance(options.get("split_by"), Balanced) or (whole is not None and whole.splitting.groups is not None):
             raise OptionError("write_part: Balanced needs all records in one process; split by hash, without it")
+        given = [name for name in ("stratify", "time") if options.get(name) is not None]
+        if given or (whole is not None and (whole.splitting.stratify or whole.splitting.time)):
+            raise OptionError("write_part: stratify and time are for datasets that one process writes; leave them out")
         options["metadata"] = {PART: part}
         super().__init__(parts.new_attempt(part), schema, **options)
 

@@ -128,7 +128,9 @@ class Writer:
         self._cleanup = contextlib.ExitStack()
 
     def _new_router(self, old: Manifest | None) -> Router:
-        return Router(self.schema, self.options.splits, self.options.split_by, self.options.seed, old)
+        given = self.options
+        rules: dict[str, Any] = {"stratify": given.stratify, "time": given.time_rule}
+        return Router(self.schema, given.splits, given.split_by, given.seed, old, **rules)
 
     def _new_keys(self) -> UniqueKeys:
         return UniqueKeys(self.schema, self.options.on_duplicate)
@@ -479,7 +481,7 @@ class Writer:
         self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
         self._tell_missed_shares()
         if self._old is not None:
-            self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks)
+            self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
 
     def _open_missing(self, placement: Placement) -> None:
         if placement.is_empty and not self.options.append:

@@ -8,7 +8,8 @@ import pytest
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.dataset.manifest import is_as_written, parse_manifest, read_manifest
+from seqrecorder.dataset.manifest import parse_manifest, read_manifest
+from seqrecorder.dataset.manifest_text import is_as_written
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,144 @@
+"""Splits in time, given while records are written: which one each record belongs to, by when it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.dataset.record_times import time_field, time_of
+from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.storage.names import check_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+STRADDLING = ("error", "drop")
+DROPPED = -1
+
+
+def _validate_starts(rule: TimeRule, attribute: Any, value: Any) -> None:
+    del rule, attribute
+    if (
+        not isinstance(value, Mapping)
+        or not value
+        or [name for name in value if value[name] is None] != list(value)[:1]
+    ):
+        raise ValueError(f"expected the time from which on each split is, and none for the first, got {value!r:.100}")
+
+
+@attrs.frozen
+class TimeRule:
+    """Which times are of which split.
+
+    Attributes:
+        starts: by split, in ascending order, the time from which on records are in it; None for the first.
+        time: name of the field of a record's time; of a feature list the first step's.
+        end: name of the field of the time at which a record ends; None for the last step of `time`, or that time.
+        straddling: what becomes of records that begin in one split and end in another: `error` or `drop`.
+    """
+
+    starts: Mapping[str, Any] = attrs.field(validator=_validate_starts)
+    time: str = attrs.field(validator=attrs.validators.instance_of(str))
+    end: str | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.instance_of(str)))
+    straddling: Literal["error", "drop"] = attrs.field(default="error", validator=attrs.validators.in_(STRADDLING))
+
+    @classmethod
+    def of(cls, splits: Any, time: Any, end: Any, straddling: Any) -> TimeRule:
+        """Return the rule of what `write` is given.
+
+        Raises:
+            OptionError: that makes no sense.
+        """
+        first, *others = splits.values() if isinstance(splits, Mapping) and splits else (None,)
+        if first is not ... or ... in others:
+            raise OptionError(
+                "splits: with time=, expected the time from which on each split is, and ... for the first, as in "
+                f"{{'train': ..., 'eval': '2026-01-01'}}, got {splits!r}"
+            )
+        if straddling not in STRADDLING:
+            raise OptionError(f"straddling: expected 'error' or 'drop', got {straddling!r}")
+        for option, name in (("time", time), ("end", end)):
+            if not isinstance(name, str) and (name is not None or option == "time"):
+                raise OptionError(f"{option}: expected the name of a field, got {name!r}")
+        check_names(list(splits), "split")
+        return cls({name: None if start is ... else start for name, start in splits.items()}, time, end, straddling)
+
+    def to_dict(self, schema: Schema) -> dict[str, Any]:
+        """Return what JSON holds."""
+        field = time_field(schema, self.time, "time")
+        starts = {name: None if start is None else _plain(time_of(field, start)) for name, start in self.starts.items()}
+        return {**attrs.asdict(self), "starts": starts}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, np.datetime64) else value.item() if value.dtype.kind in "iuf" else int(value)
+
+
+class SplitsInTime:
+    """Gives records of a schema their splits by a rule.
+
+    Args:
+        rule: which times are of which split.
+        schema: of the records.
+
+    Raises:
+        OptionError: the rule does not fit the fields.
+        SchemaError: there is no field of a name.
+    """
+
+    def __init__(self, rule: TimeRule, schema: Schema) -> None:
+        self.rule = rule
+        self.names = list(rule.starts)
+        self._time = time_field(schema, rule.time, "time")
+        self._end = self._time if rule.end is None else time_field(schema, rule.end, "end")
+        bounds = [time_of(self._time, start) for start in list(rule.starts.values())[1:]]
+        self._bounds = np.array(bounds, self._time.element.numpy)
+        if (self._bounds[1:] <= self._bounds[:-1]).any():
+            raise OptionError(f"splits: expected times that ascend, got {[str(bound) for bound in bounds]}")
+
+    @property
+    def needs(self) -> list[str]:
+        """Names of the fields that are looked at."""
+        return list(dict.fromkeys([self._time.name, self._end.name]))
+
+    def assign(self, records: Sequence[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of the split of each record; `DROPPED` for those that are left out.
+
+        Raises:
+            RecordError: a record has no time, ends before it begins, or straddles a time and that is an error.
+        """
+        rows = list(zip(records, positions.tolist(), strict=True))
+        starts = np.array([_when(record, self._time, 0, at) for record, at in rows], self._time.element.numpy)
+        ends = np.array([_when(record, self._end, -1, at) for record, at in rows], self._end.element.numpy)
+        first, last = (np.searchsorted(self._bounds, times, "right") for times in (starts, ends))
+        straddles = first != last
+        backwards = np.flatnonzero(ends < starts)
+        if backwards.size:
+            bad = int(backwards[0])
+            raise RecordError(f"ends at {ends[bad]}, before it begins: {starts[bad]}", position=int(positions[bad]))
+        if straddles.any() and self.rule.straddling == "error":
+            bad = int(straddles.argmax())
+            raise RecordError(
+                f"begins at {starts[bad]}, in split {self.names[first[bad]]!r}, and ends at {ends[bad]}, in split "
+                f"{self.names[last[bad]]!r}; leave such records out by straddling='drop', or write them in parts",
+                position=int(positions[bad]),
+            )
+        return np.where(straddles, DROPPED, first)
+
+
+def _when(record: Any, field: Field, step: int, position: int) -> Any:
+    value = getattr(record, field.name, None)
+    try:
+        exact = field.exact(value)
+        return exact[step] if field.is_list else exact[()] if isinstance(exact, np.ndarray) else exact
+    except (Mismatch, TypeError, ValueError, OverflowError, IndexError):
+        raise RecordError(f"field {field.name!r}: expected a time, got {value!r:.100}", position=position) from None

@@ -1,0 +1,197 @@
+"""Splits that are dealt while records come: near their shares in every stratum, and in time."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import seqrecorder as sr
+from seqrecorder.dataset.strata import StratifiedDealer
+
+SHARES = {"train": 0.7, "eval": 0.2, "test": 0.1}
+
+
+@sr.record
+class Visit:
+    key: str = sr.context(str, key=True)
+    patient: str = sr.context(str)
+    label: str | None = sr.context(str, optional=True)
+    day: np.datetime64 = sr.context("datetime64[D]")
+    left: np.datetime64 = sr.context("datetime64[D]")
+    minutes: np.ndarray = sr.feature_list("int32")
+
+
+def visits(count: int, start: int = 0) -> list[Visit]:
+    rng = np.random.default_rng(start)
+    labels = rng.choice(["a", "b", "c", "rare"], count, p=[0.6, 0.3, 0.08, 0.02])
+    first = np.datetime64("2026-01-01")
+    return [
+        Visit(
+            f"v{i}", f"p{i // 4}", None if i % 11 == 0 else str(label), first + i, first + i + i % 3, [i, i + 1 + i % 4]
+        )
+        for i, label in zip(range(start, start + count), labels, strict=True)
+    ]
+
+
+VISITS = visits(1000)
+
+
+def split_of(path: Path) -> dict[str, str]:
+    manifest = sr.info(path)
+    return {visit.key: name for name in manifest.splits for visit in sr.read_records(path, name, fields=["key"])}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.integers(0, 6), max_size=400),
+    shares=st.sampled_from([{"a": 0.8, "b": 0.2}, SHARES, {"a": 0.99, "b": 0.01}, {"a": 1.0, "b": 0.0}]),
+    seed=st.integers(0, 5),
+)
+def test_every_stratum_is_near_its_shares(values: list[int], shares: dict[str, float], seed: int) -> None:
+    """No split is off by more than four records in a stratum, nor by six in all, wherever the data end."""
+    dealer = StratifiedDealer(shares, seed)
+    names = dealer.assign(values, np.arange(len(values)))
+    for value, most in [*((value, 4) for value in set(values)), (None, 6)]:
+        own = [name for name, of in zip(names, values, strict=True) if value in (of, None)]
+        for name, share in shares.items():
+            assert abs(own.count(name) - share * len(own)) <= most
+            assert share > 0 or name not in own
+
+
+def test_dealing_goes_by_chance() -> None:
+    """A split is not every fifth record of a stratum, and another seed deals otherwise; in pieces it is the same."""
+    one, other = (
+        StratifiedDealer({"train": 0.8, "eval": 0.2}, seed).assign([0] * 500, np.arange(500)) for seed in (0, 1)
+    )
+    held = [number for number, name in enumerate(one) if name == "eval"]
+    assert len({number % 5 for number in held}) == 5
+    assert one != other
+    dealer = StratifiedDealer({"train": 0.8, "eval": 0.2}, 0)
+    pieces = [dealer.assign([0] * 50, np.arange(start, start + 50)) for start in range(0, 500, 50)]
+    assert list(itertools.chain(*pieces)) == one
+
+
+def test_written_splits_are_stratified(tmp_path: Path) -> None:
+    """Each split gets its share of every label, None too, and the manifest says how far it was missed."""
+    manifest = sr.write(VISITS, tmp_path / "d", splits=SHARES, stratify="label", seed=3)
+    found = split_of(tmp_path / "d")
+    for label in ("a", "b", "c", "rare", None):
+        own = [found[visit.key] for visit in VISITS if visit.label == label]
+        for name, share in SHARES.items():
+            assert abs(own.count(name) - share * len(own)) <= 4
+            assert manifest.shares.strata[str(label)][name] == own.count(name) / len(own)
+    assert manifest.shares.missed == sr.info(tmp_path / "d").shares.missed <= 0.2
+    assert "rare" in str(manifest.shares)
+    sr.write(VISITS, tmp_path / "again", splits=SHARES, stratify=lambda visit: visit.label, seed=3)
+    assert split_of(tmp_path / "again") == found
+    assert sr.write(VISITS[:9], tmp_path / "plain").shares is None
+
+
+@pytest.mark.parametrize("how", ["columns", "a selection"])
+def test_strata_are_the_same_whatever_records_come_as(tmp_path: Path, how: str) -> None:
+    """Columns and selections are dealt as records are."""
+    options: dict[str, Any] = {"splits": SHARES, "stratify": "label", "schema": Visit}
+    sr.write(VISITS[:300], tmp_path / "records", **options)
+    sr.write(VISITS[:300], tmp_path / "source")
+    source = sr.open(tmp_path / "source", schema=Visit)["train"]
+    if how == "columns":
+        sr.write(source.to_arrow().read_all(), tmp_path / "other", **options)
+    else:
+        sr.write(source, tmp_path / "other", **options)
+    assert split_of(tmp_path / "other") == split_of(tmp_path / "records")
+
+
+def test_appends_go_on_with_the_strata(tmp_path: Path) -> None:
+    """What is appended in pieces is split as what is written at once, and under no other rule."""
+    options: dict[str, Any] = {"splits": SHARES, "stratify": "label", "split_by": "patient", "seed": 1}
+    sr.write(VISITS[:400], tmp_path / "pieces", **options)
+    sr.write(VISITS[400:700], tmp_path / "pieces", append=True)
+    manifest = sr.write(VISITS[700:], tmp_path / "pieces", append=True, stratify="label")
+    whole = sr.write(VISITS, tmp_path / "whole", **options)
+    assert split_of(tmp_path / "pieces") == split_of(tmp_path / "whole")
+    assert (manifest.shares, manifest.splitting) == (whole.shares, whole.splitting)
+    for wrong in ("patient", lambda visit: visit.label):
+        with pytest.raises(sr.OptionError, match="was stratified by label"):
+            sr.write(visits(3, 1000), tmp_path / "pieces", append=True, stratify=wrong)
+
+
+def test_groups_stay_whole(tmp_path: Path) -> None:
+    """Of groups and strata at once, no group is in two splits, and shares are near."""
+    manifest = sr.write(VISITS, tmp_path / "d", splits=SHARES, stratify="label", split_by="patient")
+    found = split_of(tmp_path / "d")
+    assert all(len({found[visit.key] for visit in VISITS[i : i + 4]}) == 1 for i in range(0, 1000, 4))
+    assert all(abs(manifest.shares.got[name] - share) < 0.05 for name, share in SHARES.items())
+
+
+IN_TIME = {"train": ..., "eval": "2027-01-01", "test": np.datetime64("2028-01-01")}
+
+
+def test_splits_in_time(tmp_path: Path) -> None:
+    """Records are in the split of their time; appends go on under the rule, which names no times again."""
+    manifest = sr.write(VISITS[:500], tmp_path / "d", splits=IN_TIME, time="day")
+    assert {name: split.records for name, split in manifest.splits.items()} == {"train": 365, "eval": 135, "test": 0}
+    manifest = sr.write(VISITS[500:], tmp_path / "d", append=True)
+    assert {name: split.records for name, split in manifest.splits.items()} == {"train": 365, "eval": 365, "test": 270}
+    assert list(sr.read_records(tmp_path / "d", "test", schema=Visit)) == VISITS[730:]
+    sr.write(visits(2, 1000), tmp_path / "d", append=True, splits=IN_TIME, time="day")
+    with pytest.raises(sr.OptionError, match="other splits in time"):
+        sr.write(visits(2, 2000), tmp_path / "d", append=True, splits={"train": ..., "eval": "2027-01-01"}, time="day")
+    sr.rewrite(tmp_path / "d", drop=sr.open(tmp_path / "d")["eval"])
+    assert sr.write(visits(2, 3000), tmp_path / "d", append=True).splits["test"].records == 274
+
+
+def test_records_that_straddle(tmp_path: Path) -> None:
+    """They are an error that says where, or are left out and counted; their keys may come again."""
+    options: dict[str, Any] = {"splits": IN_TIME, "time": "day", "end": "left"}
+    with pytest.raises(
+        sr.RecordError, match=r"begins at 2026-12-31, in split 'train', and ends at 2027-01-01"
+    ) as caught:
+        sr.write(VISITS, tmp_path / "d", **options)
+    assert caught.value.position == 364
+    manifest = sr.write(VISITS[:366], tmp_path / "d", **options, straddling="drop")
+    assert (manifest.records, manifest.skipped) == (365, 1)
+    late = Visit("v364", "p", "a", np.datetime64("2029-01-01"), np.datetime64("2029-01-01"), [0])
+    assert sr.write([late], tmp_path / "d", append=True).splits["test"].records == 1
+    table = sr.open(tmp_path / "d", schema=Visit)["train"].to_arrow().read_all()
+    assert sr.write(table, tmp_path / "t", schema=Visit, **options, straddling="drop").records == 364
+    steps = sr.write(VISITS[:60], tmp_path / "s", splits={"a": ..., "b": 30}, time="minutes", straddling="drop")
+    assert {name: split.records for name, split in steps.splits.items()} == {"a": 28, "b": 30}
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"stratify": "label"}, "stratify needs splits with shares"),
+    ({"splits": SHARES, "stratify": "lable"}, "no attribute 'lable'"),
+    ({"splits": SHARES, "stratify": 3}, "stratify: expected the name"),
+    ({"splits": SHARES, "time": "day"}, "expected the time from which on each split is"),
+    ({"splits": {"a": ..., "b": "2027", "c": ...}, "time": "day"}, "expected the time from which on each split is"),
+    ({"splits": {"a": ..., "b": "soon"}, "time": "day"}, "expected a time as datetime64"),
+    ({"splits": {"a": ..., "b": "2027", "c": "2026"}, "time": "day"}, "times that ascend"),
+    ({"splits": {"a": ..., "b": 3}, "time": "label"}, "expected a field of times or numbers"),
+    ({"splits": {"a": ..., "b": 3}, "time": 3}, "time: expected the name of a field"),
+    ({"splits": {"a": ..., "b": 3}, "time": "day", "stratify": "label"}, "stratify does not go with time"),
+    ({"splits": SHARES, "end": "left"}, "end needs time"),
+    ({"splits": SHARES, "straddling": "drop"}, "straddling needs time"),
+    ({"splits": IN_TIME, "time": "day", "straddling": "cut"}, "straddling: expected 'error' or 'drop'"),
+    ({"splits": IN_TIME, "time": "left", "end": "day"}, "before it begins"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_rules_that_make_no_sense(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    """They are refused with what would do, and nothing is written."""
+    with pytest.raises((sr.OptionError, sr.SchemaError, sr.RecordError), match=message):
+        sr.write(VISITS[:20], tmp_path / "d", **options)
+    assert not (tmp_path / "d").exists()
+
+
+def test_times_say_the_split(tmp_path: Path) -> None:
+    """Of splits in time nobody names the split of a record."""
+    with (
+        pytest.raises(sr.OptionError, match="name none for it"),
+        sr.Writer(tmp_path / "d", Visit, splits=IN_TIME, time="day") as writer,
+    ):
+        writer.write(VISITS[0], split="train")
