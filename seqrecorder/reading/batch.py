@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
 
-from seqrecorder.codec.element_encoder import encode_element
+from seqrecorder.codec.element_encoder import encode_elements, lengths_of, serialize_fields
 from seqrecorder.codec.parser import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
@@ -19,6 +19,7 @@ from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.shaping import shaper
 from seqrecorder.reading.strategy import WINDOW, Feed
+from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from seqrecorder.codec.field_map import MapsField
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
     from seqrecorder.reading.batching.pack import Pack
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.window import Window
     from seqrecorder.reading.record_length import RecordLength
 
-_PARALLEL = 2
+_AHEAD = 2
+"""Windows and batches that are made while those before are used."""
 
 
 def batch(
@@ -51,6 +54,9 @@ def batch(
     inputs: Any = None,
     targets: Any = None,
     weights: Any = None,
+    class_weight: Any = None,
+    missing: Literal["mask"] | Mapping[str, Literal["mask"]] | None = None,
+    vocabulary: Mapping[str, MapsField] | None = None,
 ) -> Any:
     """Return the elements of any `tf.data.Dataset` in batches of a strategy.
 
@@ -67,11 +73,11 @@ def batch(
     so are those that `length` names, and those that are as long as a named one where that is known; all others come
     once for each element.
 
-    Elements travel as serialized messages, one by one, which takes the processor longer than
-    `bucket_by_sequence_length` does, and many times as long as to read them from files in batches: batch by `read` what
-    needs no `map` or `filter` before. Up to some 2,000 elements are in memory. The dataset is run
-    through once more, first, where a strategy must know all lengths: `Bucket` with computed boundaries or `warm_up`,
-    `TokenBudget`, and `Pack` where too long a record is an error.
+    Elements travel as serialized messages, which takes the processor longer than `bucket_by_sequence_length` does, and
+    many times as long as to read them from files in batches: batch by `read` what needs no `map` or `filter` before. Up
+    to some 2,000 elements are in memory. The dataset is run through once more, first, where a strategy must know all
+    lengths: `Bucket` with computed boundaries or `warm_up`, `TokenBudget`, and `Pack` where too long a record is an
+    error.
 
     Args:
         dataset: a `tf.data.Dataset` of dictionaries of tensors.
@@ -85,6 +91,9 @@ def batch(
         inputs: as for `read`, like all that follows.
         targets: see `read`.
         weights: see `read`.
+        class_weight: see `read`.
+        missing: see `read`.
+        vocabulary: see `read`.
 
     Returns:
         A `tf.data.Dataset`, which can be saved and resumed where `dataset` can. How many batches it has is not known.
@@ -111,8 +120,8 @@ def batch(
         inputs=inputs,
         targets=targets,
         weights=weights,
-        missing=None,
-        vocabulary=None,
+        missing=missing,
+        vocabulary=vocabulary,
         normalize=None,
     )
     carried = strategy.carried(derived.schema)
@@ -120,6 +129,7 @@ def batch(
         inputs=derived.inputs,
         targets=derived.targets,
         weights=derived.weights,
+        class_weight=class_weight,
         counts=derived.counts(carried.names if carried else {}),
         length_name=strategy.length_name,
         mask_name=strategy.mask_name,
@@ -214,19 +224,16 @@ class _Elements(Origin):
     def record(self) -> str:
         return "an element of the dataset"
 
-    def encoded(self) -> Any:
-        """Return a `tf.data.Dataset` of `(serialized: string [], lengths: int64 [groups])`."""
-        import tensorflow as tf
+    def encoded(self, window: int) -> Any:
+        """Return a `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w, groups])`."""
 
-        names = [self.schema.members(group)[0].name for group in self.schema.groups]
+        def encode(serialized: Any, sizes: Any) -> tuple[Any, Any]:
+            return encode_elements(self.schema, serialized, sizes), lengths_of(self.schema, sizes)
 
-        def encode(element: dict[str, Any]) -> tuple[Any, Any]:
-            lengths = [tf.shape(element[name], tf.int64)[0] for name in names]
-            return encode_element(self.schema, element), tf.stack(lengths) if lengths else tf.zeros([0], tf.int64)
-
-        return self.dataset.map(
-            tf.autograph.experimental.do_not_convert(encode), num_parallel_calls=_PARALLEL, deterministic=True
-        )
+        spec = dict(self.dataset.element_spec)
+        each = Traced.of(lambda element: serialize_fields(self.schema, element), spec).mapped(self.dataset)
+        windows = each.batch(window)
+        return Traced.of(encode, windows.element_spec).mapped(windows).prefetch(1)
 
     def lengths(self, group: str) -> NDArray[np.int64]:
         """Return the lengths of all elements, which are run through once."""
@@ -239,7 +246,7 @@ class _Elements(Origin):
                     "instead, or give Bucket its boundaries"
                 )
             nothing = np.empty((0, len(self.schema.groups)), np.int64)
-            parts = (part.numpy() for _, part in self.encoded().batch(WINDOW))
+            parts = (part.numpy() for _, part in self.encoded(WINDOW))
             self._found["lengths"] = np.concatenate([nothing, *parts])
         table: NDArray[np.int64] = self._found["lengths"]
         return table[:, self.schema.groups.index(group)]
@@ -248,6 +255,16 @@ class _Elements(Origin):
 @attrs.frozen
 class _ElementFeed(Feed):
     """The elements of a `tf.data.Dataset`, for one strategy."""
+
+    def made(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:  # noqa: ARG002
+        """Return what a function makes of batches, in one thread ahead of the consumer (see `Feed.made`).
+
+        Nothing is decoded that takes long, and to hand operations to other threads would take as long as they do.
+        """
+        traced = Traced.of(make, batches.element_spec)
+        if not traced.is_dense:
+            return batches.map(make).prefetch(_AHEAD)
+        return traced.mapped(batches).prefetch(_AHEAD)
 
     def stream(
         self,
@@ -293,4 +310,4 @@ class _ElementFeed(Feed):
             return (serialized,) if options.group is None else (serialized, options.cropped(options.group, lengths, tf))
 
         assert isinstance(self.origin, _Elements)  # noqa: S101 - for type checkers
-        return self.origin.encoded().batch(size).map(wanted)
+        return self.origin.encoded(size).map(wanted)

@@ -176,6 +176,13 @@ class Traced:
         ).get_concrete_function()
         return cls(traced, spec[0])
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether it makes dense tensors alone."""
+        import tensorflow as tf
+
+        return all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(self.spec))
+
     def mapped(self, dataset: Any) -> Any:
         """Return what the function makes of each element, in turn, in the thread of the consumer alone.
 

@@ -96,6 +96,28 @@ def test_every_bit_of_every_dtype_is_kept() -> None:
         assert batches[0][f"{name} of all"].shape == (6, 3, 2)
 
 
+def test_fields_are_mapped_masked_and_weighted() -> None:
+    """Tokens become ids, for targets too; missing values are masked, and classes weighted, as `read` does."""
+    lines = tf.data.Dataset.from_tensor_slices((["a b", "c a d"], [[1.0, np.nan], [np.nan, 2.0]], [0, 3]))
+    elements = lines.map(lambda line, x, label: {"words": tf.strings.split(line), "x": x, "label": label})
+    options = {"length": "words", "inputs": ("words", "x", "x_observed"), "targets": {"a": "words", "b": "label"}}
+    (batch,) = sr.batch(
+        elements,
+        sr.Pad(2),
+        vocabulary={"words": sr.Vocabulary(["a", "b", "c"])},
+        missing={"x": "mask"},
+        class_weight={"b": {3: 5.0}},
+        **options,
+    )
+    (words, x, observed), y, weights = batch
+    np.testing.assert_array_equal(y["a"], words)
+    assert len(set(words.numpy().ravel())) == 5  # three tokens, one unknown, padding
+    np.testing.assert_array_equal(x, [[1, 0], [0, 2]])
+    np.testing.assert_array_equal(observed, [[1, 0], [0, 1]])
+    np.testing.assert_array_equal(weights["a"], [[1, 1, 0], [1, 1, 1]])
+    np.testing.assert_array_equal(np.ravel(weights["b"]), [1, 5])
+
+
 def test_two_lengths_count_together() -> None:
     """Of several sequences that `length` names the longest counts; others are as long as the first."""
     sizes = np.random.default_rng(1).integers(0, 20, (40, 2))
