@@ -27,7 +27,7 @@ class Module:
 
 def modules():
     for name in MODULES:
-        source = Path(sys.modules["os"].__file__).with_name(f"{name}.py").read_text(encoding="utf-8")[:6000]
+        source = Path(sys.modules["os"].__file__).with_name(f"{name}.py").read_text(encoding="utf-8")[:4000]
         yield Module(name, np.frombuffer(source.encode("ascii", "replace"), np.uint8))
 
 
@@ -51,7 +51,7 @@ model = keras.Model([characters, reset], keras.layers.Dense(SYMBOLS)(states))
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 model.compile(keras.optimizers.Adam(0.005), loss=loss)
 # How many batches an epoch has depends on the order of the records, so Keras is told by the plan.
-history = model.fit(train, epochs=6, steps_per_epoch=plan.batches, shuffle=False, verbose=0)
+history = model.fit(train, epochs=4, steps_per_epoch=plan.batches, shuffle=False, verbose=0)
 losses = history.history["loss"]
 print(f"nats per character: {losses[0]:.2f} at first, {losses[-1]:.2f} at last, {np.log(SYMBOLS):.2f} by guessing")
 assert losses[-1] < 2.6

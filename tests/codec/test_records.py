@@ -24,11 +24,11 @@ def matrix(dtype: str) -> tuple[sr.Schema, list[Any], list[bytes]]:
     return schema, records, schema.encode_batch(records)
 
 
-def quarter(schema: sr.Schema, dtype: str, turn: int) -> sr.Schema:
-    """Return the schema of a quarter of the fields, another one each turn and for the next element type.
+def some_fields(schema: sr.Schema, dtype: str, turn: int, parts: int = 4) -> sr.Schema:
+    """Return the schema of a part of the fields, another one each turn and for the next element type.
 
-    Each has every kind, storage, form and presence. Tracing costs by the field; a single record is parsed as a batch of
-    one.
+    The parts of few element types together have every kind, storage, form and presence. Tracing costs by the field; a
+    single record is parsed as a batch of one.
     """
 
     def place(field: Any) -> int:
@@ -36,11 +36,12 @@ def quarter(schema: sr.Schema, dtype: str, turn: int) -> sr.Schema:
         return storage + len(field.shape) - field.is_ragged + field.is_list + 2 * field.optional
 
     turn += list(CASES).index(dtype)
-    names = [field.name for field in schema.fields[1:] if (place(field) + turn) % 4 == 0]
+    names = [field.name for field in schema.fields[1:] if (place(field) + turn) % parts == 0]
+    assert names
     return schema.select([schema.fields[0].name, *names])
 
 
-each_part = pytest.mark.parametrize("part", ["quarter", pytest.param("whole", marks=pytest.mark.nightly)])
+each_part = pytest.mark.parametrize("part", ["some", pytest.param("whole", marks=pytest.mark.nightly)])
 
 
 def assert_same(field: Any, value: Any, tensor: Any) -> None:
@@ -67,8 +68,9 @@ def test_large_records_come_back_to_the_bit(dtype: str, monkeypatch: pytest.Monk
     schema, records, data = matrix(dtype)
     monkeypatch.setattr("seqrecorder.codec.decoder.LARGE_RECORD", -1)
     monkeypatch.setattr("seqrecorder.codec.decoder._MANY_TEXTS", 3)
-    assert list(map(schema.decode, data)) == records
-    arrays = [value for value in attrs.astuple(schema.decode(data[-1]), recurse=False) if isinstance(value, np.ndarray)]
+    found = list(map(schema.decode, data[::2]))
+    assert found == records[::2]
+    arrays = [value for value in attrs.astuple(found[-1], recurse=False) if isinstance(value, np.ndarray)]
     assert arrays
     assert all(array.flags.writeable for array in arrays)
 
@@ -107,7 +109,7 @@ def test_large_records_of_others_are_checked(monkeypatch: pytest.MonkeyPatch) ->
 def test_parse_gives_the_same_bits(dtype: str, part: str) -> None:
     """`parse` inside a tf.data map, in C++ threads, gives what the records hold, and whether they hold it."""
     whole, records, data = matrix(dtype)
-    schema = quarter(whole, dtype, 0) if part == "quarter" else whole
+    schema = some_fields(whole, dtype, 0, 8) if part == "some" else whole
     parsed = tf.data.Dataset.from_tensor_slices(data).map(schema.parse, num_parallel_calls=2)
     for record, tensors in zip(records, parsed, strict=True):
         for field in schema.fields:
@@ -127,7 +129,7 @@ def test_parse_gives_the_same_bits(dtype: str, part: str) -> None:
 def test_parse_batch_gives_the_same_bits(dtype: str, part: str) -> None:
     """`parse_batch` inside a tf.data map gives the same bits at the real steps, and zeros or empty text elsewhere."""
     whole, records, data = matrix(dtype)
-    schema = quarter(whole, dtype, 2) if part == "quarter" else whole
+    schema = some_fields(whole, dtype, 2) if part == "some" else whole
     [batch] = tf.data.Dataset.from_tensor_slices(data).batch(len(data)).map(schema.parse_batch)
     assert batch["sequence_length"].numpy().tolist() == LENGTHS or any(
         field.is_list and not field.optional for field in schema.fields

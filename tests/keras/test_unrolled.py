@@ -34,7 +34,9 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["gru", "lstm", pytest.param("simple", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "kind", ["gru", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("lstm", "simple"))]
+)
 def test_segments_give_what_whole_sequences_give(walks: Path, kind: str) -> None:
     """Outputs over the segments of `Unroll` are those over whole sequences, to 1e-6, whatever slot a record was in."""
     rnn = LAYERS[kind]()

@@ -42,7 +42,10 @@ def keys(dataset):
     return [np.ravel(batch["key"]).tolist() for batch in dataset.as_numpy_iterator()]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+@pytest.mark.parametrize(
+    "strategy",
+    [pytest.param(s, marks=pytest.mark.nightly if name == "pad" else (), id=name) for name, s in STRATEGIES.items()],
+)
 def test_each_epoch_has_every_record_once_in_an_order_of_the_seed(clips, strategy):
     """Two epochs of different order, the same for the same seed whatever TensorFlow's own, and another for another."""
 
@@ -63,7 +66,7 @@ def test_each_epoch_has_every_record_once_in_an_order_of_the_seed(clips, strateg
 @pytest.mark.parametrize(
     "options", [{}, {"shuffle": 20, "seed": 5}, {"shuffle": 20, "seed": 5, "shard": (1, 2)}], ids=str
 )
-@pytest.mark.parametrize("name", ["pad", "bucket"])
+@pytest.mark.parametrize("name", [pytest.param("pad", marks=pytest.mark.nightly), "bucket"])
 def test_plans_are_exact(clips, name, options):
     """What `plan` tells is what `read` gives, in the order that is drawn."""
     strategy = STRATEGIES[name]

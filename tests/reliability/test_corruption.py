@@ -404,10 +404,10 @@ def mutated(data, choices):
     return bytes(data)
 
 
-@pytest.mark.parametrize("mutants", [50_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("mutants", [25_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
 def test_mutated_records(mutants, random, figure):
     """A mutated record is decoded by Python and by the graph parser to the same values, or refused by both."""
-    size, outcomes = 50_000, Counter()
+    size, outcomes = 25_000, Counter()
     for _ in range(mutants // size):
         choices = random.integers(0, [9, 1 << 30, 256], (size, 3, 3)).tolist()
         rows, counts = random.integers(0, len(SEEDS), size).tolist(), random.integers(1, 4, size).tolist()

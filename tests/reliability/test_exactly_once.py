@@ -293,10 +293,9 @@ for number in range(0, batches, step):
 """
 
 
-@pytest.mark.parametrize("batches", [200])
-@pytest.mark.parametrize("whole", [20, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("batches", "whole"), [(100, 20), pytest.param(200, 1, marks=pytest.mark.nightly)])
 def test_resume_in_a_new_process(tmp_path, warm_python, batches, whole, figure):
-    """A checkpoint before each of 200 batches of shuffled buckets, read in a new process, gives the same remainder.
+    """A checkpoint before each of many batches of shuffled buckets, read in a new process, gives the same remainder.
 
     Of most the ordinary run reads the next three batches, the long one the whole remainder.
     """

@@ -88,7 +88,7 @@ def damage(random, shard, kind, compression):
     return data
 
 
-@pytest.mark.parametrize("trials", [100, pytest.param(3000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("trials", [50, pytest.param(3000, marks=pytest.mark.nightly)])
 def test_what_is_left_keeps_its_place(pristine, tmp_path, trials, seed, figure):
     """After one to three damages in each of several shards the other records come once, at their places, or refused."""
     numbered = ordered = whole = delivered = 0

@@ -58,7 +58,7 @@ assert not os.path.exists(path + "/full")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
-@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("compression", [pytest.param("", marks=pytest.mark.nightly), "GZIP"])
 def test_more_shards_and_splits_than_descriptors(
     tmp_path: Path, warm_python: Any, compression: str, figure: Any
 ) -> None:

@@ -232,7 +232,7 @@ def records_and_values(schema, count, random):
 
 
 MANY = [60, pytest.param(15_000, marks=pytest.mark.nightly)]
-ORDINARY = ["none", "Ragged(flat=True)", "Window, Unroll, Pack"]
+ORDINARY = ["none", "Window, Unroll, Pack"]
 
 
 @pytest.mark.parametrize("count", MANY)

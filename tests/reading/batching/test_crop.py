@@ -43,7 +43,7 @@ def numbers_of(batch):
     return [int(key[1:]) for key in batch["key"]]
 
 
-@pytest.mark.parametrize("shuffle", [0, 10])
+@pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 10])
 def test_crops_are_stretches_of_their_records(corpus: Path, shuffle: int) -> None:
     """Every tensor is that of the record from a place on that fits; all places come, others in every epoch."""
     options = sr.Crop(4, batch_size=5)
@@ -79,7 +79,7 @@ def test_short_and_empty_records_are_left_out_on_request(corpus: Path) -> None:
     assert (plan.batches, plan.rows, plan.padded_steps) == (2, 10, 40)
 
 
-@pytest.mark.parametrize("shuffle", [0, 10])
+@pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 10])
 def test_resumes_exactly(tmp_path: Path, shuffle: int, stride: int) -> None:
     """A restored iterator cuts where the one that was saved would have cut."""
     path = written([5, 0, 19, 1, 14, 8, 3], tmp_path / "traces")

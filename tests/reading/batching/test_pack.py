@@ -241,8 +241,8 @@ def test_log_normal_lengths_fill_rows_to_97_percent(seed, mean, length):
 @pytest.mark.parametrize(
     "options",
     [
-        Pack(12, 3),
-        Pack(12, 2, buffer=5),
+        pytest.param(Pack(12, 3), marks=pytest.mark.nightly),
+        pytest.param(Pack(12, 2, buffer=5), marks=pytest.mark.nightly),
         Pack(12, 2, buffer=4, drop_remainder=True),
         Pack(7, 3, buffer=9, too_long="drop"),
         Pack(7, 3, buffer=9, too_long="cut_end"),
@@ -278,7 +278,11 @@ def test_any_lengths_are_packed_as_one_by_one(tmp_path_factory, lengths, options
     assert_same(sr.read(path, batch=options, epochs=2), expected * 2)
 
 
-@pytest.mark.parametrize("options", [Pack(12, 3, buffer=10), Pack(5, 2, buffer=6, too_long="split")], ids=repr)
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(Pack(12, 3, buffer=10), marks=pytest.mark.nightly), Pack(5, 2, buffer=6, too_long="split")],
+    ids=repr,
+)
 def test_shuffled_epochs_hold_every_step_once_in_the_order_of_their_seed(corpus, options):
     """Each step of each record comes once an epoch; the seed decides the order, which no two epochs share."""
 

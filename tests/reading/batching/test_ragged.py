@@ -75,7 +75,9 @@ def assert_holds(batch, records):
         assert row[: len(dense)] == dense
 
 
-@pytest.mark.parametrize(("size", "drop_remainder"), [(3, False), (3, True), (7, False), (100, False)])
+@pytest.mark.parametrize(
+    ("size", "drop_remainder"), [(3, True), (7, False), pytest.param(100, False, marks=pytest.mark.nightly)]
+)
 def test_batches_hold_the_records_without_padding(corpus, size, drop_remainder):
     """Of every kind of field; `dtype` and inner shapes are those declared, and the number of batches is known."""
     records = list(sr.read_records(corpus))

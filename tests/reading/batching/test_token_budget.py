@@ -60,7 +60,11 @@ def test_records_over_the_budget_are_cut_on_request(lines: Path, caplog: pytest.
     assert f"{(LENGTHS > 30).sum()} records are longer than 30 steps and cut" in caplog.text
 
 
-@pytest.mark.parametrize("boundaries", ["auto", "quantile", [10, 30], [10, 91], [10, 120], [500]], ids=str)
+@pytest.mark.parametrize(
+    "boundaries",
+    ["auto", pytest.param("quantile", marks=pytest.mark.nightly), [10, 30], [10, 91], [10, 120], [500]],
+    ids=str,
+)
 def test_what_is_padded_to_boundaries_counts(lines: Path, boundaries: object) -> None:
     """Batches, the largest one that comes first too, never exceed the budget, wherever the boundaries lie."""
     options = sr.TokenBudget(100, pad_to_boundaries=boundaries, buckets=3, warm_up="largest")

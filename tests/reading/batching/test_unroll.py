@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from slow_records import Trace, assert_resumes_exactly, assert_same, trace_of, written
@@ -89,8 +90,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(LENGTHS, tmp_path_factory.mktemp("unroll") / "traces", shards=3)
 
 
-@pytest.mark.parametrize("tail", ["drain", "drop"])
-@pytest.mark.parametrize(("batch_size", "width"), [(1, 4), (3, 4), (4, 1), (2, 100), (20, 3)])
+SLOTS = [(1, 4), (3, 4), (4, 1), (2, 100), (20, 3)]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "width", "tail"),
+    all_at_night(
+        [(*slots, tail) for slots in SLOTS for tail in ("drain", "drop")],
+        [(1, 4, "drop"), (3, 4, "drain"), (4, 1, "drop"), (2, 100, "drain"), (20, 3, "drop"), (20, 3, "drain")],
+    ),
+)
 def test_batches_are_those_of_the_slots(corpus: Path, batch_size: int, width: int, tail: str) -> None:
     """Every tensor of every batch is what slots give that are filled and moved on one by one."""
     dataset = sr.read(corpus, batch=Unroll(batch_size, width, tail=tail))

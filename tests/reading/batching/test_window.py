@@ -78,15 +78,15 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "options",
     [
-        Window(4, batch_size=5),
+        pytest.param(Window(4, batch_size=5), marks=pytest.mark.nightly),
         Window(4, stride=2, batch_size=5),
-        Window(3, stride=2, shift=1, batch_size=4, horizon=2),
+        pytest.param(Window(3, stride=2, shift=1, batch_size=4, horizon=2), marks=pytest.mark.nightly),
         Window(3, batch_size=4, tail="drop", drop_remainder=True),
-        Window(3, shift=1, batch_size=4, tail="drop", horizon=2),
+        pytest.param(Window(3, shift=1, batch_size=4, tail="drop", horizon=2), marks=pytest.mark.nightly),
         Window(3, shift=2, batch_size=4, tail="pad"),
         Window(2, stride=2, shift=5, batch_size=100, tail="pad", horizon=1),
         Window(50, batch_size=3),
-        Window(50, batch_size=3, tail="drop"),
+        pytest.param(Window(50, batch_size=3, tail="drop"), marks=pytest.mark.nightly),
         Window(1, shift=1, batch_size=1, tail="drop", horizon=1),
         Window(3, stride=2, shift=1, batch_size=4, horizon=2, gap=1),
         Window(2, shift=1, batch_size=4, tail="drop", horizon=1, gap=3),
@@ -149,7 +149,7 @@ def test_batches_go_on_over_many_windows_of_records(tmp_path: Path, monkeypatch)
     assert_same(sr.read(path, batch=options), slow(lengths, range(len(lengths)), options))
 
 
-@pytest.mark.parametrize("records", [3, 256])
+@pytest.mark.parametrize("records", [3, pytest.param(256, marks=pytest.mark.nightly)])
 def test_shuffled_epochs_hold_every_window_once(corpus: Path, monkeypatch, records: int) -> None:
     """Windows of different records mix; each epoch has an order of its own, the same for the same seed."""
     monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", records)
@@ -206,32 +206,30 @@ def test_fields_that_may_be_missing(tmp_path: Path) -> None:
     assert list(batch)[:5] == ["x", "y", "y_present", "note", "note_present"]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "storage"),
-    [
-        ("bool", "packed"),
-        ("uint8", "tensor"),
-        ("uint64", "raw"),
-        ("float16", "auto"),
-        ("bfloat16", "raw"),
-        ("float64", "auto"),
-        ("complex64", "raw"),
-    ],
-)
-def test_any_dtype_is_cut(tmp_path: Path, dtype: str, storage: str) -> None:
+STORED = {
+    "bool": "packed",
+    "uint8": "tensor",
+    "uint64": "raw",
+    "float16": "auto",
+    "bfloat16": "raw",
+    "float64": "auto",
+    "complex64": "raw",
+}
+
+
+def test_any_dtype_is_cut(tmp_path: Path) -> None:
     """Steps of every dtype and storage come as `Pad` gives them."""
-
-    @sr.record
-    class Sample:
-        x: np.ndarray = sr.feature_list(dtype, shape=(2,), storage=storage)
-
+    sample = sr.record(
+        type("Sample", (), {name: sr.feature_list(name, shape=(2,), storage=how) for name, how in STORED.items()})
+    )
     values = np.arange(14).reshape(7, 2)
-    sr.write([Sample(values.astype(tf.as_dtype(dtype).as_numpy_dtype))], tmp_path / "samples")
+    sr.write([sample(*(values.astype(tf.as_dtype(name).as_numpy_dtype) for name in STORED))], tmp_path / "samples")
     (whole,) = sr.read(tmp_path / "samples", batch=sr.Pad(1))
     (batch,) = sr.read(tmp_path / "samples", batch=Window(3))
-    assert batch["x"].dtype == whole["x"].dtype
-    got = tf.reshape(batch["x"], [9, 2])[:7]
-    np.testing.assert_array_equal(got, whole["x"][0])
+    for name in STORED:
+        assert batch[name].dtype == whole[name].dtype
+        got = tf.reshape(batch[name], [9, 2])[:7]
+        np.testing.assert_array_equal(got, whole[name][0], err_msg=name)
 
 
 def record_classes():
@@ -317,7 +315,7 @@ def starts_drawn(batches):
     return found
 
 
-@pytest.mark.parametrize("shuffle", [0, 20])
+@pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 20])
 def test_windows_are_drawn_anew_in_every_epoch(corpus: Path, shuffle: int) -> None:
     """No more than asked for, moved no further than asked for, as full as without; the same for the same seed."""
     dataset = sr.read(corpus, batch=DRAWN, shuffle=shuffle, seed=1, epochs=20)
@@ -353,7 +351,7 @@ def test_values_are_those_at_the_steps_that_were_drawn(corpus: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("shuffle", [0, 20])
+@pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 20])
 def test_what_is_drawn_resumes_exactly(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
     """A restored iterator draws what the one that was saved would have drawn."""
     monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 2)

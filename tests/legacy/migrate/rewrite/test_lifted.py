@@ -58,7 +58,7 @@ FUNCTIONS = ("pair", "input_fn", "Source.batches", "unclear")
 
 
 @pytest.mark.usefixtures("warm_trials")
-@pytest.mark.parametrize("target", ["graph", "eager"])
+@pytest.mark.parametrize("target", [pytest.param("graph", marks=pytest.mark.nightly), "eager"])
 def test_lifted_functions_give_the_same_batches(tmp_path, target):
     """Functions of all kinds give their callers what their queues gave, as tensors or as a dataset."""
     done = lift_script(KINDS, target)
