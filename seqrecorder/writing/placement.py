@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from seqrecorder.errors import OptionError
 from seqrecorder.storage.names import check_names
 from seqrecorder.storage.shard_files import OpenShards
 from seqrecorder.writing.encoder import check_columns
@@ -57,6 +58,17 @@ class Placement:
         self._writers: dict[str, SplitWriter] = {}
         self._open_shards = OpenShards()
         self._columns: list[str] | None = None
+        self._is_abandoned = False
+
+    def opened(self) -> Placement:
+        """Return this, while its files are open.
+
+        Raises:
+            OptionError: they were closed.
+        """
+        if self._is_abandoned:
+            raise OptionError("this Writer was closed, since the interpreter ends: nothing is published")
+        return self
 
     def open(self, name: str) -> SplitWriter:
         """Return the writer of a split, which is there even without a record from now on."""
@@ -145,5 +157,6 @@ class Placement:
 
     def abandon(self) -> None:
         """Close all files without caring for their contents."""
+        self._is_abandoned = True
         for writer in self._writers.values():
             writer.abandon()

@@ -14,46 +14,33 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-import attrs
-import numpy as np
-
-from seqrecorder.codec.construct import records_of
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.slicing import cut
 from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, combined
-from seqrecorder.dataset.selection import Selection
-from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.forks import kept_from_children
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.staging import Staging
 from seqrecorder.storage.termination import cleanup_when_terminated
 from seqrecorder.storage.tfrecord.format import check_compression
-from seqrecorder.writing.column_input import given_columns
-from seqrecorder.writing.encoder import Block, LifeCycle, Sources, check_params
+from seqrecorder.writing.encoder import LifeCycle, check_params
 from seqrecorder.writing.options import WriteOptions, shows_options
 from seqrecorder.writing.placement import Placement
 from seqrecorder.writing.progress import Progress
-from seqrecorder.writing.record_buffer import Waiting
+from seqrecorder.writing.record_intake import RecordIntake
 from seqrecorder.writing.record_source import RecordStream
-from seqrecorder.writing.record_views import views
 from seqrecorder.writing.split_assignment import DEFAULT_SPLIT, Router
 from seqrecorder.writing.unique_keys import UniqueKeys
 from seqrecorder.writing.worker_pool import InlineEncoder, PoolEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from numpy.typing import NDArray
     from typing_extensions import Self, Unpack
 
-    from seqrecorder.codec.columns import Column
-    from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.dataset.split_shares import Splitting
-    from seqrecorder.writing.column_source import ColumnSource
     from seqrecorder.writing.options import WriteKeywords
     from seqrecorder.writing.worker_pool import Encoder
 
@@ -116,15 +103,14 @@ class Writer:
         self._shard_options = self.options.of_shards(
             seed=self._router.seed, generation=self._generation, groups=max(1, len(self.schema.groups))
         )
-        self._position = 0
         self._splitting: Splitting | None = None
         self._placement: Placement | None = None
+        self._taker: RecordIntake | None = None
         self._entered = False
         self._process = os.getpid()
         self._lock = threading.RLock()  # against the end of the interpreter
         self._finalizer: weakref.finalize[..., Self] | None = None
         self._staging: Staging | None = None
-        self._failure: BaseException | None = None
         self._cleanup = contextlib.ExitStack()
 
     def _new_router(self, old: Manifest | None) -> Router:
@@ -145,9 +131,10 @@ class Writer:
         options = self.options
         with contextlib.ExitStack() as stack:
             stack.enter_context(cleanup_when_terminated())
-            self._encoder = self._new_encoder()
+            self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
+            encoder = self._new_encoder()
             # Left in the opposite order: the files go before we wait for the workers.
-            stack.callback(self._encoder.close)
+            stack.callback(encoder.close)
             self._staging = stack.enter_context(
                 Staging(self.destination, overwrite=options.overwrite or options.append)
             )
@@ -161,13 +148,24 @@ class Writer:
                 old=self._old.splits if self._old is not None else {},
             )
             stack.callback(placement.abandon)
-            self._progress = Progress(options.progress, f"writing {self.destination.name}")
-            stack.callback(self._progress.close)
+            progress = Progress(options.progress, f"writing {self.destination.name}")
+            stack.callback(progress.close)
             if self._old is not None:
                 self._keys.register(self._old, self._standing.text or b"")
             for name in self._router.names:
                 placement.open(name)
             self._placement = placement
+            self._taker = RecordIntake(
+                self.schema,
+                options,
+                self._life_cycle,
+                encoder,
+                placement=placement,
+                router=self._router,
+                keys=self._keys,
+                progress=progress,
+                lock=self._lock,
+            )
             self._cleanup = stack.pop_all()
         # Of one that is never left: files that are still open when the interpreter ends can crash it.
         self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
@@ -175,22 +173,17 @@ class Writer:
 
     def _new_encoder(self) -> Encoder:
         options = self.options
-        life_cycle = self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
-        self._waiting = Waiting(
-            self.schema, hooks=life_cycle.has_hooks, workers=options.workers, whole=self._looks_at_records
-        )
         if options.workers == 1:
-            return InlineEncoder(life_cycle)
+            return InlineEncoder(self._life_cycle)
         return PoolEncoder(self.schema.record_class, options.params, rows=options.csv, workers=options.workers)
 
     @property
-    def _opened(self) -> Placement:
-        if self._placement is None:
+    def _intake(self) -> RecordIntake:
+        if self._placement is None or self._taker is None:
             raise OptionError("a Writer writes inside its `with` block")
         self._check_process()
-        if self._finalizer is None or not self._finalizer.alive:
-            raise OptionError("this Writer was closed, since the interpreter ends: nothing is published")
-        return self._placement
+        self._placement.opened()
+        return self._taker
 
     def _check_process(self) -> None:
         if self._process != os.getpid():
@@ -236,13 +229,7 @@ class Writer:
             RecordError: this or an earlier record cannot be encoded; it says which. After that nothing is published.
             ShardWriteError: the disk is full, or failed.
         """
-        placement = self._opened
-        if self._failure is not None:
-            raise self._failure
-        placement.check_given(split)
-        self._waiting.add(record, split)
-        if self._waiting.is_full:
-            self._flush()
+        self._intake.add(record, split)
 
     def write_batch(self, columns: Any, *, split: str | None = None) -> None:
         """Add many records, given as columns: the same checks and the same bytes, without an object for each.
@@ -274,51 +261,10 @@ class Writer:
                 published.
             ShardWriteError: the disk is full, or failed.
         """
-        placement = self._opened
+        intake = self._intake
         if self._life_cycle.has_hooks:
             raise OptionError(f"write_batch: {self.schema.name} has load or split, which take records: write those")
-        placement.check_given(split)
-        self._flush()
-        try:
-            with self._lock:
-                for block in self._encoder.drain():  # records that came before
-                    self._place(block)
-                self._write_given(columns, split)
-        except BaseException as error:
-            self._failure = error
-            raise
-
-    def _write_given(self, given: Any, split: str | None) -> None:
-        try:
-            columns, size = given_columns(self.schema, given)
-        except RecordError as error:
-            error.position = None if error.position is None else error.position + self._position
-            raise
-        self._write_columns(columns, size, split)
-
-    def _write_columns(self, columns: dict[str, Column], size: int, split: str | None) -> None:
-        for count, part in cut(columns, size):
-            sources = Sources(np.arange(self._position, self._position + count), self._views(part, count))
-            self._position += count
-            kept = self._opened.keep(sources)
-            left = sources if kept is None else sources.only(kept)
-            if left.records:
-                splits = self._opened.route(left, [split] * len(left.records)).splits
-                block = self._life_cycle.encode_columns(sources, part)
-                self._place(attrs.evolve(block if kept is None else block.only(kept), splits=splits))
-
-    @property
-    def _looks_at_records(self) -> bool:
-        """Whether splits or lines of the CSV come from more than the stored fields."""
-        needs, stored = self._router.needs, {field.name for field in self.schema.fields}
-        return self.options.csv or needs is None or bool(set(needs) - stored)
-
-    def _views(self, columns: dict[str, Column], size: int) -> list[Any]:
-        """Return what of the records decides splits, identifies them, and makes lines of the CSV."""
-        needs = self._router.needs
-        if needs is None or self._looks_at_records:
-            return records_of(self.schema, columns)
-        return views(self.schema, columns, size, list(dict.fromkeys([*needs, *self._keys.needs])))
+        intake.add_columns(columns, split)
 
     def write_all(self, records: Iterable[Any] | Mapping[str, Iterable[Any]] | RecordStream) -> None:
         """Add all records of a source, one by one, or batch by batch where it gives columns.
@@ -330,137 +276,22 @@ class Writer:
             RecordError: see `write`.
             SourceError: the iterable failed; the number of the record is named.
         """
-        placement = self._opened
-        stream = records if isinstance(records, RecordStream) else RecordStream(records, self.schema)
-        for name in stream.splits:
-            placement.check_given(name)
-            placement.open(name)
-        if stream.size is not None:
-            self._progress.expect(stream.size)
-        try:
-            while True:
-                for _ in self._waiting.fill(stream):
-                    self._flush()
-                if stream.turn is None:
-                    break
-                (split, rows), stream.turn = stream.turn, None
-                self._write_source(rows, split)
-        finally:
-            placement.skipped += stream.skipped
-        for split, source in stream.columns:
-            if isinstance(source, Selection):
-                self._write_selection(source, split)
-            else:
-                self._write_source(source, split)
-
-    def _write_source(self, source: ColumnSource, split: str | None) -> None:
-        """Add the records of a source of columns; one by one, where hooks of the class take them so."""
-        self._flush()
-        try:
-            if self._life_cycle.has_hooks:
-                records = iter(source)
-                for _ in self._waiting.fill(RecordStream(records if split is None else {split: records})):
-                    self._flush()
-            else:
-                with self._lock:
-                    for block in self._encoder.drain():  # records that came before
-                        self._place(block)
-                for columns, size in self._columns_of(source):
-                    with self._lock:
-                        self._write_columns(columns, size, split)
-            self._opened.skipped += source.skipped
-        except BaseException as error:
-            self._failure = error
-            raise
-
-    def _columns_of(self, source: ColumnSource) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield the columns of a source; a record that does not fit is numbered among all that were given."""
-        first = self._position
-        try:
-            yield from source.columns()
-        except RecordError as error:
-            error.position = None if error.position is None else error.position + first
-            raise
-
-    def _write_selection(self, selection: Selection, split: str | None) -> None:
-        """Add selected records: as they are encoded, where that is how they would be."""
-        self._flush()
-        try:
-            if self.options.csv or selection.store.manifest.schema.fields != self.schema.fields:
-                records = iter(selection.reading(self.schema))
-                for _ in self._waiting.fill(RecordStream(records if split is None else {split: records})):
-                    self._flush()
-                return
-            with self._lock:
-                for block in self._encoder.drain():  # records that came before
-                    self._place(block)
-            store = selection.store.forward()
-            for positions in selection.windows():
-                with self._lock:
-                    self._copy(store, positions, split)
-        except BaseException as error:
-            self._failure = error
-            raise
-
-    def _copy(self, store: RecordStore, positions: NDArray[np.int64], split: str | None) -> None:
-        data, first, size = store.read(positions), self._position, positions.size
-        self._position += size
-        schema, looked_at = self.schema, list[Any]([None] * size)
-        names: list[str] = list(dict.fromkeys([*(self._router.needs or ()), *self._keys.needs]))
-        if names or self._looks_at_records:
-            decoder = RecordDecoder(schema if self._looks_at_records else schema.select(names))
-            looked_at = store.records(decoder, positions, data)
-        lengths = np.zeros((size, max(1, len(self.schema.groups))), np.int64)
-        for column, group in enumerate(self.schema.groups):
-            lengths[:, column] = store.lengths(positions, group)
-        sources = Sources(np.arange(first, first + size), looked_at)
-        kept = self._opened.keep(sources)
-        left = sources if kept is None else sources.only(kept)
-        if left.records:
-            splits = self._opened.route(left, [split] * len(left.records)).splits
-            block = Block(data, lengths, sources.positions, sources.splits, None, None, [], size)
-            self._place(attrs.evolve(block if kept is None else block.only(kept), splits=splits))
+        intake = self._intake
+        intake.add_all(records if isinstance(records, RecordStream) else RecordStream(records, self.schema))
 
     def keep_splitting(self, manifest: Manifest) -> None:
         """Have the manifest say that records find their splits as in another one: of a dataset that is rewritten."""
         self._splitting = manifest.splitting
-
-    def _flush(self) -> None:
-        first, (records, given) = self._position, self._waiting.take()
-        self._position += len(records)
-        try:
-            with self._lock:
-                self._encode(Sources(np.arange(first, self._position), records), given)
-        except BaseException as error:
-            # Records that were buffered with the bad one are lost too, so a caller who goes on must not get a dataset.
-            self._failure = error
-            raise
-
-    def _encode(self, sources: Sources, given: list[str | None]) -> None:
-        kept = self._opened.keep(sources)
-        if kept is not None:
-            sources, given = sources.only(kept), [given[i] for i in kept]
-        if sources.records:
-            for block in self._encoder.submit(self._opened.route(sources, given)):
-                self._place(block)
-
-    def _place(self, block: Block) -> None:
-        self._progress.reach(max([*block.sources[-1:].tolist(), *block.skipped[-1:]]) + 1)
-        self._waiting.adapt(block)
-        self._opened.place(block)
 
     # The end --------------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
         if self._staging is None:  # pragma: no cover - asked inside the block only
             raise RuntimeError("no staging directory")
-        if self._failure is not None:
-            raise self._failure
-        self._flush()
-        for block in self._encoder.drain():
-            self._place(block)
-        self._progress.reach(self._position)
-        placement = self._opened
+        intake, placement = self._intake, self._placement
+        if placement is None:  # pragma: no cover - asked inside the block only
+            raise RuntimeError("no placement")
+        intake.finish()
         self._open_missing(placement)
         added = placement.finish()
         manifest = Manifest(
@@ -470,7 +301,7 @@ class Writer:
             compression=self._shard_options.compression,
             generation=self._generation,
             skipped=placement.skipped,
-            splitting=self._splitting or self._router.splitting(self._position),
+            splitting=self._splitting or self._router.splitting(intake.position),
             metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
             asset_infos=write_assets(
                 self._assets(), self._staging.path, self._generation if self.options.append else 0
