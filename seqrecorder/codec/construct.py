@@ -1,8 +1,8 @@
 """Records of decoded values.
 
 They are made by their class, unless all that its `__init__` would do is to ask whether values are exact, which decoded
-ones are, and to store them: then these are stored directly, a field of all records at a time. For 8,192 records of one
-field that takes 100 ns a record, and `__init__` 360.
+ones are, and to store them: then these are stored directly, a field of all records at a time, in less than a third of
+the time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """About how many bytes records take in memory: what bounds how many wait, and are encoded at once.
 
-It is asked for all records, and must not cost more than encoding them: fields are asked by `map`, which takes 60 ns a
-record and field (a Python expression for each record 150 ns, looking at each value in turn 1.5 microseconds). Of texts
-in lists there are many: their size is told from those of some records.
+It is asked for all records, and must not cost more than encoding them: fields are asked by `map`, without an expression
+of Python for each record. Of texts in lists there are many: their size is told from those of some records.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ def _size(value: Any) -> int:
 
 def _text_size(values: Sequence[Any]) -> int:
     try:
-        size = len("".join(values))  # 4 ns a token; `sum(map(len, values))` 13
+        size = len("".join(values))  # faster than a sum of their lengths
     except TypeError:  # bytes, or something that is no text
         size = sum(map(_size, values))
     return size + _SCALAR * len(values)

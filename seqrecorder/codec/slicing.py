@@ -1,13 +1,11 @@
 """Pieces: as many records as are encoded best at once, of a list of records or of columns.
 
-A piece should stay in the processor's cache, and in memory that the process holds already: each new page of 4 KiB can
-take 2.5 microseconds, and the process may hold little, since protobuf (upb) has the C library give all free memory back
-after every so many messages. 20,000 records of 750 bytes took 78 ms in pieces of 6 MiB and 72 in such of 1 MiB; 113 and
-81 where all memory was new. Large records want large pieces, for which numpy asks for huge pages: 128 of 1.2 MB took 33
-ms in pieces of 6 MiB, 36 of 4 and 65 of 2. Short records want many in one: 16,384 encode nine times faster than 64.
+A piece should stay in the processor's cache, and in memory that the process holds already: new pages cost time, and the
+process may hold few, since protobuf (upb) has the C library give all free memory back after every so many messages.
+Large records want large pieces, for which numpy asks for huge pages. Short records want many in one.
 
-Records are sized in blocks before they are encoded (`seqrecorder.codec.memory_size`). To size a sample of them saved a
-tenth of the time of short records, and let one piece of 16,384 with 83 large ones among them take 4 GB.
+Records are sized in blocks before they are encoded (`seqrecorder.codec.memory_size`), all of them: a sample can miss
+the few large ones that make a piece of gigabytes.
 """
 
 from __future__ import annotations

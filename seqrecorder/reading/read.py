@@ -279,7 +279,7 @@ def read(
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
-    # They find nothing to do here, and take 22 ms to find it, each time that a new pipeline is first iterated over.
+    # They find nothing to do here, and take time to find it, each time that a new pipeline is first iterated over.
     settings.experimental_optimization.apply_default_optimizations = False
     # By files tf.distribute cannot deal these pipelines: it looks for the files, and stops on its way there.
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA

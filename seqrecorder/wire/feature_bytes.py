@@ -2,8 +2,7 @@
 
 Gathering looks at every value and joins them; joined with room for what stands before each, they need no other copy.
 Short texts are joined behind a NUL and as much more as a header takes: joining finds what is no text, encoding to UTF-8
-what has none, and the NULs where each header goes. Measured on 508,000 tokens of 5.6 bytes: 47 ns a token, checks
-included, and 81 through a dictionary of the distinct ones, without them. A few long texts get their headers one by one.
+what has none, and the NULs where each header goes. A few long texts get their headers one by one.
 """
 
 from __future__ import annotations

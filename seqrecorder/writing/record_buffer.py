@@ -30,7 +30,7 @@ _CHUNK_RECORDS = 16384
 _HOOK_RECORDS = 256
 _CHUNK_BYTES = 4 << 20
 
-# A block is what is taken from a source at once: 0.15 microseconds a record are saved.
+# A block is what is taken from a source at once.
 _BLOCK = 32
 _BLOCKS_OF_CHUNK = 16
 

@@ -186,7 +186,7 @@ def _stored(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[lis
 def _fingerprints(identities: list[Any]) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each of the keys that one process compares.
 
-    Texts have Python's own, which they keep: 0.1 microseconds instead of 0.4. Others have that of `key_hash`: Python
+    Texts have Python's own, which they keep. Others have that of `key_hash`: Python
     gives -1 and -2, or 0 and 2**61 - 1, the same.
     """
     kinds = set(map(type, identities))

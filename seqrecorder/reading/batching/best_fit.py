@@ -31,10 +31,8 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     free space come first, and each takes as many sequences of the class as it has room for when all are as long as the
     longest of them. Among short sequences, of which every length is a class, that is best-fit decreasing itself: what
     is counted there once for all sequences of one length is where each of them would have gone, one after the other.
-    So the loop goes over classes, of which there are 75 up to length 512 and 98 up to 2,048, instead of sequences.
-
-    On 1,024 log-normal lengths of mean 90, rows of 512 are 99.3 % full (99.9 % by best-fit decreasing one by one), and
-    planning them takes 5 microseconds a sequence. Of uniform lengths up to 512 it fills 95 % (97 %).
+    So the loop goes over classes, of which there are few, instead of sequences. Rows are nearly as full as by best-fit
+    decreasing one by one.
 
     >>> import tensorflow as tf
     >>> best_fit_rows(tf.constant([3, 9, 6, 1, 1], tf.int64), 10).numpy().tolist()

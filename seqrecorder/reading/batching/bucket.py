@@ -44,10 +44,9 @@ class Bucket(BatchesByLength):
     the end of the epoch. They are planned from the lengths, in vectors. As records come shuffled, so do the buckets:
     shapes do not come in runs.
 
-    On log-normal lengths (mean 43, up to 400; batches of 64) 20 % of the steps in shuffled batches are real, 80 % with
-    the eight buckets of `"auto"`, and 91 % with `"sorted"`, which has the most distinct shapes; on a few batches'
-    worth of records it may pad more than `"auto"`. `seqrecorder.plan` tells these figures for a dataset of yours.
-    `TokenBudget` has batches of at most so many steps instead of so many records.
+    `"sorted"` pads least and has the most distinct shapes; on a few batches' worth of records it may pad more than
+    `"auto"`. `seqrecorder.plan` tells these figures for a dataset of yours. `TokenBudget` has batches of at most so
+    many steps instead of so many records.
 
     Attributes:
         batch_size: records to a batch; or one size for each of the `len(boundaries) + 1` buckets.

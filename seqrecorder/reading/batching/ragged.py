@@ -52,10 +52,9 @@ class Ragged:
     optional list, its row is empty. Context fields are dense, as by `Pad`, but those of unknown length are ragged too.
     Sparse fields are `tf.SparseTensor`.
 
-    Read inside a `tf.function`, as `model.fit` does, 20,000 sequences of tokens (log-normal, mean 40, batches of 64)
-    come at the speed of `Pad`. A Python loop unpacks each RaggedTensor by itself, at 0.2 to 0.4 ms: it has 0.8 times
-    the speed of `Pad` with one feature list, 0.65 times with three. With `flat` it has that of `Pad`, and the tensor,
-    where needed, is `tf.RaggedTensor.from_row_splits(batch["ids"], batch["row_splits"])`.
+    Read inside a `tf.function`, as `model.fit` does, batches come at the speed of `Pad`. A Python loop unpacks each
+    RaggedTensor by itself, and is slower the more feature lists there are. With `flat` it is not, and the tensor, where
+    needed, is `tf.RaggedTensor.from_row_splits(batch["ids"], batch["row_splits"])`.
 
     Attributes:
         batch_size: records to a batch.

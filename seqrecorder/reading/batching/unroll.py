@@ -67,8 +67,7 @@ class Unroll:
             finished, with free slots empty; `"drop"` ends the epoch before the first batch with an empty slot.
         bucket: whether the records of a window (1,024 of them, or 16 MiB) take slots by their number of segments, the
             longest first, instead of in the order of the stream: those that are dealt together are finished together,
-            and at the end no slot waits for a long record that came last. Measured on 300 log-normal lengths (mean 89)
-            in 16 slots of 20 steps: 0.3 % of the segments are empty instead of 19 %.
+            and at the end no slot waits for a long record that came last. Few segments are empty then.
         length_name: name under which batches carry the true steps of each segment.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
