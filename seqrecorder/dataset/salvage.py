@@ -36,8 +36,8 @@ from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
 from seqrecorder.storage.paths import files_named, local_path
 from seqrecorder.storage.shard import histogram
+from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.termination import cleanup_when_terminated
 from seqrecorder.storage.tfrecord.format import check_compression, detect_compression
 from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss
 

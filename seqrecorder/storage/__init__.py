@@ -15,8 +15,8 @@ __all__ = [
     "shard",
     "shard_files",
     "shard_in_turn",
+    "sigterm",
     "staging",
-    "termination",
     "text_files",
     "tfrecord",
 ]

@@ -24,8 +24,8 @@ from seqrecorder.schema.display import number_of, some
 from seqrecorder.storage.files import faults_around, link_file, writing
 from seqrecorder.storage.names import MANIFEST, inside, shard_name
 from seqrecorder.storage.parts_directory import PartsDirectory
+from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.termination import cleanup_when_terminated
 from seqrecorder.storage.tfrecord.check import check_size
 from seqrecorder.writing.options import WriteOptions
 from seqrecorder.writing.part_keys import check_unique

@@ -21,8 +21,8 @@ from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.forks import kept_from_children
 from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.termination import cleanup_when_terminated
 from seqrecorder.storage.tfrecord.format import check_compression
 from seqrecorder.writing.encoder import LifeCycle, check_params
 from seqrecorder.writing.options import WriteOptions, shows_options

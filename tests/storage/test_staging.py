@@ -24,8 +24,8 @@ from seqrecorder.storage import files, locks
 from seqrecorder.storage.exchange import exchange
 from seqrecorder.storage.files import link_file, on_fault_point, replace_file
 from seqrecorder.storage.locks import exclusive
+from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.termination import cleanup_when_terminated
 
 # Python 3.12 warns of threads, such as those of TensorFlow in other tests; our children touch files only.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -516,7 +516,7 @@ def test_without_locks(tmp_path, monkeypatch, reason):
 TERMINATED = """
 import os, signal, sys
 from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.termination import cleanup_when_terminated
+from seqrecorder.storage.sigterm import cleanup_when_terminated
 with cleanup_when_terminated(), Staging(sys.argv[1]) as staging:
     os.kill(os.getpid(), signal.SIGTERM)
 """

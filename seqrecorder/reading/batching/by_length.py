@@ -14,7 +14,7 @@ from seqrecorder.codec.parser import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_warm_up import largest_batch
 from seqrecorder.reading.batching.option_checks import NO_STEPS, check_choice
-from seqrecorder.reading.batching.padding_options import PaddedBatches
+from seqrecorder.reading.batching.pad_options import PaddedBatches
 from seqrecorder.reading.record_length import (
     LENGTH_OF,
     JointLength,

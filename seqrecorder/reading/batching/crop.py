@@ -12,7 +12,7 @@ from seqrecorder.codec.padding import to_longest
 from seqrecorder.codec.parser import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
-from seqrecorder.reading.batching.padding_options import PaddedBatches
+from seqrecorder.reading.batching.pad_options import PaddedBatches
 from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.random_draws import draw_below
 from seqrecorder.reading.record_length import JointLength, record_length

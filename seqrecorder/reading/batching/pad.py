@@ -12,7 +12,7 @@ from seqrecorder.codec.padding import to_longest
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.consecutive import consecutive_batches, consecutive_count
 from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
-from seqrecorder.reading.batching.padding_options import PaddedBatches, by_group
+from seqrecorder.reading.batching.pad_options import PaddedBatches, by_group
 from seqrecorder.reading.batching.too_long import fit_lengths
 from seqrecorder.reading.strategy import Batches, shape_of
 

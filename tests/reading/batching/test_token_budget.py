@@ -5,27 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from short_lines import LENGTHS, keys
 
 import seqrecorder as sr
-
-LENGTHS = np.clip(np.random.default_rng(7).lognormal(2.5, 0.9, 600).astype(int), 0, 90)
-
-
-@sr.record
-class Line:
-    key: str = sr.context(str, key=True)
-    ids: np.ndarray = sr.feature_list("int64")
-
-
-@pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("budget") / "lines"
-    sr.write((Line(f"k{i}", np.arange(n) + 1) for i, n in enumerate(LENGTHS)), path, shards=2)
-    return path
-
-
-def keys(batches: list[dict[str, tf.Tensor]]) -> list[bytes]:
-    return sorted(np.concatenate([b["key"].numpy() for b in batches]))
 
 
 @pytest.mark.parametrize("multiple", [1, 4])
