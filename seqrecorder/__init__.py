@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.leakage import Leakage as Leakage
     from seqrecorder.analysis.leakage import leakage as leakage
     from seqrecorder.analysis.plot import plot as plot
+    from seqrecorder.analysis.record_stats import Stats as Stats
     from seqrecorder.analysis.report import Report as Report
     from seqrecorder.analysis.report import report as report
-    from seqrecorder.analysis.stats import Stats as Stats
     from seqrecorder.analysis.stats import stats as stats
     from seqrecorder.analysis.vocabulary import Coverage as Coverage
     from seqrecorder.analysis.vocabulary import Vocabulary as Vocabulary
@@ -136,7 +136,7 @@ _LAZY = {
     "Report": "seqrecorder.analysis.report",
     "Salvage": "seqrecorder.dataset.salvage",
     "Selection": "seqrecorder.dataset.selection",
-    "Stats": "seqrecorder.analysis.stats",
+    "Stats": "seqrecorder.analysis.record_stats",
     "TokenBudget": "seqrecorder.reading.batching.token_budget",
     "Unroll": "seqrecorder.reading.batching.unroll",
     "VerifyReport": "seqrecorder.dataset.verify",

@@ -21,7 +21,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "storage": ("errors", "wire"),
     "codec": ("errors", "schema", "wire"),
     "dataset": ("errors", "schema", "wire", "storage", "codec"),
-    "writing": ("errors", "schema", "wire", "storage", "codec", "dataset"),
+    "writing": ("errors", "schema", "wire", "storage", "codec", "dataset", "analysis"),
     "reading": ("errors", "schema", "wire", "storage", "codec", "dataset"),
     "sources": ("errors", "schema", "wire", "storage", "codec", "dataset", "writing", "reading"),
     "analysis": ("errors", "schema", "storage", "codec", "dataset", "reading"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.distances import Distance
     from seqrecorder.analysis.field_stats import FieldStats
     from seqrecorder.analysis.numbers import Numbers
-    from seqrecorder.analysis.stats import Stats
+    from seqrecorder.analysis.record_stats import Stats
     from seqrecorder.analysis.survey import Survey
 
 _WIDTH = 48

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from seqrecorder.analysis.stats import Stats
+    from seqrecorder.analysis.record_stats import Stats
 
 
 @attrs.frozen(repr=False)

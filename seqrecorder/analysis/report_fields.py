@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from seqrecorder.analysis.field_stats import FieldStats
-    from seqrecorder.analysis.stats import Stats
+    from seqrecorder.analysis.record_stats import Stats
     from seqrecorder.analysis.survey import Survey
 
 _MOST_CHANNELS = 16

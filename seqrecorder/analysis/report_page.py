@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from seqrecorder.analysis.findings import Finding
-    from seqrecorder.analysis.stats import Stats
+    from seqrecorder.analysis.record_stats import Stats
     from seqrecorder.analysis.survey import Survey
 
 _MOST_FINDINGS, _MOST_PROBLEMS, _MOST_LABELS = 100, 50, 20

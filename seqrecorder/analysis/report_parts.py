@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from seqrecorder.analysis.distances import Distance
-    from seqrecorder.analysis.stats import Stats
+    from seqrecorder.analysis.record_stats import Stats
 
 MOST_FIELDS = 40
 """Of so many fields a report shows the values."""

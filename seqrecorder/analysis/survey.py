@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.leakage import leakage
+from seqrecorder.analysis.record_stats import Stats
 from seqrecorder.analysis.sources import selections_of
-from seqrecorder.analysis.stats import Stats
 from seqrecorder.analysis.strategies import compare
 from seqrecorder.codec.content_digest import content_digest
 from seqrecorder.dataset.corpus import open as open_corpus

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from seqrecorder.analysis.record_stats import Stats
+
     Command = Callable[[Any, str, Any, str], argparse.ArgumentParser]
 
 
@@ -173,7 +175,7 @@ def _report(options: argparse.Namespace) -> tuple[Any, str]:
 
 def _stats(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.analysis.field_stats import HEADS
-    from seqrecorder.analysis.stats import Stats, stats
+    from seqrecorder.analysis.stats import stats
 
     found = stats(options.path, options.split, by=options.by, fields=options.field)
 

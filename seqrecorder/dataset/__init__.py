@@ -17,6 +17,7 @@ __all__ = [
     "shard_set",
     "split_shares",
     "splits",
+    "statistics_file",
     "strata",
     "time_parts",
     "time_rule",

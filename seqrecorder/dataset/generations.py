@@ -33,7 +33,7 @@ from seqrecorder.dataset.owned_files import (
 from seqrecorder.errors import DatasetError, DatasetExistsError, DatasetNotFoundError, OptionError, SchemaMismatchError
 from seqrecorder.storage.files import sync_tree, write_file, writing
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.names import ASSETS, KEY_INDEX, MANIFEST, examples_name, generation_of
+from seqrecorder.storage.names import ASSETS, BESIDE_MANIFEST, MANIFEST, examples_name, generation_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,8 @@ NOTHING = Standing()
 """An empty directory, or none."""
 
 _LOG = logging.getLogger("seqrecorder")
-_HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{re.escape(KEY_INDEX)}")
+_BESIDE = "|".join(map(re.escape, sorted(BESIDE_MANIFEST)))
+_HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{_BESIDE}")
 """Names of what writers have in a directory that is empty for everybody else."""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from seqrecorder.dataset.manifest import FORMAT, parse_manifest
 from seqrecorder.errors import ManifestError
-from seqrecorder.storage.names import ASSETS, EXAMPLES_CSV, KEY_INDEX, MANIFEST, generation_of, lengths_name
+from seqrecorder.storage.names import ASSETS, BESIDE_MANIFEST, EXAMPLES_CSV, MANIFEST, generation_of, lengths_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,10 +61,10 @@ def named(manifest: Manifest) -> set[str]:
 def belongings(held: Held, manifest: Manifest) -> set[str]:
     """Return the paths of the files that belong to a dataset.
 
-    They are those that it names, its listings, the index of its keys, and what killed writers have left. All but the
-    first have names that are given to nothing else.
+    They are those that it names, its listings, the index of its keys, its statistics, and what killed writers have
+    left. All but the first have names that are given to nothing else.
     """
-    found = named(manifest) | (held.entries().keys() & {KEY_INDEX})
+    found = named(manifest) | (held.entries().keys() & BESIDE_MANIFEST)
     for split in manifest.splits:
         for name in held.entries(split):
             path = f"{split}/{name}"
@@ -92,9 +92,9 @@ def by_names(held: Held) -> set[str]:
     """Return the paths of the files that a dataset has left whose manifest cannot be read.
 
     They are shards in a directory of their split's name, with their files of lengths beside them or of a later
-    generation, listings beside such, and the index of its keys.
+    generation, listings beside such, the index of its keys, and its statistics.
     """
-    found: set[str] = held.entries().keys() & {KEY_INDEX}
+    found: set[str] = held.entries().keys() & BESIDE_MANIFEST
     for split, kind in held.entries().items():
         if kind != "directory" or split == ASSETS or split.startswith("."):
             continue

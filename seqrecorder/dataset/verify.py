@@ -19,6 +19,7 @@ from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, read_ma
 from seqrecorder.dataset.manifest_text import is_as_written
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.shard_set import Origin
+from seqrecorder.dataset.statistics_file import read_statistics
 from seqrecorder.errors import (
     DatasetNotFoundError,
     ManifestError,
@@ -31,7 +32,7 @@ from seqrecorder.errors import (
 from seqrecorder.schema.display import cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, inside
+from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, STATISTICS, inside
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.read_ahead import ahead, threads_for
 from seqrecorder.storage.shard import RecordReader, read_lengths
@@ -151,6 +152,7 @@ def _verify(path: Any, level: str, schema: object) -> VerifyReport:
     problems = [
         *_reported(MANIFEST, _manifest(manifest, schema)),
         *_reported(".", _names(manifest)),
+        *_reported(STATISTICS, _statistics(manifest)),
         *_assets(manifest),
     ]
     for split in manifest.splits.values():
@@ -199,6 +201,13 @@ def _names(manifest: Manifest) -> Iterator[Problem]:
             yield from _reported(entry.name, _strays(manifest, entry))
         elif entry.suffix == ".tfrecord":
             yield Problem(entry.name, "a shard of no split that the manifest knows")
+
+
+def _statistics(manifest: Manifest) -> Iterator[Problem]:
+    try:
+        read_statistics(manifest.path, (manifest.path / MANIFEST).read_bytes())
+    except ManifestError as error:
+        yield Problem(STATISTICS, str(error))
 
 
 def _strays(manifest: Manifest, directory: Path) -> Iterator[Problem]:

@@ -23,6 +23,12 @@ MANIFEST = "manifest.json"
 KEY_INDEX = f".{MANIFEST}.keys"
 """The hashes of all keys, beside the manifest of a dataset that was appended to; it can be made again."""
 
+STATISTICS = f".{MANIFEST}.statistics"
+"""What is known of the values of the records; it can be made again."""
+
+BESIDE_MANIFEST = frozenset((KEY_INDEX, STATISTICS))
+"""What belongs to a manifest and is nothing without it."""
+
 ASSETS = "assets"
 """The directory of the user's own files."""
 

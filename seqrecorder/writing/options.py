@@ -51,6 +51,7 @@ class WriteKeywords(TypedDict, total=False):
     overwrite: bool
     append: bool
     progress: bool | None
+    stats: bool
 
 
 def _own_params(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -110,6 +111,8 @@ class WriteOptions:
         append: whether records are added to the dataset at the destination, under its own seed and splits. Where these
             were named record by record, new records must name theirs too.
         progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
+        stats: whether what `stats` tells of the records is kept with them, for which they are read once more when they
+            are written. Where it is kept, an append keeps it, too.
 
     Raises:
         OptionError: an option makes no sense, alone or beside another.
@@ -135,6 +138,7 @@ class WriteOptions:
     overwrite: bool = False
     append: bool = False
     progress: bool | None = None
+    stats: bool = False
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> WriteOptions:
@@ -156,7 +160,7 @@ class WriteOptions:
             raise OptionError(f"workers: expected a number of processes, 1 or more, got {self.workers!r}")
         if self.on_duplicate not in ("error", "first"):
             raise OptionError(f"on_duplicate: expected 'error' or 'first', got {self.on_duplicate!r}")
-        for name in ("shuffle", "csv", "overwrite", "append"):
+        for name in ("shuffle", "csv", "overwrite", "append", "stats"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name}: expected True or False, got {getattr(self, name)!r}")
         self._check_rules()

@@ -8,6 +8,7 @@ import numpy as np
 
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.statistics_file import read_statistics
 from seqrecorder.errors import DatasetError, OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.options import shows_options
@@ -81,6 +82,8 @@ def rewrite(
     if some is not None and some.store.digest != corpus.all().store.digest:
         raise DatasetError(f"{old.path} was changed since the selection was made; select again", path=old.path)
     unchanged: WriteKeywords = {"compression": old.compression, "metadata": old.metadata, "assets": old.assets}
+    if read_statistics(old.path, old.to_json().encode()) is not None:
+        unchanged["stats"] = True
     again: WriteKeywords = {**unchanged, **options, "overwrite": True}
     writer = Writer(old.path, old.schema if schema is None else schema, **again)
     writer.keep_splitting(old)

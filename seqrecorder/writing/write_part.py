@@ -110,6 +110,8 @@ class PartWriter(Writer):
         for name in _WHOLE:
             if options.get(name) is not None:
                 raise OptionError(f"write_part: give {name} to commit, since it is of the whole dataset")
+        if options.get("stats"):
+            raise OptionError("write_part: stats=True is for datasets that one process writes; leave it out")
         if options.get("csv"):
             raise OptionError("write_part: csv=True is for datasets that one process writes; leave it out")
         parts = PartsDirectory.of(destination)

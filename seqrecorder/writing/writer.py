@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, combined
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.forks import kept_from_children
+from seqrecorder.storage.names import STATISTICS
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
+    from seqrecorder.analysis.record_stats import Stats
     from seqrecorder.dataset.split_shares import Splitting
     from seqrecorder.writing.options import WriteKeywords
     from seqrecorder.writing.worker_pool import Encoder
@@ -309,10 +311,27 @@ class Writer:
         )
         if self._old is not None:
             manifest = combined(self._old, manifest)
+        known = self._known_stats()
         self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
         self._tell_missed_shares()
+        if self.options.stats or known is not None:
+            from seqrecorder.analysis.stats import keep_stats
+
+            keep_stats(self.manifest, known)
         if self._old is not None:
             self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
+
+    def _known_stats(self) -> Stats | None:
+        """Return the statistics that are kept with the dataset that is appended to."""
+        if self._old is None or not (self._old.path / STATISTICS).exists():
+            return None
+        from seqrecorder.analysis.kept_stats import kept_stats
+
+        try:
+            return kept_stats(self._old.path)
+        except ManifestError as error:
+            _LOG.warning("%s", error)
+            return None
 
     def _open_missing(self, placement: Placement) -> None:
         if placement.is_empty and not self.options.append:
