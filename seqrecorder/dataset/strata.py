@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -59,12 +60,11 @@ class StratifiedDealer:
         groups: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         self._names = list(shares)
-        self._shares = np.array(list(shares.values()))
+        self._shares = list(shares.values())
         self._salt = int(key_hashes(["strata"], seed)[0])
         self.strata = {value: Stratum(known.name, list(known.counts)) for value, known in (strata or {}).items()}
-        self._totals = np.zeros(len(self._names), np.int64)
-        for stratum in self.strata.values():
-            self._totals += stratum.counts
+        dealt = [stratum.counts for stratum in self.strata.values()]
+        self._totals = [sum(counts) for counts in zip(*dealt, strict=True)] or [0] * len(self._names)
         places = {name: place for place, name in enumerate(self._names)}
         self._place_of = {group: places[name] for name, members in (groups or {}).items() for group in members}
 
@@ -89,7 +89,7 @@ class StratifiedDealer:
                 stratum = self.strata[code] = Stratum(cut(str(value), _SHOWN), [0] * len(self._names))
             place = None if groups is None else self._place_of.get(groups[number])
             if place is None:
-                place = self._choose(np.array(stratum.counts), chance[number])
+                place = self._choose(stratum.counts, chance[number])
                 if groups is not None:
                     self._place_of[groups[number]] = place
             stratum.counts[place] += 1
@@ -97,17 +97,21 @@ class StratifiedDealer:
             names.append(self._names[place])
         return names
 
-    def _choose(self, counts: NDArray[np.int64], chance: NDArray[np.float64]) -> int:
-        lacks = self._shares * (counts.sum() + 1) - counts
-        lacks += _OF_ALL * (self._shares * (self._totals.sum() + 1) - self._totals)
+    def _choose(self, counts: Sequence[int], chance: Sequence[float]) -> int:
+        size, total = sum(counts) + 1, sum(self._totals) + 1
         # Without chance every fifth record would be of eval, which some order of the data may follow too.
-        return int(np.where(self._shares > 0, lacks + chance, -np.inf).argmax())
+        lacks = [
+            share * size - count + _OF_ALL * (share * total - of_all) + drawn if share > 0 else -math.inf
+            for share, count, of_all, drawn in zip(self._shares, counts, self._totals, chance, strict=True)
+        ]
+        return lacks.index(max(lacks))
 
-    def _chance(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _chance(self, positions: NDArray[np.int64]) -> list[list[float]]:
         """Return a number in [0, 1) for each record and split."""
         count = len(self._names)
         numbers = positions.astype(np.uint64)[:, None] * np.uint64(count) + np.arange(count, dtype=np.uint64)
-        return mixed(numbers + np.uint64(self._salt)) / 2.0**64
+        drawn: list[list[float]] = (mixed(numbers + np.uint64(self._salt)) / 2.0**64).tolist()
+        return drawn
 
     @property
     def groups(self) -> dict[str, tuple[int, ...]]:
