@@ -9,7 +9,7 @@ import pytest
 
 from seqrecorder import OptionError
 from seqrecorder.cli import main
-from seqrecorder.cli.bench import apart, candidates, peers, run, table, training
+from seqrecorder.cli.bench import access, apart, candidates, peers, run, table, training
 from seqrecorder.cli.bench.candidates import Operation
 from seqrecorder.cli.bench.content import LENGTH, content, whole
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
@@ -81,11 +81,33 @@ def test_planned_batches_hold_every_record_once(clicks):
 def test_every_measure_has_ours_and_the_hand_written_way(report):
     """Each measure names both, with medians within their spread, and ratios to the hand-written way."""
     for measure in run.MEASURES:
+        if measure in run.ACCESS:
+            continue
         timings = {timing.candidate: timing for timing in report.timings if timing.measure == measure}
         assert {"seqrecorder", "hand-written"} <= set(timings)
         assert timings["hand-written"].ratio == 1
         assert all(t.least <= t.median <= t.most for t in timings.values())
     assert {"seqrecorder", "hand-written", "npz"} <= set(report.bytes)
+
+
+def test_access_is_measured_beside_others(report):
+    """Single records and a tenth of all are timed of everybody who can seek; h5py has no slices of texts."""
+    measured = {measure: {t.candidate for t in report.timings if t.measure == measure} for measure in run.ACCESS}
+    seeking = {"seqrecorder", "Hugging Face datasets", "grain over ArrayRecord"} - set(report.skipped)
+    by_key = {"seqrecorder"} | ({"h5py, a group a record"} if "h5py" not in report.skipped else set())
+    assert measured == {"by_position": seeking, "tenth": seeking, "by_key": by_key}
+
+
+def test_keys_find_their_records(tmp_path):
+    """Of workloads with keys, records by key are timed too, and all have the values that were written."""
+    words = make("W1", quick=True)
+    candidates.write(words.records[:300], tmp_path / "own", schema=words.record_class)
+    words = attrs.evolve(words, records=words.records[:300], lengths=words.lengths[:300])
+    timed = access.own(words, tmp_path / "own")
+    assert [(each.measure, each.prepare()()) for each in timed] == [("by_position", 30), ("tenth", 30), ("by_key", 30)]
+    words.records[access.drawn(words)[0]].ids[0] += 1
+    with pytest.raises(AssertionError, match="W1: field 'ids' of record .* is not what was written"):
+        timed[0].prepare()
 
 
 def test_reading_is_told_as_a_steady_state_and_a_first_batch(report):

@@ -48,12 +48,14 @@ class Operation:
         candidate: whose it is.
         prepare: does what is not measured, and returns what is: a function that returns a number of records.
         files: where the operation leaves files: the directory, whose size is told.
+        records: through how many records it goes; None for all.
     """
 
     measure: str
     candidate: str
     prepare: Callable[[], Callable[[], int]]
     files: Path | None = None
+    records: int | None = None
 
 
 @attrs.frozen(eq=False)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.cli.bench import access
 from seqrecorder.cli.bench.candidates import Operation, Reading, seeds_of, writing
 from seqrecorder.cli.bench.content import LENGTH
 from seqrecorder.cli.bench.handwritten import BATCH
 from seqrecorder.cli.bench.handwritten import write as write_by_hand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class Peer:
 
     name: str
     needs: tuple[str, ...]
-    operations: Callable[[Workload, Path], list[Operation | Reading]]
+    operations: Callable[[Workload, Path], Sequence[Operation | Reading]]
 
     def missing(self) -> str | None:
         """Return why the peer cannot be measured, or None."""
@@ -234,7 +235,21 @@ def _hugging_face(workload: Workload, directory: Path) -> list[Operation | Readi
     return [
         writing("write", "Hugging Face datasets", write, files),
         Reading("Hugging Face datasets", open_),
+        *access.operations(workload, "Hugging Face datasets", lambda: _Rows(files)),
     ]
+
+
+class _Rows:
+    """The rows of a dataset of Hugging Face."""
+
+    def __init__(self, files: Path) -> None:
+        import datasets
+
+        self.at = datasets.load_from_disk(str(files)).with_format("numpy").__getitem__
+
+    def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
+        taken = self.at(places)
+        return [dict(zip(taken, row, strict=True)) for row in zip(*taken.values(), strict=True)]
 
 
 # tfx_bsl -------------------------------------------------------------------------------------------------------------
@@ -277,5 +292,7 @@ PEERS = (
     Peer("Arrow IPC", ("pyarrow",), _arrow),
     Peer("Parquet", ("pyarrow.parquet",), _parquet),
     Peer("Hugging Face datasets", ("datasets",), _hugging_face),
+    Peer("h5py", ("h5py",), access.h5py_files),
+    Peer("grain over ArrayRecord", ("grain.python", "array_record.python.array_record_module"), access.array_records),
     Peer("tfx_bsl", ("tfx_bsl.coders.sequence_example_coder",), _tfx_bsl),
 )

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.cli.bench import access
 from seqrecorder.cli.bench.apart import measure_tfrecord
 from seqrecorder.cli.bench.candidates import HANDWRITTEN, RAW, Operation, Reading, by_hand, own
 from seqrecorder.cli.bench.content import content, whole
@@ -44,10 +45,23 @@ if TYPE_CHECKING:
 ALL = tuple(WORKLOADS)
 """Names of all workloads."""
 
-MEASURES = ("encode", "write", "read", "first_batch", "read_records")
+ACCESS = ("by_position", "by_key", "tenth")
+MEASURES = ("encode", "write", "read", "first_batch", "read_records", *ACCESS)
 _ROUNDS, _QUICK_ROUNDS = 5, 3
 _SECONDS, _QUICK_SECONDS = 5.0, 1.0
-_VERSIONS = ("tensorflow", "numpy", "attrs", "protobuf", "datasets", "pyarrow", "tfrecord", "tfx_bsl")
+_VERSIONS = (
+    "tensorflow",
+    "numpy",
+    "attrs",
+    "protobuf",
+    "datasets",
+    "pyarrow",
+    "h5py",
+    "grain",
+    "array_record",
+    "tfrecord",
+    "tfx_bsl",
+)
 
 
 @attrs.frozen
@@ -55,7 +69,7 @@ class Timing:
     """What one operation of one candidate took.
 
     Attributes:
-        measure: `encode`, `write`, `read`, `first_batch` or `read_records`.
+        measure: `encode`, `write`, `read`, `first_batch`, `read_records`, `by_position`, `by_key` or `tenth`.
         candidate: whose it is.
         median: seconds for all records; of `first_batch`, until there is one.
         least: seconds of the fastest round.
@@ -207,6 +221,7 @@ def measure(
         directory = Path(place)
         operations = [*own(workload, directory), *by_hand(workload, directory)]
         _write_all(operations)
+        operations += access.own(workload, directory / "own")
         for peer in PEERS if peers else ():
             why = peer.missing()
             theirs: list[Operation | Reading] = []
@@ -306,8 +321,11 @@ def _time_once(operation: Operation, workload: Workload) -> Taken:
     began, processor = time.perf_counter(), time.process_time()
     done = go()
     taken = Taken(time.perf_counter() - began, time.process_time() - processor)
-    _check_count(operation, workload, done, len(workload.records))
-    return taken
+    everything = len(workload.records)
+    expected = everything if operation.records is None else operation.records
+    _check_count(operation, workload, done, expected)
+    scale = everything / expected  # what is told is for each record that went through
+    return taken if scale == 1 else Taken(taken.clock * scale, (taken.processor or 0.0) * scale)
 
 
 def _time_reading(reading: Reading, workload: Workload, seconds: float) -> dict[str, Taken]:

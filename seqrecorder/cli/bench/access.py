@@ -1,0 +1,194 @@
+"""Records by their positions and by their keys, and a tenth of them: ours, and those of libraries with random access.
+
+What is opened and indexed stays open, and is not timed; every candidate gives arrays. Records of W3 are few: all ways
+take at least eight of them.
+"""
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from seqrecorder.cli.bench.candidates import OURS, Operation, writing
+from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.cli.bench.workloads import Workload
+
+_TENTH, _LEAST = 10, 8
+
+
+class Access(Protocol):
+    """Records that are open; each is a mapping of field to value, or an object with attributes."""
+
+    def at(self, place: int) -> Any:
+        """Return the record at a position."""
+        ...
+
+    def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
+        """Return the records at some positions, which ascend."""
+        ...
+
+
+def drawn(workload: Workload) -> NDArray[np.int64]:
+    """Return the positions of a tenth of the records, in random order."""
+    count = len(workload.records)
+    return np.random.default_rng(0).permutation(count)[: min(count, max(_LEAST, count // _TENTH))]
+
+
+def operations(workload: Workload, candidate: str, opened: Callable[[], Access]) -> list[Operation]:
+    """Return what is timed of a candidate: single records by position, and a tenth of all in their order."""
+    places = drawn(workload)
+
+    def singles() -> Callable[[], int]:
+        source = opened()
+        check(workload, source.at(int(places[0])), int(places[0]))
+        numbers = places.tolist()
+        return lambda: sum(source.at(place) is not None for place in numbers)
+
+    def tenth() -> Callable[[], int]:
+        source, ascending = opened(), np.sort(places)
+        check(workload, source.several(ascending)[0], int(ascending[0]))
+        return lambda: len(source.several(ascending))
+
+    return [
+        Operation("by_position", candidate, singles, records=places.size),
+        Operation("tenth", candidate, tenth, records=places.size),
+    ]
+
+
+def check(workload: Workload, record: Any, place: int) -> None:
+    """Raise `AssertionError` unless a record has the values that were written."""
+    for name in workload.flat:
+        got = record[name] if isinstance(record, dict) else getattr(record, name)
+        expected = getattr(workload.records[place], name)
+        if not np.array_equal(np.asarray(got).reshape(np.shape(expected)), expected):
+            raise AssertionError(f"{workload.name}: field {name!r} of record {place} is not what was written")
+
+
+class _Own:
+    def __init__(self, workload: Workload, directory: Path) -> None:
+        self.selection = open_corpus(directory, schema=workload.record_class)["train"]
+        self.at = self.selection.__getitem__
+
+    def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
+        return list(self.selection[places])
+
+
+def own(workload: Workload, directory: Path) -> list[Operation]:
+    """Return what is timed of this library, whose dataset is there."""
+    found = operations(workload, OURS, lambda: _Own(workload, directory))
+    if "key" in workload.contexts:
+        keys = [workload.contexts["key"][place] for place in drawn(workload).tolist()]
+
+        def by_key() -> Callable[[], int]:
+            selection = _Own(workload, directory).selection
+            check(workload, selection[keys[0]], int(drawn(workload)[0]))
+            return lambda: sum(selection[key] is not None for key in keys)
+
+        found.append(Operation("by_key", OURS, by_key, records=len(keys)))
+    return found
+
+
+# h5py ----------------------------------------------------------------------------------------------------------------
+
+
+class _Flat:
+    """A dataset for the values of all steps, and the ends of the records."""
+
+    def __init__(self, workload: Workload, path: Path) -> None:
+        import h5py
+
+        file = h5py.File(path / "data.h5", "r")
+        self.lists = {name: file[name] for name in workload.flat}
+        self.contexts = {name: file[name] for name in workload.contexts}
+        self.ends = np.concatenate([[0], np.cumsum(workload.lengths)]).tolist()
+
+    def at(self, place: int) -> Any:
+        start, stop = self.ends[place], self.ends[place + 1]
+        record = {name: values[start:stop] for name, values in self.lists.items()}
+        return record | {name: values[place] for name, values in self.contexts.items()}
+
+    def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
+        return [self.at(place) for place in places.tolist()]
+
+
+def h5py_files(workload: Workload, directory: Path) -> list[Operation]:
+    """Return what is timed of h5py: a dataset a field, and for keys a group a record."""
+    import h5py
+
+    flat, groups = directory / "h5", directory / "h5_groups"
+
+    def bytes_of(values: Any) -> Any:
+        array = np.asarray(values)
+        return np.char.encode(array.astype(str), "utf-8") if array.dtype.kind in "OU" else array
+
+    def write(path: Path) -> int:
+        path.mkdir()
+        with h5py.File(path / "data.h5", "w") as file:
+            for name, values in {**workload.contexts, **workload.flat}.items():
+                file[name] = bytes_of(values)
+        return len(workload.records)
+
+    def by_key() -> Callable[[], int]:
+        if not groups.exists():
+            groups.mkdir()
+            with h5py.File(groups / "data.h5", "w") as file:
+                for record in workload.records:
+                    for name in workload.flat:
+                        file[f"{record.key}/{name}"] = bytes_of(getattr(record, name))
+        file = h5py.File(groups / "data.h5", "r")
+        keys = [workload.contexts["key"][place] for place in drawn(workload).tolist()]
+        return lambda: sum(bool([file[key][name][()] for name in workload.flat]) for key in keys)
+
+    found = [writing("write", "h5py", write, flat)]
+    if not any(np.asarray(values).dtype == object for values in workload.flat.values()):
+        found += operations(workload, "h5py", lambda: _Flat(workload, flat))
+    if "key" in workload.contexts:
+        found.append(Operation("by_key", "h5py, a group a record", by_key, records=drawn(workload).size))
+    return found
+
+
+# grain ---------------------------------------------------------------------------------------------------------------
+
+
+class _Grain:
+    def __init__(self, workload: Workload, path: Path) -> None:
+        import grain.python as grain
+
+        self.source = grain.ArrayRecordDataSource(str(path / "data.array_record"))
+        self.decode = Schema.of(workload.record_class).decode
+        self.at = grain.MapDataset.source(self.source).map(self.decode).__getitem__
+
+    def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
+        return [self.decode(data) for data in self.source.__getitems__(places.tolist())]
+
+
+def array_records(workload: Workload, directory: Path) -> list[Operation]:
+    """Return what is timed of grain: our messages in a file of ArrayRecord, decoded by us."""
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    files = directory / "array_record"
+
+    def write(path: Path) -> int:
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+        schema = Schema.of(workload.record_class)
+        writer = ArrayRecordWriter(str(path / "data.array_record"), "group_size:1")
+        for start in range(0, len(workload.records), 1000):
+            for data in schema.encode_batch(workload.records[start : start + 1000]):
+                writer.write(data)
+        writer.close()
+        return len(workload.records)
+
+    name = "grain over ArrayRecord"
+    return [writing("write", name, write, files), *operations(workload, name, lambda: _Grain(workload, files))]
