@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.sources import columns_of, selections_of
+from seqrecorder.analysis.sources import columns_of, selections_of, watched
 from seqrecorder.errors import OptionError
 
 if TYPE_CHECKING:
@@ -53,7 +53,11 @@ class Tokens:
 
 
 def count_tokens(
-    source: Any, field: str | None, pieces: Callable[[Any], Sequence[Any]] | None, prune: int | None
+    source: Any,
+    field: str | None,
+    pieces: Callable[[Any], Sequence[Any]] | None,
+    prune: int | None,
+    progress: bool | None = None,  # noqa: FBT001 - see `sr.write`
 ) -> Tokens:
     """Return how often which tokens come.
 
@@ -62,22 +66,25 @@ def count_tokens(
         field: name of the field whose elements they are.
         pieces: makes tokens of each element.
         prune: as for `Tokens`.
+        progress: as for `write`.
 
     Raises:
         OptionError: the field has no tokens, or the source none.
         SchemaError: there is no field of that name.
     """
     tokens = Tokens(prune)
-    for values in _given(source) if field is None else _stored(source, field):
+    for values in _given(source) if field is None else _stored(source, field, progress):
         tokens.add(values if pieces is None else list(chain.from_iterable(map(pieces, values))))
     return tokens
 
 
-def _stored(source: Any, name: str) -> Iterator[list[Any]]:
-    for selection in (source if isinstance(source, Mapping) else selections_of(source)).values():
-        _check_field(selection.schema[name])
-        for columns, _ in columns_of(selection, [name])[1]:
-            yield columns[name].values.ravel().tolist()
+def _stored(source: Any, name: str, progress: bool | None) -> Iterator[list[Any]]:  # noqa: FBT001 - see `sr.write`
+    parts = source if isinstance(source, Mapping) else selections_of(source)
+    with watched(progress, "counting tokens", parts) as bar:
+        for selection in parts.values():
+            _check_field(selection.schema[name])
+            for columns, _ in columns_of(selection, [name], bar)[1]:
+                yield columns[name].values.ravel().tolist()
 
 
 def _check_field(field: Field) -> None:

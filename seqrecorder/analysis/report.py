@@ -64,6 +64,7 @@ def report(
     by: str | None = None,
     time: str | None = None,
     batch_size: int = 64,
+    progress: bool | None = None,
 ) -> Report:
     """Return what a dataset is like, as a page of HTML with what is remarkable on top.
 
@@ -90,13 +91,14 @@ def report(
         by: name of a context field that no two splits should share a value of, as for `leakage`.
         time: name of the field of a record's time, in which no two splits should overlap, as for `leakage`.
         batch_size: of the strategies that are compared.
+        progress: as for `write`: None shows a bar on a terminal when tqdm is installed.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
         OptionError: nothing is selected.
         SchemaError: there is no field of a name.
     """
-    found = survey(source, by=by, time=time, batch_size=batch_size)
+    found = survey(source, by=by, time=time, batch_size=batch_size, progress=progress)
     findings = find(found)
     made = Report(found.where, findings, page(found, findings), found.stats)
     if destination is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from seqrecorder.dataset.corpus import Corpus, open  # noqa: A004 - as `seqrecorder.open`
+from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import OptionError
 
@@ -41,12 +43,31 @@ def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]
     return found
 
 
+@contextlib.contextmanager
+def watched(progress: bool | None, label: str, parts: Mapping[str, Selection]) -> Iterator[Progress]:  # noqa: FBT001 - see `sr.write`
+    """Show how many records of some selections are through: see `Progress`."""
+    bar = Progress(progress, label)
+    bar.expect(sum(map(len, parts.values())))
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
 def columns_of(
-    selection: Selection, fields: Sequence[str] | None
+    selection: Selection, fields: Sequence[str] | None, bar: Progress | None = None
 ) -> tuple[Schema, Iterator[tuple[dict[str, Column], int]]]:
     """Return the schema of some fields, and the columns of the selected records with how many these are."""
     schema = selection.schema if fields is None else selection.schema.select(fields)
-    return schema, ((columns, _records(schema, columns)) for columns in selection.columns(fields))
+
+    def chunks() -> Iterator[tuple[dict[str, Column], int]]:
+        for columns in selection.columns(fields):
+            records = _records(schema, columns)
+            yield columns, records
+            if bar is not None:
+                bar.advance(records)
+
+    return schema, chunks()
 
 
 def _records(schema: Schema, columns: Mapping[str, Column]) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from seqrecorder.analysis.column_parts import records_of
 from seqrecorder.analysis.kept_stats import kept_stats, to_bytes
 from seqrecorder.analysis.record_stats import Stats
-from seqrecorder.analysis.sources import columns_of, selections_of
+from seqrecorder.analysis.sources import columns_of, selections_of, watched
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.statistics_file import write_statistics
 from seqrecorder.errors import OptionError, SeqrecorderError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.selection import Selection
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
@@ -31,7 +32,12 @@ _MOST_VALUES = 1000
 
 
 def stats(
-    source: Any, split: str | None = None, *, by: str | None = None, fields: Sequence[str] | None = None
+    source: Any,
+    split: str | None = None,
+    *,
+    by: str | None = None,
+    fields: Sequence[str] | None = None,
+    progress: bool | None = None,
 ) -> Stats:
     """Return what is known of the records of a dataset, after one pass over them.
 
@@ -60,6 +66,7 @@ def stats(
         by: name of a scalar context field of text, whole numbers or bools, for each of whose values there are
             statistics, too.
         fields: names of the fields to look at; all by default.
+        progress: as for `write`: None shows a bar on a terminal when tqdm is installed.
 
     Raises:
         OptionError: `by` is no such field, or has more than 1,000 values.
@@ -71,11 +78,13 @@ def stats(
     if known is not None:
         return known
     total: Stats | None = None
-    for name, selection in selections_of(source, split).items():
-        part = _stats_of(selection, names, by)
-        if total is None:
-            total = Stats.of_nothing(part.schema)
-        total.merge(attrs.evolve(part, splits={name: attrs.evolve(part, by={})}))
+    selections = selections_of(source, split)
+    with watched(progress, "statistics", selections) as bar:
+        for name, selection in selections.items():
+            part = _stats_of(selection, names, by, bar)
+            if total is None:
+                total = Stats.of_nothing(part.schema)
+            total.merge(attrs.evolve(part, splits={name: attrs.evolve(part, by={})}))
     if total is None:
         raise OptionError(f"stats: expected records, got none: {source!r}")
     return total
@@ -100,8 +109,8 @@ def keep_stats(manifest: Manifest, known: Stats | None) -> None:
         _LOG.warning("%s: its statistics could not be kept: %s", manifest.path, error)
 
 
-def _stats_of(selection: Selection, names: Sequence[str] | None, by: str | None) -> Stats:
-    schema, chunks = columns_of(selection, names)
+def _stats_of(selection: Selection, names: Sequence[str] | None, by: str | None, bar: Progress | None = None) -> Stats:
+    schema, chunks = columns_of(selection, names, bar)
     part = Stats.of_nothing(schema)
     label = None if by is None else _field_of_labels(schema, by)
     for columns, records in chunks:

@@ -10,7 +10,7 @@ import numpy as np
 
 from seqrecorder.analysis.leakage import leakage
 from seqrecorder.analysis.record_stats import Stats
-from seqrecorder.analysis.sources import selections_of
+from seqrecorder.analysis.sources import selections_of, watched
 from seqrecorder.analysis.strategies import compare
 from seqrecorder.codec.content_digest import content_digest
 from seqrecorder.dataset.corpus import open as open_corpus
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.numbers import Numbers
     from seqrecorder.codec.columns import Column
     from seqrecorder.codec.decoder import RecordDecoder
+    from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.reading.plan import PlanTable
     from seqrecorder.schema.field import Field
@@ -93,7 +94,14 @@ class Survey:
         return next((name, position - places.start) for name, places in splits.items() if position in places)
 
 
-def survey(source: Any, *, by: str | None = None, time: str | None = None, batch_size: int = 64) -> Survey:
+def survey(
+    source: Any,
+    *,
+    by: str | None = None,
+    time: str | None = None,
+    batch_size: int = 64,
+    progress: bool | None = None,
+) -> Survey:
     """Return what one pass over the records of a dataset tells.
 
     Args:
@@ -101,6 +109,7 @@ def survey(source: Any, *, by: str | None = None, time: str | None = None, batch
         by: as for `leakage`.
         time: as for `leakage`.
         batch_size: of the strategies that are compared.
+        progress: as for `write`.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -121,7 +130,8 @@ def survey(source: Any, *, by: str | None = None, time: str | None = None, batch
     for name in (by, time):
         if name is not None:
             _ = found.store.schema[name]
-    whole = _survey_records(found, parts)
+    with watched(progress, "report", parts) as bar:
+        whole = _survey_records(found, parts, bar)
     if len(whole) > 1:
         found.leakage = _leakage(found.store, whole, by, time)
     _survey_lengths(found, parts, batch_size)
@@ -150,7 +160,7 @@ def _leakage(store: RecordStore, whole: Mapping[str, NDArray[np.int64]], by: str
     )
 
 
-def _survey_records(found: Survey, parts: Mapping[str, Selection]) -> dict[str, NDArray[np.int64]]:
+def _survey_records(found: Survey, parts: Mapping[str, Selection], bar: Progress) -> dict[str, NDArray[np.int64]]:
     """Read all records, and return the positions of those of each split that can be read."""
     store = next(iter(parts.values())).store
     schema, decoder = store.schema, store.decoder(None)
@@ -165,6 +175,7 @@ def _survey_records(found: Survey, parts: Mapping[str, Selection]) -> dict[str, 
         part, read = Stats.of_nothing(schema), [np.empty(0, np.int64)]
         for positions, data, columns in _readable(store, decoder, selection.positions):
             part.add(columns, len(data))
+            bar.advance(len(data))
             read.append(positions)
             digests += [content_digest(store.manifest.schema, record) for record in data]
             _survey_chunk(found, schema.fields, columns, positions)

@@ -137,6 +137,7 @@ class Vocabulary:
         oov_buckets: int = 1,
         pieces: Callable[[Any], Sequence[Any]] | None = None,
         prune: int | None = None,
+        progress: bool | None = None,
     ) -> Vocabulary:
         """Return the vocabulary of the tokens of a field, those that come most often first.
 
@@ -156,6 +157,7 @@ class Vocabulary:
             pieces: see `Vocabulary`.
             prune: how many distinct tokens are remembered while counting. Where there are more, rare ones are forgotten
                 and counts are a little too low, by at most a `prune`th of all tokens.
+            progress: of a field, as for `write`: None shows a bar on a terminal when tqdm is installed.
 
         Raises:
             OptionError: options make no sense, or no token is left.
@@ -168,7 +170,7 @@ class Vocabulary:
             source = _of_split(source, split)
         elif split is not None:
             raise OptionError("split: goes with a dataset and a field of it")
-        counted = count_tokens(source, field, pieces, prune)
+        counted = count_tokens(source, field, pieces, prune, progress)
         made = {"reserved": reserved, "padding": padding, "oov_buckets": oov_buckets, "pieces": pieces}
         apart = {*_given(reserved), padding, UNKNOWN}
         kept = [(token, count) for token, count in counted.top() if count >= min_count and token not in apart]

@@ -10,6 +10,7 @@ __all__ = [
     "manifest",
     "owned_files",
     "partition",
+    "progress",
     "record_store",
     "resolve",
     "salvage",

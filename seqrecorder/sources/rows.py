@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from seqrecorder.codec.arrow import compute, one_array
+from seqrecorder.dataset.progress import Progress
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.row_order import MEMORY, rows_in_order
 from seqrecorder.sources.tables import open_table
 from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.writing.column_source import TableSource, check_types, mapped_columns, unused_columns
-from seqrecorder.writing.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

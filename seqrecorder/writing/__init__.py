@@ -1,3 +1,3 @@
 """Records in, a published dataset out: hooks, splits, order on disk, worker processes."""
 
-__all__ = ["column_source", "commit", "encoder", "options", "progress", "selected", "write", "writer"]
+__all__ = ["column_source", "commit", "encoder", "options", "selected", "write", "writer"]

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.schema.schema import Schema
     from seqrecorder.writing.column_source import ColumnSource
     from seqrecorder.writing.encoder import LifeCycle
     from seqrecorder.writing.options import WriteOptions
     from seqrecorder.writing.placement import Placement
-    from seqrecorder.writing.progress import Progress
     from seqrecorder.writing.split_assignment import Router
     from seqrecorder.writing.unique_keys import UniqueKeys
     from seqrecorder.writing.worker_pool import Encoder

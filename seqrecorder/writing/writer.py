@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, combined
+from seqrecorder.dataset.progress import Progress
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.forks import kept_from_children
@@ -28,7 +29,6 @@ from seqrecorder.storage.tfrecord.format import check_compression
 from seqrecorder.writing.encoder import LifeCycle, check_params
 from seqrecorder.writing.options import WriteOptions, shows_options
 from seqrecorder.writing.placement import Placement
-from seqrecorder.writing.progress import Progress
 from seqrecorder.writing.record_intake import RecordIntake
 from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.split_assignment import DEFAULT_SPLIT, Router

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.writing.progress import Progress
+from seqrecorder.dataset.progress import Progress
 
 
 @attrs.define

@@ -59,6 +59,12 @@ class Progress:
             if bar is not None:
                 bar.update(count - bar.n)
 
+    def advance(self, count: int) -> None:
+        """Learn how many more records are through."""
+        with self._drawn() as bar:
+            if bar is not None:
+                bar.update(count)
+
     def close(self) -> None:
         """Leave the bar as it stands."""
         with self._drawn() as bar:
