@@ -24,6 +24,14 @@ def items(count: int, start: int = 0) -> list[Item]:
 
 
 @sr.record
+class Tokens:
+    """Some numbers of a name."""
+
+    key: str = sr.context(str, key=True)
+    ids: Any = sr.feature_list("int64")
+
+
+@sr.record
 class Clip:
     """A record whose steps are loaded late, and which is cut into chunks."""
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from seqrecorder.codec.arrow import pyarrow
+from seqrecorder.codec.arrow import one_array, pyarrow
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.to_arrow import arrow_batch, arrow_schema
 from seqrecorder.codec.to_json import check_json, json_lines
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.text_files import open_text, replaced_file
+from seqrecorder.wire.byte_rows import bounds
 
 if TYPE_CHECKING:
     import os
@@ -68,11 +70,23 @@ class Exports:
         """Return the records as a `pandas.DataFrame`, a row a record: see `to_arrow`.
 
         Raises:
-            OptionError: pandas or pyarrow is not installed, or Arrow has no type for a field.
+            OptionError: pandas or pyarrow is not installed, Arrow has no type for a field, or one that may be None is
+                NaN or NaT, which a frame cannot tell from that.
         """
         _library("pandas")
+        table = _reader(self, fields).read_all()
+        for field in _chosen(self, fields).fields:
+            is_scalar = not (field.is_list or field.shape or field.sparse is not None)
+            if is_scalar and field.optional and (field.element.is_time or field.element.has_nan):
+                values = one_array(table[field.name].drop_null()).to_numpy(zero_copy_only=False)
+                if np.isnan(values).any():
+                    nothing = "NaT" if field.element.is_time else "NaN"
+                    raise OptionError(
+                        f"field {field.name!r}: pandas cannot tell {nothing} from None, which it may be; leave it out "
+                        "(fields=), or go to polars"
+                    )
         # Integers that may be None would become floats.
-        return _reader(self, fields).read_all().to_pandas(integer_object_nulls=True)
+        return table.to_pandas(integer_object_nulls=True)
 
     def to_polars(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a `polars.DataFrame`, a row a record: see `to_arrow`.
@@ -106,7 +120,7 @@ class Exports:
             OptionError: pyarrow is not installed, or has no type for a field.
             ShardWriteError: the disk is full, or failed.
         """
-        reader = _reader(self, fields)
+        reader = _for_parquet(_reader(self, fields))
         from pyarrow import parquet
 
         with replaced_file(path) as part, parquet.ParquetWriter(part, reader.schema, **options) as writer:
@@ -158,6 +172,43 @@ def _reader(selection: HasColumns, fields: Sequence[str] | None) -> Any:
     schema = _chosen(selection, fields)
     batches = (arrow_batch(schema, columns) for columns in selection.columns(fields))
     return pa.RecordBatchReader.from_batches(arrow_schema(schema), batches)
+
+
+def _for_parquet(reader: Any) -> Any:
+    """Return a stream whose vectors that may be missing are lists, where pyarrow cannot write them otherwise."""
+    pa = pyarrow()
+    kinds = list(reader.schema.types)
+    vectors = [place for place, kind in enumerate(kinds) if pa.types.is_fixed_size_list(kind)]
+    if not vectors or _parquet_takes_missing_vectors():
+        return reader
+    for place in vectors:
+        kinds[place] = pa.large_list(kinds[place].value_type)
+    schema = pa.schema(list(zip(reader.schema.names, kinds, strict=True)))
+
+    def changed(batch: Any) -> Any:
+        arrays = list(batch.columns)
+        for place in vectors:
+            present = arrays[place].is_valid().to_numpy(zero_copy_only=False)
+            ends = pa.array(bounds(present * arrays[place].type.list_size))
+            mask = pa.array(~present)
+            arrays[place] = pa.LargeListArray.from_arrays(ends, arrays[place].flatten(), mask=mask)
+        return pa.record_batch(arrays, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, map(changed, reader))
+
+
+@functools.cache
+def _parquet_takes_missing_vectors() -> bool:
+    """Whether this pyarrow writes, and reads again, lists of one size that may be null."""
+    pa = pyarrow()
+    from pyarrow import parquet
+
+    sink = pa.BufferOutputStream()
+    try:
+        parquet.write_table(pa.table({"x": pa.array([[1, 2], None], pa.list_(pa.int64(), 2))}), sink)
+        return bool(parquet.read_table(pa.BufferReader(sink.getvalue())).num_rows)
+    except pa.ArrowException:
+        return False
 
 
 def _chosen(selection: HasColumns, fields: Sequence[str] | None) -> Schema:

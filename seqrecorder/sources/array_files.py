@@ -12,7 +12,7 @@ from seqrecorder.codec.construct import maker_from_mapping
 from seqrecorder.errors import DatasetNotFoundError, OptionError, RecordError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.text_records import TextRecords
-from seqrecorder.storage.paths import files_named, local_path
+from seqrecorder.storage.paths import files_named, local_path, natural_order
 
 if TYPE_CHECKING:
     import os
@@ -85,17 +85,17 @@ def from_h5(
         SourceError: while iterating: a group is no record; it is named with all reasons.
     """
     arrays = _Arrays(Schema.of(record_class), columns or {})
-    return TextRecords(files_named(path), record_class, arrays.parse_groups, on_error, unit="group")
+    return TextRecords(files_named(path, natural_order), record_class, arrays.parse_groups, on_error, unit="group")
 
 
 def _files(path: Any) -> list[Any]:
     if not isinstance(path, (list, tuple)) and local_path(path).is_dir():
         directory = local_path(path)
-        files = sorted(file for file in directory.iterdir() if file.suffix in _ENDINGS and file.is_file())
+        files = [file for file in directory.iterdir() if file.suffix in _ENDINGS and file.is_file()]
         if not files:
             raise DatasetNotFoundError(f"{directory} holds no file that ends in .npz or .npy", path=path)
-        return list(files)
-    return list(files_named(path))
+        return sorted(files, key=natural_order)
+    return list(files_named(path, natural_order))
 
 
 class _Arrays:

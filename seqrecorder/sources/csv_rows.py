@@ -14,13 +14,13 @@ from seqrecorder.errors import (
     SourceError,
 )
 from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.text_files import STDIN, UNPACKING_ERRORS, opened_text
 from seqrecorder.writing.column_source import SkippingSource
 from seqrecorder.writing.encoder import check_params, hook_params
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class CsvRecords(SkippingSource, Generic[T]):
         skipped: how many rows the last iteration left out, because `from_csv_row` raised `SkipRecord`.
     """
 
-    def __init__(self, path: Path, record_class: type[T], params: dict[str, Any], encoding: str) -> None:
+    def __init__(self, path: Any, record_class: type[T], params: dict[str, Any], encoding: str) -> None:
         self.path, self.record_class, self.encoding = path, record_class, encoding
         self.params = hook_params(record_class, "from_csv_row", params)
         self.skipped = 0
@@ -54,7 +54,7 @@ class CsvRecords(SkippingSource, Generic[T]):
     def __iter__(self) -> Iterator[T]:
         """Yield a record for each row that is not left out."""
         self.skipped = 0
-        with self.path.open(encoding=self.encoding, newline="") as file:
+        with opened_text(self.path, self.encoding, newline="") as file:
             rows = csv.DictReader(file, strict=True)
             try:
                 names = self._header(rows)
@@ -68,7 +68,7 @@ class CsvRecords(SkippingSource, Generic[T]):
                         yield self._record(row, rows.line_num)
                     except SkipRecord:
                         self.skipped += 1
-            except (csv.Error, UnicodeDecodeError) as error:
+            except (csv.Error, UnicodeDecodeError, *UNPACKING_ERRORS) as error:
                 line = rows.line_num
                 raise SourceError(f"{self.path}, line {line}: not {self.encoding} CSV: {error}") from error
 
@@ -121,7 +121,7 @@ def from_csv(
     (['TO', 'BE'], 1)
 
     Args:
-        path: of the file.
+        path: of the file, packed where it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
         record_class: has a class method `from_csv_row(row, **params)`, which takes a dictionary of column to text (an
             int stands for the position of a column) and returns a record, or raises `SkipRecord`.
         encoding: of the file; a byte order mark is dropped.
@@ -139,7 +139,7 @@ def from_csv(
         codecs.lookup(encoding)
     except LookupError as error:
         raise OptionError(f"encoding: {error}") from None
-    file = local_path(path)
-    if not file.is_file():
+    file = path if path == STDIN else local_path(path)
+    if file != STDIN and not local_path(path).is_file():
         raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
     return CsvRecords(file, record_class, params, encoding)

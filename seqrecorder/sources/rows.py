@@ -36,6 +36,7 @@ class RowGroups(TableSource):
         rows, groups: how many there were, the last time that it was gone through.
         equal_times: how many rows have the same `order` as the one before in their group.
         gaps: how many rows come later than the usual distance after the one before, where there is a usual one.
+        missing: how many values of feature lists are missing, which is NaN, or None where all of a group are.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class RowGroups(TableSource):
                     )
         self.ignored = unused_columns(schema, table, [*self.column_of.values(), *self.by, *self.order], extra)
         self._memory, self._progress = memory, progress
-        self.rows = self.groups = self.equal_times = self.gaps = 0
+        self.rows = self.groups = self.equal_times = self.gaps = self.missing = 0
 
     def __repr__(self) -> str:
         ignored = f", ignored={list(self.ignored)}" if self.ignored else ""
@@ -75,7 +76,7 @@ class RowGroups(TableSource):
 
     def tables(self) -> Iterator[Any]:
         """Yield tables with a row for each group."""
-        self.rows = self.groups = self.equal_times = self.gaps = 0
+        self.rows = self.groups = self.equal_times = self.gaps = self.missing = 0
         self._usual: int | float | None = None
         wanted = list(dict.fromkeys([*self.column_of.values(), *self.by, *self.order]))
         progress = Progress(self._progress, f"sorting {self.table.name}", unit="rows")
@@ -91,6 +92,8 @@ class RowGroups(TableSource):
                 "%s: %d of %d rows have the same %s as the row before in their group: they stay as they came",
                 *(self.table.name, self.equal_times, self.rows, ", ".join(self.order)),
             )
+        if self.missing:
+            _LOG.warning("%s: %d values are missing, which is NaN in a record", self.table.name, self.missing)
         if self.gaps:
             _LOG.warning(
                 "%s: %d of %d rows come more than the usual %s after the row before in their group, by %s",
@@ -145,6 +148,7 @@ class RowGroups(TableSource):
             column = one_array(table[name])
             if field.is_list:
                 columns[field.name] = _lists(field, column, starts)
+                self.missing += column.null_count
                 continue
             if name not in self.by:
                 changes = _change(table, [name]) & inside

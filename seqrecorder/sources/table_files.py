@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.codec.arrow import pyarrow
 from seqrecorder.codec.tables import BATCH_ROWS, Table
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError
-from seqrecorder.storage.paths import files_named, local_path
+from seqrecorder.storage.paths import files_named, local_path, natural_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,18 +73,19 @@ def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]
             with _named(file):
                 yield from _opened(file, types, wanted)[1]
 
-    return Table(str(path) if not isinstance(path, (list, tuple)) else str(files[0]), names, again=True, open=read)
+    name = str(files[0] if isinstance(path, (list, tuple)) else path)
+    return Table(name if len(files) == 1 else f"{name} ({len(files)} files)", names, again=True, open=read)
 
 
 def _files(path: Any) -> list[Path]:
     if not isinstance(path, (list, tuple)) and local_path(path).is_dir():
         directory = local_path(path)
-        files = sorted(file for file in directory.rglob("*") if file.is_file() and not _is_hidden(file, directory))
-        files = [file for file in files if _format_of(file) is not None]
+        files = [file for file in directory.rglob("*") if file.is_file() and not _is_hidden(file, directory)]
+        files = sorted((file for file in files if _format_of(file) is not None), key=natural_order)
         if not files:
             raise DatasetNotFoundError(f"{directory} holds no file that ends in {', '.join(_FORMATS)}", path=path)
     else:
-        files = files_named(path)
+        files = files_named(path, natural_order)
     for file in files:
         if _format_of(file) is None:
             raise OptionError(f"{file}: expected a file that ends in {', '.join(_FORMATS)}, packed or not")

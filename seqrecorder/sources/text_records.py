@@ -6,10 +6,10 @@ import logging
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from seqrecorder.codec.columns import gather
-from seqrecorder.errors import DatasetNotFoundError, OptionError, RecordError, SourceError
+from seqrecorder.errors import OptionError, RecordError, SourceError
 from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.paths import files_named
+from seqrecorder.storage.paths import files_named, natural_order
 from seqrecorder.storage.text_files import STDIN, name_of
 from seqrecorder.writing.column_source import SkippingSource
 
@@ -81,12 +81,7 @@ def text_paths(path: Any) -> list[Any]:
     Raises:
         DatasetNotFoundError: there is no such file.
     """
-    if path == STDIN:
-        return [path]
-    try:
-        return list(files_named(path))
-    except DatasetNotFoundError as error:
-        raise DatasetNotFoundError(f"{error.message}", path=path) from None
+    return [path] if path == STDIN else list(files_named(path, natural_order))
 
 
 def _check(schema: Schema, record: Any) -> None:

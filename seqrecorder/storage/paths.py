@@ -7,9 +7,12 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _URL = re.compile("([A-Za-z][A-Za-z0-9+.-]+)://")
 _URL_OF_PATH = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib makes one slash of two
@@ -40,8 +43,22 @@ def local_path(path: Any) -> Path:
     return _working_directory(home) / home
 
 
-def files_named(path: Any) -> list[Path]:
+def natural_order(path: Any) -> list[tuple[bool, int, str]]:
+    """Return what sorts paths as people count: `part-2` comes before `part-10`.
+
+    >>> sorted(["b1", "a10", "a2"], key=natural_order)
+    ['a2', 'a10', 'b1']
+    """
+    parts = re.split(r"([0-9]+)", str(path))
+    return [(bool(i % 2), int(part) if i % 2 else 0, part) for i, part in enumerate(parts)]
+
+
+def files_named(path: Any, order: Callable[[Path], Any] | None = None) -> list[Path]:
     """Return the files that a path, a glob or a list of both names.
+
+    Args:
+        path: see above.
+        order: what the files of a glob are sorted by; None is their names.
 
     Raises:
         DatasetNotFoundError: one of them names no file.
@@ -58,7 +75,8 @@ def files_named(path: Any) -> list[Path]:
             continue
         if one.is_dir():
             raise OptionError(f"{one} is a directory: in a list, name the shards themselves (or a glob)")
-        found = [path for path in sorted(map(Path, glob.glob(local_pattern(item), recursive=True))) if path.is_file()]
+        names = glob.glob(local_pattern(item), recursive=True)
+        found = [path for path in sorted(map(Path, names), key=order) if path.is_file()]
         if not found:
             raise DatasetNotFoundError(
                 f"there is no file {item}" + (" (as a glob)" if glob.has_magic(str(item)) else ""), path=item

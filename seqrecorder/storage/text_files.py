@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 STDIN = "-"
+UNPACKING_ERRORS = (EOFError, zlib.error, lzma.LZMAError, OSError)
+"""What is raised by a file that is not packed as its name says, or fails."""
 
 
 def lines_of(path: Any) -> Iterator[tuple[int, str]]:
@@ -41,6 +43,22 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
         SourceError: it is no UTF-8, or not packed as its name says; the line is named.
     """
     number = 0
+    with opened_text(path) as text:
+        try:
+            for line in text:
+                number += 1
+                yield number, line.rstrip("\n")
+        except (UnicodeDecodeError, *UNPACKING_ERRORS) as error:
+            raise SourceError(f"{name_of(path)}, after line {number}: {error}") from error
+
+
+@contextlib.contextmanager
+def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = None) -> Iterator[IO[str]]:
+    """Give a text that is read; see `lines_of`, and `open` for the encoding and ends of lines.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+    """
     with contextlib.ExitStack() as stack:
         if path == STDIN:
             binary: Any = sys.stdin.buffer
@@ -49,14 +67,9 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
             if not file.is_file():
                 raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
             binary = stack.enter_context(_open(file, "rb"))
-        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline=None)
+        text = io.TextIOWrapper(binary, encoding=encoding, newline=newline)
         stack.callback(text.detach)  # which would close the standard input
-        try:
-            for line in text:
-                number += 1
-                yield number, line.rstrip("\n")
-        except (UnicodeDecodeError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
-            raise SourceError(f"{name_of(path)}, after line {number}: {error}") from error
+        yield text
 
 
 def name_of(path: Any) -> str:

@@ -108,6 +108,10 @@ class Block:
             rows=None if self.rows is None else chosen(self.rows, kept),
         )
 
+    def settled(self, kept: Sequence[int] | None, splits: NDArray[np.int64]) -> Block:
+        """Return the records that are kept, by their indices (None is all), in their splits."""
+        return attrs.evolve(self if kept is None else self.only(kept), splits=splits)
+
 
 def chosen(items: Sequence[T], indices: Sequence[int]) -> list[T]:
     """Return some items by their indices."""

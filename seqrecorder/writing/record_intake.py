@@ -6,7 +6,6 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 
 from seqrecorder.codec.construct import records_of
@@ -19,6 +18,7 @@ from seqrecorder.writing.encoder import Block, Sources
 from seqrecorder.writing.record_buffer import Waiting
 from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.record_views import views
+from seqrecorder.writing.worker_pool import InlineEncoder
 
 if TYPE_CHECKING:
     import threading
@@ -221,7 +221,9 @@ class RecordIntake:
     def _encode_columns(self, columns: dict[str, Column], size: int, split: str | None) -> None:
         for count, part in cut(columns, size):
             sources = self._numbered(self._views(part, count))
-            self._place_kept(sources, split, functools.partial(self._life_cycle.encode_columns, columns=part))
+            # Lines of the CSV are made of the records, which are here.
+            encoder = InlineEncoder(self._life_cycle) if self._lines else self._encoder
+            self._place_kept(sources, split, functools.partial(encoder.submit_columns, part))
 
     def _copy(self, store: RecordStore, positions: NDArray[np.int64], split: str | None) -> None:
         schema, size, data = self._schema, positions.size, store.read(positions)
@@ -233,22 +235,23 @@ class RecordIntake:
         for column, group in enumerate(schema.groups):
             lengths[:, column] = store.lengths(positions, group)
         sources = self._numbered(looked_at)
-        self._place_kept(sources, split, lambda of: Block(data, lengths, of.positions, of.splits, None, None, [], size))
+        block = Block(data, lengths, sources.positions, sources.splits, None, None, [], size)
+        self._place_kept(sources, split, lambda _, kept, splits: [block.settled(kept, splits)])
 
     def _numbered(self, looked_at: list[Any]) -> Sources:
         first = self.position
         self.position += len(looked_at)
         return Sources(np.arange(first, self.position), looked_at)
 
-    def _place_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Block]) -> None:
+    def _place_kept(self, sources: Sources, split: str | None, submit: Callable[[Sources, Any, Any], Any]) -> None:
         """Place what is encoded of sources, but for those whose keys came before."""
         placement = self._placement.opened()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
         if left.records:
             splits = placement.route(left, [split] * len(left.records)).splits
-            block = encode(sources)
-            self._place(attrs.evolve(block if kept is None else block.only(kept), splits=splits))
+            for block in submit(sources, kept, splits):
+                self._place(block)
 
     def _views(self, columns: dict[str, Column], size: int) -> list[Any]:
         """Return what of the records decides splits, identifies them, and makes lines of the CSV."""

@@ -21,11 +21,13 @@ from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.encoder import Block, LifeCycle, Sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from seqrecorder.codec.columns import Column
 
 _Result = tuple[list[Block], int]
 _AHEAD = 2  # chunks in flight for each worker
@@ -38,6 +40,19 @@ class Encoder(Protocol):
 
     def submit(self, sources: Sources) -> Iterator[Block]:
         """Take a chunk, and yield the blocks that are ready and next in order."""
+        ...
+
+    def submit_columns(
+        self, columns: dict[str, Column], sources: Sources, kept: Sequence[int] | None, splits: NDArray[np.int64]
+    ) -> Iterator[Block]:
+        """Take records in columns, of which no hook runs, and yield the blocks that are ready and next in order.
+
+        Args:
+            columns: the columns.
+            sources: the positions of as many records, and what lines of the CSV are made of.
+            kept: the indices of those that are written; None is all.
+            splits: the number of the split of each that is written.
+        """
         ...
 
     def drain(self) -> Iterator[Block]:
@@ -58,6 +73,12 @@ class InlineEncoder:
     def submit(self, sources: Sources) -> Iterator[Block]:
         """Encode at once."""
         return self._life_cycle.encode(sources)
+
+    def submit_columns(
+        self, columns: dict[str, Column], sources: Sources, kept: Sequence[int] | None, splits: NDArray[np.int64]
+    ) -> Iterator[Block]:
+        """Encode at once."""
+        yield self._life_cycle.encode_columns(sources, columns).settled(kept, splits)
 
     def drain(self) -> Iterator[Block]:
         """Nothing is ever outstanding."""
@@ -108,9 +129,19 @@ class PoolEncoder:
 
     def submit(self, sources: Sources) -> Iterator[Block]:
         """Hand a chunk to a worker, and yield the oldest blocks once enough are under way."""
+        return self._submitted(sources, sources)
+
+    def submit_columns(
+        self, columns: dict[str, Column], sources: Sources, kept: Sequence[int] | None, splits: NDArray[np.int64]
+    ) -> Iterator[Block]:
+        """Hand columns to a worker, and yield the oldest blocks once enough are under way."""
+        bare = Sources(sources.positions, [None] * len(sources.records), sources.splits)
+        return self._submitted(sources, (columns, bare, kept, splits))
+
+    def _submitted(self, sources: Sources, task: Any) -> Iterator[Block]:
         # Pickled now: the pool does so in a thread of its own, when records may have changed.
         try:
-            self._pending.append(self._handed_over(pickle.dumps(sources, pickle.HIGHEST_PROTOCOL), sources.positions))
+            self._pending.append(self._handed_over(pickle.dumps(task, pickle.HIGHEST_PROTOCOL), sources.positions))
         except Exception as error:  # noqa: BLE001 - reported behind the chunks before it
             failed: Future[_Result] = Future()
             failed.set_exception(error)
@@ -182,7 +213,11 @@ def _work(pickled: bytes, start: int) -> _Result:
     """Return the blocks of a chunk from one of its sources on, as far as the memory goes, and where they end."""
     if _life_cycle is None:  # pragma: no cover - the pool runs _start first
         raise RuntimeError("a worker was not started")
-    sources: Sources = pickle.loads(pickled)  # noqa: S301 - of the parent
+    task: Any = pickle.loads(pickled)  # noqa: S301 - of the parent
+    if isinstance(task, tuple):
+        columns, sources, kept, splits = task
+        return [_life_cycle.encode_columns(sources, columns).settled(kept, splits)], len(sources.positions)
+    sources = task
     blocks, size = list[Block](), 0
     for block in _life_cycle.encode(sources.after(start)):
         blocks.append(block)

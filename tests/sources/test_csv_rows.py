@@ -1,7 +1,12 @@
 """Where records come from: `from_csv`, a record for each row, and blocks of any iterable."""
 
+import bz2
+import gzip
+import io
+import lzma
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +34,20 @@ class Word:
 def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
     path.write_text(text, encoding=encoding, newline="")
     return path
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "csv.bz2", "csv.xz", "csv.zst"])
+def test_packed_files_and_the_standard_input_are_read(tmp_path: Path, ending: str, monkeypatch: Any) -> None:
+    """A file is packed as its ending says, and refused with its name where it is not; `-` is the standard input."""
+    text = b'text,count\r\n"a\nb",3\r\nc,1\r\n'
+    packed = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": pa.Codec("zstd").compress}
+    (tmp_path / f"x.{ending}").write_bytes(bytes(packed[ending[4:]](text)))
+    assert list(sr.from_csv(tmp_path / f"x.{ending}", Word)) == [Word("a\nb", 3), Word("c", 1)]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert [word.text for word in sr.from_csv("-", Word)] == ["a\nb", "c"]
+    (tmp_path / f"x.{ending}").write_bytes(text)
+    with pytest.raises(sr.SourceError, match=r"x\.csv"):
+        list(sr.from_csv(tmp_path / f"x.{ending}", Word))
 
 
 def test_a_record_for_each_row(tmp_path: Path) -> None:

@@ -274,7 +274,9 @@ def test_missing_values_follow_the_rule_of_columns():
         "x": pa.array([1, None, 2], pa.float32()),
         "n": range(3),
     }
-    first, second = sr.from_rows(pa.table(columns), Group, by="key")
+    groups = sr.from_rows(pa.table(columns), Group, by="key")
+    first, second = groups
+    assert groups.missing == 1
     assert (np.isnan(first.weight), first.x[0], np.isnan(first.x[1]), second.weight) == (True, 1, True, 1)
     with pytest.raises(sr.RecordError, match=r"record 0 \(?.*\n.*n\[1\]: expected int64"):
         list(sr.from_rows(pa.table({**columns, "n": [1, None, 2]}), Group, by="key"))

@@ -136,13 +136,18 @@ def test_files_of_tables_are_read(tmp_path, expected, ending):
 
 
 def test_directories_and_globs_are_read_in_order(tmp_path):
-    """Files of a directory come in the order of their names, hidden ones not at all."""
+    """Files come in the order of the numbers in their names, and hidden ones of a directory not at all."""
     for number in range(3):
-        parquet.write_table(TABLE[number * 10 : number * 10 + 10], tmp_path / f"part-{number}.parquet")
+        parquet.write_table(TABLE[number * 10 : number * 10 + 10], tmp_path / f"part-{4 * number}.parquet")
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / "notes.txt").touch()
-    for given in (tmp_path, tmp_path / "part-*.parquet", [tmp_path / f"part-{number}.parquet" for number in range(3)]):
+    for given in (
+        tmp_path,
+        tmp_path / "part-*.parquet",
+        [tmp_path / f"part-{4 * number}.parquet" for number in range(3)],
+    ):
         assert list(sr.from_table(given, Utterance)) == RECORDS[:30]
+        assert "(3 files)" in repr(sr.from_table(given, Utterance))
 
 
 @sr.record
