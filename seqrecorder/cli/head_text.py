@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.cli.report import WIDTH
-from seqrecorder.cli.terminal import indented, padded, printable
+from seqrecorder.cli.terminal import indented, padded, printable, table
 from seqrecorder.schema.display import columns_of, cut, number_of
 from seqrecorder.schema.sparse_vector import SparseVector
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seqrecorder.cli.inspect import Head
 
 _LEAST_WIDTH = 8
+_CELL = 32
 
 
 def head_text(head: Head) -> str:
@@ -31,6 +32,20 @@ def head_text(head: Head) -> str:
         lines = [f"{padded(name, width)}  {_value(value, WIDTH - width - 4)}" for name, value in rows]
         blocks.append(f"record {position}\n{indented(lines)}")
     return "\n\n".join(blocks)
+
+
+def head_table(head: Head) -> str:
+    """Return what `head --table` prints: a line for each record, its values cut to what a column holds."""
+    if not head.records:
+        return f"{printable(head.where)}: no records"
+    of = "" if head.total is None else f" of {head.total:,}"
+    names = list(dict.fromkeys(name for record in head.records for name in record))
+    rows = [
+        [str(position), *(_value(record[name], _CELL) if name in record else "" for name in names)]
+        for position, record in enumerate(head.records)
+    ]
+    opening = f"{printable(head.where)}, the first {len(head.records):,}{of} records"
+    return f"{opening}\n\n{table(['record', *names], rows, 'record')}"
 
 
 def _value(value: Any, width: int) -> str:

@@ -17,6 +17,7 @@
     seqrecorder commit PATH     parts that many processes wrote, as a dataset
     seqrecorder merge PATHS TO  several datasets as one
     seqrecorder bench           what writing and reading cost here, beside other ways
+    seqrecorder completion SHELL    completes these commands in bash, zsh or fish
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
@@ -126,7 +127,7 @@ def _info(options: argparse.Namespace) -> int:
 
 def _head(options: argparse.Namespace) -> int:
     from seqrecorder.cli import inspect
-    from seqrecorder.cli.head_text import head_text
+    from seqrecorder.cli.head_text import head_table, head_text
 
     if Path(options.path).exists():
         quieten_tensorflow()
@@ -135,7 +136,14 @@ def _head(options: argparse.Namespace) -> int:
         found = inspect.head_of_selection(selected.selection(options.path, options, schema), options.count)
     else:
         found = inspect.head(options.path, options.split, count=options.count, schema=schema)
-    print_result(options, found, head_text(found))
+    print_result(options, found, head_table(found) if options.table else head_text(found))
+    return OK
+
+
+def _completion(options: argparse.Namespace) -> int:
+    from seqrecorder.cli.completion import script
+
+    print(script(_parser(), options.shell))
     return OK
 
 
@@ -249,6 +257,7 @@ def _parser() -> argparse.ArgumentParser:
     head.add_argument(
         "-n", dest="count", metavar="N", type=arguments.positive, default=5, help="how many records (default: 5)"
     )
+    head.add_argument("--table", action="store_true", help="a line for each record")
     add_schema(head, "read as this class (default for a shard: what its messages hold)")
     selected.add_options(head)
 
@@ -273,6 +282,11 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--rounds", metavar="N", type=arguments.positive, help="how often everything runs (default: 5)")
     bench.add_argument("--seconds", metavar="N", type=arguments.positive, help="of each reading (default: 5)")
     bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
+
+    what = "a script that completes this command line in a shell"
+    completion = commands.add_parser("completion", help=what, description=f"completion: {what}.")
+    completion.set_defaults(run=_completion, json=False)
+    completion.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
 
     summary = "work with scripts of TensorFlow 1"
     legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")

@@ -292,6 +292,14 @@ def test_head_shows_records(capsys, corpus):
     )
 
 
+def test_head_prints_a_table(capsys, corpus):
+    """With `--table` a record is a line, and each field a column."""
+    assert main.main(["head", str(corpus), "--table", "-n", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split()[:2] == ["record", "key"]
+    assert [line.split()[0] for line in lines[4:]] == ["0", "1", "2"]
+
+
 def test_head_takes_a_split(capsys, corpus):
     """A split that is named is shown, and no more records than it has."""
     data = run_json(capsys, "head", corpus, "--split", "eval")[1]
