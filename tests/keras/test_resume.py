@@ -42,6 +42,7 @@ def read(data: Path, **options: Any) -> tf.data.Dataset:
 
 def plain(size: int = 9) -> tf.data.Dataset:
     """Return a dataset that is made in a moment, and shuffled by `tf.data` itself."""
+    keras.utils.set_random_seed(1)  # as `fit` does; the seed of `shuffle` is taken with that of the program
     x = np.random.default_rng(0).normal(size=(45, 2)).astype("f4")
     return tf.data.Dataset.from_tensor_slices((x, np.ones((45, 1), "f4"))).shuffle(20, seed=5).batch(size)
 
