@@ -33,8 +33,8 @@ class Dictionaries(ColumnSource):
     >>> @sr.record
     ... class Point:
     ...     x: int = sr.context("int64")
-    >>> list(Dictionaries([{"x": 3}], sr.Schema.of(Point)))
-    [Point(x=3)]
+    >>> [int(point.x) for point in Dictionaries([{"x": 3}], sr.Schema.of(Point))]
+    [3]
 
     Args:
         rows: an iterable of them. What each holds is taken before the next one is asked for, unless they are a list.
