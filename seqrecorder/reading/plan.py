@@ -19,6 +19,9 @@ from seqrecorder.schema.display import html_table, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypedDict
+
+    from typing_extensions import Unpack
 
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
@@ -27,6 +30,14 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.token_budget import TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll
     from seqrecorder.reading.batching.window import Window
+
+    class PlanKeywords(TypedDict, total=False):
+        """What `plan` takes by name, with the types that it declares."""
+
+        schema: object
+        shuffle: int
+        seed: int | None
+        shard: tuple[int, int] | None
 
     Batching = Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack
 
@@ -141,11 +152,7 @@ def plan(
     path: Selection,
     strategy: Batching,
     /,
-    *,
-    schema: object = None,
-    shuffle: int = 0,
-    seed: int | None = None,
-    shard: tuple[int, int] | None = None,
+    **options: Unpack[PlanKeywords],
 ) -> Plan: ...
 
 
@@ -156,10 +163,7 @@ def plan(
     second: Batching,
     /,
     *strategies: Batching,
-    schema: object = None,
-    shuffle: int = 0,
-    seed: int | None = None,
-    shard: tuple[int, int] | None = None,
+    **options: Unpack[PlanKeywords],
 ) -> PlanTable: ...
 
 
@@ -169,11 +173,7 @@ def plan(
     split: str | None,
     strategy: Batching,
     /,
-    *,
-    schema: object = None,
-    shuffle: int = 0,
-    seed: int | None = None,
-    shard: tuple[int, int] | None = None,
+    **options: Unpack[PlanKeywords],
 ) -> Plan: ...
 
 
@@ -185,10 +185,7 @@ def plan(
     second: Batching,
     /,
     *strategies: Batching,
-    schema: object = None,
-    shuffle: int = 0,
-    seed: int | None = None,
-    shard: tuple[int, int] | None = None,
+    **options: Unpack[PlanKeywords],
 ) -> PlanTable: ...
 
 

@@ -26,10 +26,22 @@ from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import TypedDict
 
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin, ShardFile
+
+    class ReadKeywords(TypedDict, total=False):
+        """What `read_records` takes by name beside `schema` and `fields`, with the types that it declares."""
+
+        shard: tuple[int, int] | None
+        compression: str | None
+        layout: Literal["auto", "steps", "packed", "example"]
+        check: Check
+        on_corrupt: OnCorrupt
+
 
 _WINDOW = 8192  # records; each window costs eager operations
 _MOST_OPEN = 32
@@ -48,11 +60,7 @@ def read_records(
     *,
     schema: type[T],
     fields: None = None,
-    shard: tuple[int, int] | None = None,
-    compression: str | None = None,
-    layout: Literal["auto", "steps", "packed", "example"] = "auto",
-    check: Check = "manifest",
-    on_corrupt: OnCorrupt = "error",
+    **options: Unpack[ReadKeywords],
 ) -> Iterator[T]: ...
 @overload
 def read_records(
@@ -61,11 +69,7 @@ def read_records(
     *,
     schema: object = None,
     fields: Sequence[str] | None = None,
-    shard: tuple[int, int] | None = None,
-    compression: str | None = None,
-    layout: Literal["auto", "steps", "packed", "example"] = "auto",
-    check: Check = "manifest",
-    on_corrupt: OnCorrupt = "error",
+    **options: Unpack[ReadKeywords],
 ) -> Iterator[Any]: ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import tokenize
 from typing import TYPE_CHECKING, Literal, TypeGuard
 
@@ -16,6 +17,7 @@ from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
 from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
 from seqrecorder.legacy.migrate.normalize.script import HANDED, SHUFFLED, plainer
+from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
 from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
 from seqrecorder.legacy.migrate.rewrite.names import left, modes, renamed, substituted, verdict
 from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
@@ -23,11 +25,12 @@ from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helpe
 from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
 from seqrecorder.legacy.migrate.rewrite.record_statements import draws
 from seqrecorder.legacy.migrate.rewrite.text import folds
-from seqrecorder.legacy.migrate.rewrite.tf2_names import modern_name
 from seqrecorder.legacy.migrate.source import Edit, Source, comments_gone, lines_of
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
     from seqrecorder.legacy.migrate.analyze.stages import Stages
@@ -96,9 +99,10 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
         return Rewritten("refused", text, (Finding(line, "syntax", f"cannot be read: {error}"),))
     if not script.mentioned:
         return Rewritten("nothing", text)
-    with _Caught(script):
+    try:
         found = lift_functions(script.source, script.names, target)
-        written = Source(script.source.edited([*script.imports(behaving=target == "graph"), *found.edits]))
+        imports = imports_of_graphs(script.source, script.names, target, behaving=target == "graph")
+        written = Source(script.source.edited([*imports, *found.edits]))
         functions = tuple(_called(script.source.tree, function) for function in found.functions)
         notes = [f"lifted, with its queues as they are: {', '.join(functions)}"]
         notes.append("numbers and lists that a lifted function returns beside tensors become tensors and tuples")
@@ -110,7 +114,9 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
         new = written.edited(comments(written, remaining))
         changed = functions if target == "eager" else ()
         return Rewritten("converted", new, tuple(remaining), tuple(notes), functions, changed, lifted=True)
-    return Rewritten("flagged", text, tuple(script.findings))
+    except Unclear as error:
+        script.find(error)
+        return Rewritten("flagged", text, tuple(script.findings))
 
 
 def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Rewritten:
@@ -267,7 +273,7 @@ class _Script:
         """Return the edits of all pipelines; what is unclear is found instead."""
         tree, edits = self.source.tree, list[Edit]()
         for name, node in self.names.mentions(tree, frozenset(UNCONVERTED)):
-            self._find(Unclear(name.rpartition(".")[2].replace("_", "-").lower(), UNCONVERTED[name], node))
+            self.find(Unclear(name.rpartition(".")[2].replace("_", "-").lower(), UNCONVERTED[name], node))
         stages, helpers, parts = self._scopes()
         structures: dict[str, Structure | None] = {
             node.name: of_returns(node, self.names) for node in tree.body if isinstance(node, ast.FunctionDef)
@@ -276,7 +282,7 @@ class _Script:
         for each in stages:
             if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
                 continue  # it stays, and why has been said
-            with _Caught(self):
+            with self.catching():
                 part = next((part for part in parts.values() if part.stages is each), None)
                 if not each.producers and part is None:
                     raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
@@ -301,7 +307,7 @@ class _Script:
                     self.notes.append(part.note)
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():
-            with _Caught(self):
+            with self.catching():
                 check_uses(helper, self.names, used, self.accounted)
                 edits += helper_edits(helper, self.source)
                 self.helpers.append(helper.function.name)
@@ -309,8 +315,8 @@ class _Script:
                     f"{helper.function.name} takes {_taken(helper)} for its parameter "
                     f"{helper.parameter.arg!r}, which was a queue: callers in other files have to follow"
                 )
-        with _Caught(self):
-            edits += self.imports()
+        with self.catching():
+            edits += imports_of_graphs(self.source, self.names, self.target)
         self.findings.sort(key=lambda finding: finding.line)
         return edits
 
@@ -321,7 +327,7 @@ class _Script:
         parts: dict[str, Part] = {}
         tree = self.source.tree
         for scope in scopes(tree):
-            with _Caught(self):
+            with self.catching():
                 stages = find_stages(scope, self.names)
                 self.accounted |= stages.accounted
                 helper = as_helper(stages, tree, self.names)
@@ -331,11 +337,11 @@ class _Script:
                     found.append(stages)
                 self._check_seed(stages)
         known = False
-        with _Caught(self):
+        with self.catching():
             parts = find_parts(found, tree, self.names)
             known = True
         for part in parts.values():
-            with _Caught(self):
+            with self.catching():
                 check_calls(part, tree, self.names)
         mains = [each for each in found if each.producers or each.readers or each.reads or each.batches]
         return [each for each in mains if known or not each.uses_parts], helpers, parts
@@ -349,47 +355,16 @@ class _Script:
                 stages.producers[0].statement,
             )
 
-    def imports(self, *, behaving: bool | None = None) -> list[Edit]:
-        """Return the edits that make the script one for `tensorflow.compat.v1`, where it goes on in a graph.
+    @contextlib.contextmanager
+    def catching(self) -> Iterator[None]:
+        """Note what is unclear, and go on."""
+        try:
+            yield
+        except Unclear as error:
+            self.find(error)
 
-        Args:
-            behaving: whether it behaves like TensorFlow 1 too; None where it goes on in a graph.
-        """
-        if not self.mentioned:
-            return []
-        parts = [node for node in ast.walk(self.source.tree) if isinstance(node, ast.ImportFrom) and self._is_old(node)]
-        if self.target == "eager" and behaving is None:
-            return [self._from_first(node) for node in parts]
-        edits: list[Edit] = []
-        for node in self.names.imports:
-            [alias, *others] = node.names
-            old = isinstance(node, ast.Import) and alias.name == "tensorflow"
-            if not old:
-                continue
-            if others or not self.source.alone(node):
-                raise Unclear("import", "TensorFlow is imported together with other modules", node)
-            name, indent = alias.asname or alias.name, self.source.indent(node)
-            lines = [f"{indent}import tensorflow.compat.v1 as {name}"]
-            if not edits and behaving is not False:
-                lines.append(f"{indent}{name}.disable_v2_behavior()")
-            edits.append(Edit(node.lineno, node.end_lineno or node.lineno, tuple(lines)))
-        if not self.names.imports:
-            raise Unclear("import", "TensorFlow is not imported by a name of its own", self.source.tree.body[0])
-        return edits + [self._from_first(node) for node in parts]
-
-    def _is_old(self, node: ast.ImportFrom) -> bool:
-        """Whether names are imported from TensorFlow that are others in TensorFlow 2, or are not in it."""
-        if node.module != "tensorflow" or node.level:
-            return False
-        found = [f"tf.{alias.name}" for alias in node.names if alias.name not in ("contrib", "compat", "*")]
-        return any(modern_name(name) != name for name in found)
-
-    def _from_first(self, node: ast.ImportFrom) -> Edit:
-        """Return the edit by which names are imported from TensorFlow 1."""
-        line = self.source.lines[node.lineno - 1].replace("from tensorflow ", "from tensorflow.compat.v1 ", 1)
-        return Edit(node.lineno, node.lineno, (line,))
-
-    def _find(self, unclear: Unclear) -> None:
+    def find(self, unclear: Unclear) -> None:
+        """Note what is unclear."""
         line = getattr(unclear.node, "lineno", 1)
         finding = Finding(line, unclear.code, unclear.reason)
         if finding not in self.findings:
@@ -414,20 +389,3 @@ def _elsewhere(stages: Stages) -> tuple[str, str]:
     if stages.batches:
         return "tensors-from-elsewhere", "what is batched is made in another function"
     return "queue-from-elsewhere", "the queue that is read from is made in another function or file"
-
-
-class _Caught:
-    """Notes what is unclear, and goes on."""
-
-    def __init__(self, script: _Script) -> None:
-        self._script = script
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Note what is unclear."""
-        if isinstance(error, Unclear):
-            self._script._find(error)  # noqa: SLF001 - one class in two halves
-            return True
-        return False
