@@ -99,7 +99,10 @@ def times_of(selection: Divisible, time: Any, end: Any) -> tuple[NDArray[Any], N
 
 def _check_straddling(straddles: NDArray[np.bool_], straddling: Any, starts: Any, ends: Any) -> None:
     if straddling not in ("error", "drop"):
-        raise OptionError(f"straddling: expected 'error' or 'drop', got {straddling!r}")
+        raise OptionError(
+            f"straddling: expected 'error' or 'drop', got {straddling!r}; a selection holds whole records, which "
+            "`write` cuts: write(selection, path, splits={...}, time=..., straddling='cut')"
+        )
     if straddles.any() and straddling == "error":
         place = int(straddles.argmax())
         raise OptionError(

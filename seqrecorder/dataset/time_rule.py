@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
-STRADDLING = ("error", "drop")
+STRADDLING = ("error", "drop", "cut")
 DROPPED = -1
 
 
@@ -43,13 +44,15 @@ class TimeRule:
         starts: by split, in ascending order, the time from which on records are in it; None for the first.
         time: name of the field of a record's time; of a feature list the first step's.
         end: name of the field of the time at which a record ends; None for the last step of `time`, or that time.
-        straddling: what becomes of records that begin in one split and end in another: `error` or `drop`.
+        straddling: what becomes of records that begin in one split and end in another: `error`, `drop`, or `cut`.
     """
 
     starts: Mapping[str, Any] = attrs.field(validator=_validate_starts)
     time: str = attrs.field(validator=attrs.validators.instance_of(str))
     end: str | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.instance_of(str)))
-    straddling: Literal["error", "drop"] = attrs.field(default="error", validator=attrs.validators.in_(STRADDLING))
+    straddling: Literal["error", "drop", "cut"] = attrs.field(
+        default="error", validator=attrs.validators.in_(STRADDLING)
+    )
 
     @classmethod
     def of(cls, splits: Any, time: Any, end: Any, straddling: Any) -> TimeRule:
@@ -65,7 +68,7 @@ class TimeRule:
                 f"{{'train': ..., 'eval': '2026-01-01'}}, got {splits!r}"
             )
         if straddling not in STRADDLING:
-            raise OptionError(f"straddling: expected 'error' or 'drop', got {straddling!r}")
+            raise OptionError(f"straddling: expected 'error', 'drop' or 'cut', got {straddling!r}")
         for option, name in (("time", time), ("end", end)):
             if not isinstance(name, str) and (name is not None or option == "time"):
                 raise OptionError(f"{option}: expected the name of a field, got {name!r}")
@@ -100,6 +103,11 @@ class SplitsInTime:
         self.names = list(rule.starts)
         self._time = time_field(schema, rule.time, "time")
         self._end = self._time if rule.end is None else time_field(schema, rule.end, "end")
+        self._chunk = next((field.name for field in schema.fields if field.chunk), None)
+        if rule.straddling == "cut" and (rule.end is not None or not self._time.is_list):
+            raise OptionError(f"straddling='cut' needs a time for each step, and no end; got {rule.time!r}")
+        # What is cut beside the times: the lists that have as many steps.
+        self._lists = [field.name for field in schema.fields if field.is_list and field.group == self._time.group]
         bounds = [time_of(self._time, start) for start in list(rule.starts.values())[1:]]
         self._bounds = np.array(bounds, self._time.element.numpy)
         if (self._bounds[1:] <= self._bounds[:-1]).any():
@@ -109,6 +117,28 @@ class SplitsInTime:
     def needs(self) -> list[str]:
         """Names of the fields that are looked at."""
         return list(dict.fromkeys([self._time.name, self._end.name]))
+
+    def cut(self, records: Sequence[Any], positions: NDArray[np.int64]) -> tuple[list[int], list[Any]]:
+        """Return the records, of those that straddle the pieces, and for each the index of its source.
+
+        Raises:
+            RecordError: the times of a record do not ascend, or it has none.
+        """
+        origins, out = list[int](), list[Any]()
+        for number, (record, position) in enumerate(zip(records, positions.tolist(), strict=True)):
+            times = _exact(record, self._time, position)
+            if (times[1:] < times[:-1]).any():
+                raise RecordError(f"field {self._time.name!r}: expected times that ascend", position=position)
+            edges = np.unique([0, *np.searchsorted(times, self._bounds, "left").tolist(), len(times)]).tolist()
+            pieces = list(itertools.pairwise(edges)) if len(edges) > 2 else [(0, len(times))]  # noqa: PLR2004 - ends
+            origins += [number] * len(pieces)
+            out += [record] if len(pieces) == 1 else [self._piece(record, *piece) for piece in enumerate(pieces)]
+        return origins, out
+
+    def _piece(self, record: Any, number: int, steps: tuple[int, int]) -> Any:
+        values = {name: getattr(record, name) for name in self._lists}
+        changes = {name: value[slice(*steps)] for name, value in values.items() if value is not None}
+        return attrs.evolve(record, **changes, **({self._chunk: number} if self._chunk else {}))
 
     def assign(self, records: Sequence[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of the split of each record; `DROPPED` for those that are left out.
@@ -129,16 +159,23 @@ class SplitsInTime:
             bad = int(straddles.argmax())
             raise RecordError(
                 f"begins at {starts[bad]}, in split {self.names[first[bad]]!r}, and ends at {ends[bad]}, in split "
-                f"{self.names[last[bad]]!r}; leave such records out by straddling='drop', or write them in parts",
+                f"{self.names[last[bad]]!r}; leave such records out by straddling='drop', or cut them by 'cut'",
                 position=int(positions[bad]),
             )
         return np.where(straddles, DROPPED, first)
 
 
 def _when(record: Any, field: Field, step: int, position: int) -> Any:
+    exact = _exact(record, field, position)
+    return exact[step] if field.is_list else exact[()] if isinstance(exact, np.ndarray) else exact
+
+
+def _exact(record: Any, field: Field, position: int) -> Any:
     value = getattr(record, field.name, None)
     try:
         exact = field.exact(value)
-        return exact[step] if field.is_list else exact[()] if isinstance(exact, np.ndarray) else exact
-    except (Mismatch, TypeError, ValueError, OverflowError, IndexError):
+        if exact is None or (field.is_list and not len(exact)):
+            raise ValueError
+    except (Mismatch, TypeError, ValueError, OverflowError):
         raise RecordError(f"field {field.name!r}: expected a time, got {value!r:.100}", position=position) from None
+    return exact

@@ -36,7 +36,7 @@ class WriteKeywords(TypedDict, total=False):
     stratify: str | Callable[[Any], Any] | None
     time: str | None
     end: str | None
-    straddling: Literal["error", "drop"]
+    straddling: Literal["error", "drop", "cut"]
     seed: int
     shards: int | None
     shard_bytes: int | None
@@ -91,7 +91,9 @@ class WriteOptions:
             chance; of `split_by`, a group goes where its first record is dealt. `manifest.shares` tells what came out.
         time: name of the field of a record's time, of a feature list the first step's, for splits in time.
         end: name of the field of the time at which a record ends; the last step of `time`, or that time itself.
-        straddling: what records are that begin in one split and end in another: an `"error"`, or left out (`"drop"`).
+        straddling: what records are that begin in one split and end in another: an `"error"`, left out (`"drop"`), or
+            cut at that time (`"cut"`): `time` is a feature list then. The pieces share their key, numbered by a field
+            that is declared with `chunk=True`.
         seed: of the hash that decides splits, and of the order on disk.
         shards: number of shards of each split; record i of a split goes to shard i mod n.
         shard_bytes: size in bytes at which shards end; 128 MiB where neither is given.
@@ -123,7 +125,7 @@ class WriteOptions:
     stratify: str | Callable[[Any], Any] | None = None
     time: str | None = None
     end: str | None = None
-    straddling: Literal["error", "drop"] = "error"
+    straddling: Literal["error", "drop", "cut"] = "error"
     seed: int = 0
     shards: int | None = None
     shard_bytes: int | None = None

@@ -79,7 +79,8 @@ class RecordIntake:
         needs, stored = router.needs, {field.name for field in schema.fields}
         self._lines = options.csv
         # Whether splits or lines of the CSV come from more than the stored fields.
-        self._whole = options.csv or needs is None or bool(set(needs) - stored)
+        self._whole = options.csv or router.cuts or needs is None or bool(set(needs) - stored)
+        self._router = router
         self._needs = list(dict.fromkeys([*(needs or ()), *keys.needs]))
         self._waiting = Waiting(schema, hooks=life_cycle.has_hooks, workers=options.workers, whole=self._whole)
         self.position = 0
@@ -156,6 +157,9 @@ class RecordIntake:
         kept = placement.keep(sources)
         if kept is not None:
             sources, given = sources.only(kept), [given[i] for i in kept]
+        if self._router.cuts:  # nobody names splits then
+            sources = self._router.cut(sources)
+            given = [None] * len(sources.records)
         if sources.records:
             for block in self._encoder.submit(placement.route(sources, given)):
                 self._place(block)
@@ -194,7 +198,7 @@ class RecordIntake:
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
         """Take selected records: as they are encoded, where that is how they would be."""
-        if self._lines or selection.store.manifest.schema.fields != self._schema.fields:
+        if self._lines or self._router.cuts or selection.store.manifest.schema.fields != self._schema.fields:
             self._fill_from(iter(selection.reading(self._schema)), split)
             return
         store = selection.store.forward()
@@ -221,6 +225,9 @@ class RecordIntake:
     def _encode_columns(self, columns: dict[str, Column], size: int, split: str | None) -> None:
         for count, part in cut(columns, size):
             sources = self._numbered(self._views(part, count))
+            if self._router.cuts:
+                self._encode(sources, [split] * count)
+                continue
             # Lines of the CSV are made of the records, which are here.
             encoder = InlineEncoder(self._life_cycle) if self._lines else self._encoder
             self._place_kept(sources, split, functools.partial(encoder.submit_columns, part))

@@ -143,6 +143,21 @@ class Router:
             raise OptionError("time: the split of a record follows from its time; name none for it")
         check_name(split, "split")
 
+    @property
+    def cuts(self) -> bool:
+        """Whether records are cut at the times at which splits begin."""
+        return self._in_time is not None and self._in_time.rule.straddling == "cut"
+
+    def cut(self, sources: Sources) -> Sources:
+        """Return records in pieces, each of one split.
+
+        Raises:
+            RecordError: a record has no times that ascend.
+        """
+        if self._in_time is None or not self.cuts:
+            return sources
+        return sources.become(*self._in_time.cut(sources.records, sources.positions))
+
     def keep(self, sources: Sources) -> list[int] | None:
         """Return the indices of the records that belong to a split, or None for all.
 

@@ -162,6 +162,55 @@ def test_records_that_straddle(tmp_path: Path) -> None:
     assert {name: split.records for name, split in steps.splits.items()} == {"a": 28, "b": 30}
 
 
+@sr.record(kw_only=True)
+class Ride:
+    key: str = sr.context(str, key=True)
+    part: int = sr.context("int32", default=0, chunk=True)
+    minute: np.ndarray = sr.feature_list("int32")
+    speed: np.ndarray = sr.feature_list("float32", shape=(2,))
+    stops: np.ndarray = sr.feature_list("int64", align=None)
+
+
+def ride(number: int) -> Ride:
+    minutes = np.arange(number * 7 % 11, dtype="int32") * 3 + number
+    return Ride(key=f"r{number}", minute=minutes, speed=np.repeat(minutes, 2).reshape(-1, 2) / 2, stops=[number])
+
+
+RIDES = [ride(number) for number in range(1, 40) if number % 11]
+
+
+@pytest.mark.parametrize("source", ["records", "table", "selection"])
+def test_straddling_records_are_cut(tmp_path: Path, source: str) -> None:
+    """Of each record every split has the steps of its time, in numbered pieces; lists of other lengths stay whole."""
+    given: Any = RIDES
+    if source != "records":
+        sr.write(RIDES, tmp_path / "source")
+        given = sr.open(tmp_path / "source", schema=Ride)["train"]
+        given = given.to_arrow().read_all() if source == "table" else given
+    bounds = {"a": (0, 20), "b": (20, 31), "c": (31, 999)}
+    starts = {name: ... if name == "a" else first for name, (first, _) in bounds.items()}
+    sr.write(given, tmp_path / "d", schema=Ride, splits=starts, time="minute", straddling="cut")
+    for name, (first, stop) in bounds.items():
+        expected = []
+        for one in RIDES:
+            inside = (one.minute >= first) & (one.minute < stop)
+            before = sum(
+                ((one.minute >= lower) & (one.minute < upper)).any()
+                for lower, upper in bounds.values()
+                if upper <= first
+            )
+            if inside.any():
+                steps = {"minute": one.minute[inside], "speed": one.speed[inside], "stops": one.stops}
+                expected.append(Ride(key=one.key, part=int(before), **steps))
+        assert list(sr.read_records(tmp_path / "d", name, schema=Ride)) == expected
+    assert sr.verify(tmp_path / "d").ok
+    with pytest.raises(sr.DuplicateKeyError):
+        sr.write([ride(9)], tmp_path / "d", append=True)
+    backwards = Ride(key="back", minute=[5, 3], speed=np.zeros((2, 2)), stops=[])
+    with pytest.raises(sr.RecordError, match="expected times that ascend"):
+        sr.write([backwards], tmp_path / "e", splits=starts, time="minute", straddling="cut")
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"stratify": "label"}, "stratify needs splits with shares"),
     ({"splits": SHARES, "stratify": "lable"}, "no attribute 'lable'"),
@@ -175,7 +224,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"splits": {"a": ..., "b": 3}, "time": "day", "stratify": "label"}, "stratify does not go with time"),
     ({"splits": SHARES, "end": "left"}, "end needs time"),
     ({"splits": SHARES, "straddling": "drop"}, "straddling needs time"),
-    ({"splits": IN_TIME, "time": "day", "straddling": "cut"}, "straddling: expected 'error' or 'drop'"),
+    ({"splits": IN_TIME, "time": "day", "straddling": "halve"}, "straddling: expected 'error', 'drop' or 'cut'"),
+    ({"splits": IN_TIME, "time": "day", "straddling": "cut"}, "needs a time for each step"),
+    (
+        {"splits": {"a": ..., "b": 3}, "time": "minutes", "end": "left", "straddling": "cut"},
+        "needs a time for each step",
+    ),
     ({"splits": IN_TIME, "time": "left", "end": "day"}, "before it begins"),
 ]
 
