@@ -1,3 +1,14 @@
 """Records in, a published dataset out: hooks, splits, order on disk, worker processes."""
 
-__all__ = ["column_source", "commit", "encoder", "options", "selected", "write", "writer"]
+__all__ = [
+    "column_source",
+    "commit",
+    "encoded_pieces",
+    "encoder",
+    "external_shuffle",
+    "options",
+    "selected",
+    "write",
+    "write_part",
+    "writer",
+]

@@ -30,7 +30,7 @@ from seqrecorder.storage.tfrecord.check import check_size
 from seqrecorder.writing.options import WriteOptions
 from seqrecorder.writing.part_keys import check_unique
 from seqrecorder.writing.split_assignment import DEFAULT_SPLIT
-from seqrecorder.writing.write_part import PART, checked_part
+from seqrecorder.writing.write_part import IDENTITY, PART, checked_part
 from seqrecorder.writing.writer import tell_missed_shares
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _read_parts(place: PartsDirectory) -> list[Part]:
     for path, completed in place.attempts():
         manifest = read_manifest(path)
         try:
-            name = checked_part(manifest.metadata[PART])
+            name, _ = checked_part(manifest.metadata[PART]), list(manifest.metadata[IDENTITY])
         except (TypeError, KeyError, OptionError):
             raise ManifestError(
                 f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {place.path}", path=path

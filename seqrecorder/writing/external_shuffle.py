@@ -70,7 +70,10 @@ class ShuffledSpill:
         self._memory_bytes = memory_bytes
         self._count = 0
         self._drained = False
-        self._level = _Level(self._seed, self._memory_bytes, self._new_path)
+        self._level = _Level(self._tags, self._memory_bytes, self._new_path)
+
+    def _tags(self, positions: array[int]) -> NDArray[np.uint64]:
+        return _tags(self._seed, positions)
 
     def __len__(self) -> int:
         """Return how many items were added."""
@@ -95,9 +98,12 @@ class ShuffledSpill:
             OptionError: `drain` or `close` was called before.
             ShardWriteError: the disk is full, or failed.
         """
+        self._add(self._count, item)
+
+    def _add(self, position: int, item: tuple[bytes, ...]) -> None:
         if self._drained:
             raise OptionError("shuffle: expected add before drain and close; use another ShuffledSpill")
-        self._level.add(self._count, item)
+        self._level.add(position, item)
         self._count += 1
 
     def drain(self) -> Iterator[tuple[bytes, ...]]:
@@ -122,7 +128,7 @@ class ShuffledSpill:
     def close(self) -> None:
         """Drop what was not drained, and remove the files; more than once is fine."""
         self._drained = True
-        self._level = _Level(self._seed, self._memory_bytes, self._new_path)
+        self._level = _Level(self._tags, self._memory_bytes, self._new_path)
         directory, self._directory = self._directory, None
         if directory is not None:
             try:
@@ -148,6 +154,40 @@ class ShuffledSpill:
         return self._directory / name
 
 
+class SortedSpill(ShuffledSpill):
+    """Takes items with tags, and gives them back by ascending tags, as a `ShuffledSpill` does by those of its own.
+
+    >>> with tempfile.TemporaryDirectory() as directory, SortedSpill(Path(directory)) as spill:
+    ...     for tag, word in [(7, b"a"), (2**63, b"b"), (0, b"c")]:
+    ...         spill.add_tagged(tag, (word,))
+    ...     list(spill.drain())
+    [(b'c',), (b'a',), (b'b',)]
+
+    Args:
+        directory: as for `ShuffledSpill`.
+        memory_bytes: as for `ShuffledSpill`; the items of one tag may take more.
+    """
+
+    def __init__(self, directory: Path, *, memory_bytes: int = 256 << 20) -> None:
+        super().__init__(directory, seed=0, memory_bytes=memory_bytes)
+
+    def _tags(self, positions: array[int]) -> NDArray[np.uint64]:
+        return np.array(positions, np.uint64)
+
+    def add_tagged(self, tag: int, item: tuple[bytes, ...]) -> None:
+        """Take an item.
+
+        Args:
+            tag: 64 bits; evenly spread, for files of equal sizes.
+            item: any number of bytes objects, of any length.
+
+        Raises:
+            OptionError: as for `add`.
+            ShardWriteError: as for `add`.
+        """
+        self._add(tag, item)
+
+
 class _Bucket:
     """One file, and what it will take in memory."""
 
@@ -162,14 +202,14 @@ class _Level:
 
     def __init__(
         self,
-        seed: int,
+        tags: Callable[[array[int]], NDArray[np.uint64]],
         memory_bytes: int,
         new_path: Callable[[str], Path],
         *,
         bits: int = _TAG_BITS,
         name: str = "",
     ) -> None:
-        self._seed, self._memory_bytes, self._new_path = seed, memory_bytes, new_path
+        self._tags, self._memory_bytes, self._new_path = tags, memory_bytes, new_path
         self._bits, self._name = bits, name
         self._fan_out_bits = min(_FAN_OUT_BITS, bits)
         self._positions = array("Q")
@@ -187,16 +227,16 @@ class _Level:
 
     def drain(self) -> Iterator[tuple[bytes, ...]]:
         if not self._buckets:
-            yield from _sorted(_tags(self._seed, self._positions), self._items)
+            yield from _sorted(self._tags(self._positions), self._items)
             return
         self._spill()
         for number in sorted(self._buckets):
             bucket = self._buckets.pop(number)
-            # A bucket of one item cannot be split; this also ends the recursion, as no two tags are equal.
-            fits = bucket.memory <= self._memory_bytes or bucket.items == 1
+            # Items of one tag cannot be split, which ends the recursion.
+            fits = bucket.memory <= self._memory_bytes or bucket.items == 1 or self._bits == self._fan_out_bits
             name = f"{self._name}{number:02x}"
             bits = self._bits - self._fan_out_bits
-            rest = _Level(self._seed, self._memory_bytes, self._new_path, bits=bits, name=name)
+            rest = _Level(self._tags, self._memory_bytes, self._new_path, bits=bits, name=name)
             positions, items = array("Q"), list[tuple[bytes, ...]]()
             for position, item in _read(bucket):
                 if fits:
@@ -206,14 +246,14 @@ class _Level:
                     rest.add(position, item)
             _remove(bucket.path)
             if fits:
-                yield from _sorted(_tags(self._seed, positions), items)
+                yield from _sorted(self._tags(positions), items)
             else:
                 yield from rest.drain()
 
     def _spill(self) -> None:
         shift = np.uint64(self._bits - self._fan_out_bits)
         mask = np.uint64((1 << self._fan_out_bits) - 1)
-        numbers = (_tags(self._seed, self._positions) >> shift) & mask
+        numbers = (self._tags(self._positions) >> shift) & mask
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order], prepend=numbers[order[:1]] + np.uint64(1)))
         for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):

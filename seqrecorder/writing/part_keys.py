@@ -13,7 +13,7 @@ from seqrecorder.storage.digests import in_threads, sha256
 from seqrecorder.storage.files import write_file
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.writing.unique_keys import UniqueKeys
-from seqrecorder.writing.write_part import KEYS
+from seqrecorder.writing.write_part import IDENTITY, KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +34,8 @@ def check_unique(parts: Mapping[str, Manifest], old: Standing, scratch: Path) ->
     Raises:
         ShardReadError: a file is damaged.
     """
-    schema = next(iter(parts.values())).schema
-    keys = UniqueKeys(schema, "error", portable=True)
+    first = next(iter(parts.values()))
+    keys = UniqueKeys(first.schema, "error", portable=True, needs=first.metadata[IDENTITY])
     if not keys.needs:
         return
     every, files = dict(parts), {name: part.assets[KEYS] for name, part in parts.items()}
@@ -53,17 +53,17 @@ def check_unique(parts: Mapping[str, Manifest], old: Standing, scratch: Path) ->
         readers = {name: SortedHashes(path) for name, path in files.items()}
         for found in common_hashes(list(readers.values())):
             for value in found.tolist():
-                _check_hash(value, {name: every[name] for name, file in readers.items() if file.finds(value)})
+                _check_hash(value, keys, {name: every[name] for name, file in readers.items() if file.finds(value)})
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _check_hash(value: int, holders: Mapping[str, Manifest]) -> None:
+def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
     """Raise `DuplicateKeyError` unless the keys that have one hash are several."""
     known: dict[Any, str] = {}
     for name, manifest in holders.items():
         keys = set[Any]()
-        for identities in UniqueKeys(manifest.schema, "error", portable=True).stored(manifest, manifest.splits):
+        for identities in unique.stored(manifest, manifest.splits):
             keys.update(identities[at] for at in np.flatnonzero(key_hashes(identities) == np.uint64(value)).tolist())
         # Hooks may have left out, or changed, the record that the hash is of: one process refuses it as well.
         twice = next((key for key in keys if key in known), None)

@@ -108,6 +108,11 @@ class Router:
         return [] if name is None else [str(name)]
 
     @property
+    def by_position(self) -> bool:
+        """Whether the positions of records decide their splits."""
+        return self.ratios is not None and self._key_of is None
+
+    @property
     def names(self) -> list[str]:
         """Names of the splits that are declared, so that they are there even without a record."""
         if self._in_time is not None:

@@ -38,15 +38,25 @@ class UniqueKeys:
         schema: what the records are.
         on_duplicate: what a second record with the same key is.
         portable: whether other processes shall compare the hashes of keys, which takes longer.
+        needs: what the property of that name gave for the class itself, where the schema is rebuilt and has no hooks.
     """
 
-    def __init__(self, schema: Schema, on_duplicate: Literal["error", "first"], *, portable: bool = False) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        on_duplicate: Literal["error", "first"],
+        *,
+        portable: bool = False,
+        needs: Sequence[str] | None = None,
+    ) -> None:
         self._on_duplicate, self._portable = on_duplicate, portable
         self._key = schema.key_field
         # Chunks that come as records of their own share their key, and differ in their number; where the class makes
         # the chunks itself, what comes is whole.
         chunks_itself = callable(getattr(schema.record_class, "split", None))
         self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
+        if needs is not None and self._chunk is not None and self._chunk.name not in needs:
+            self._chunk = None
         self._registry = KeyRegistry()
         self._old_path, self._old_count = Path(), 0
         self._old_hashes: NDArray[np.uint64] | None = None
@@ -98,6 +108,19 @@ class UniqueKeys:
     def hashes(self) -> NDArray[np.uint64] | None:
         """The hashes of all keys, ascending; None for a class without a key field."""
         return None if self._key is None else self._registry.hashes
+
+    def hashes_of(self, records: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Return a hash of the key of each record, the same in every process, and whether it has a key."""
+        identities = self._identities(records) if self._key is not None else [None] * len(records)
+        usable = np.array([identity is not None for identity in identities], np.bool_)
+        hashes = np.zeros(usable.size, np.uint64)
+        hashes[usable] = key_hashes([identity for identity in identities if identity is not None])
+        return hashes, usable
+
+    def add(self, hashes: NDArray[np.uint64]) -> int | None:
+        """Take in keys by what `hashes_of` gave; return the index of one that came before, or None."""
+        doubled = np.flatnonzero(self._registry.add(hashes, len(self._registry)) >= 0)
+        return int(doubled[0]) if doubled.size else None
 
     def stored(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[Any]]:
         """Yield the keys in the shards of some splits, many at a time; those of chunks with their numbers.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 
+from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset.manifest import read_manifest
 from seqrecorder.dataset.split_shares import Balanced
-from seqrecorder.errors import DatasetExistsError, OptionError
+from seqrecorder.errors import DatasetExistsError, DuplicateKeyError, OptionError
+from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import MANIFEST, check_name
 from seqrecorder.storage.parts_directory import PartsDirectory
 from seqrecorder.writing.options import shows_options
@@ -19,19 +23,25 @@ from seqrecorder.writing.writer import Writer
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from typing_extensions import Unpack
 
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.writing.options import WriteKeywords
+    from seqrecorder.writing.encoded_pieces import EncodedPiece
+    from seqrecorder.writing.options import WriteKeywords, WriteOptions
     from seqrecorder.writing.placement import Placement
+
+_TOGETHER = 1024
 
 KEYS = "keys"
 """The asset of a part that holds the hashes of its keys."""
 
 PART = "part"
 """What of a part's metadata says which it is."""
+
+IDENTITY = "identified_by"
+"""What of a part's metadata says which fields identify what came: of chunks that the class makes, not their number."""
 
 _WHOLE = ("metadata", "assets")
 
@@ -129,7 +139,7 @@ class PartWriter(Writer):
         given = [name for name in ("stratify", "time") if options.get(name) is not None]
         if given or (whole is not None and (whole.splitting.stratify or whole.splitting.time)):
             raise OptionError("write_part: stratify and time are for datasets that one process writes; leave them out")
-        options["metadata"] = {PART: part}
+        options["metadata"] = {PART: part, IDENTITY: UniqueKeys(Schema.of(schema), "error").needs}
         super().__init__(parts.new_attempt(part), schema, **options)
 
     def _new_router(self, old: Manifest | None) -> Router:
@@ -140,6 +150,24 @@ class PartWriter(Writer):
     def _new_keys(self) -> UniqueKeys:
         return UniqueKeys(self.schema, self.options.on_duplicate, portable=True)
 
+    def write_encoded(self, pieces: Sequence[EncodedPiece]) -> None:
+        """Add records that are encoded already, and know their splits.
+
+        Raises:
+            DuplicateKeyError: a key came before.
+            ShardWriteError: the disk is full, or failed.
+        """
+        size = len(pieces)
+        doubled = self._keys.add(np.frombuffer(b"".join(piece.key for piece in pieces), "<u8").astype(np.uint64))
+        if doubled is not None:
+            piece = [piece for piece in pieces if piece.key][doubled]
+            key = self.schema.key_field
+            name = "" if key is None else key.name
+            record = RecordDecoder(self.schema.select([name])).decode_batch([piece.data])[0]
+            raise DuplicateKeyError("has the key of another record; make keys unique", key=getattr(record, name))
+        lengths = np.frombuffer(b"".join(piece.lengths for piece in pieces), "<i8").reshape(size, -1)
+        self._intake.add_encoded([piece.data for piece in pieces], lengths, [piece.split for piece in pieces])
+
     def _assets(self) -> Mapping[str, Any]:
         hashes = self._keys.hashes
         return {} if hashes is None else {KEYS: hashes.astype("<u8", copy=False).tobytes()}
@@ -149,6 +177,25 @@ class PartWriter(Writer):
 
     def _tell_missed_shares(self) -> None:
         """Say nothing: shares are those of the whole."""
+
+
+def write_pieces(
+    pieces: Iterable[EncodedPiece],
+    destination: str | os.PathLike[str],
+    schema: object,
+    part: int | str,
+    options: WriteOptions,
+) -> Manifest:
+    """Write one part of records that are encoded already; takes and raises what `write_part` does."""
+    given = attrs.asdict(options, recurse=False)
+    kept = ("splits", "split_by", "seed", "shards", "compression", "overwrite")
+    keywords: Any = {name: given[name] for name in kept}
+    writer = PartWriter(destination, schema, part, **keywords)
+    left = iter(pieces)
+    with writer:
+        while some := list(itertools.islice(left, _TOGETHER)):
+            writer.write_encoded(some)
+    return writer.manifest
 
 
 def checked_part(part: object) -> int | str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from seqrecorder.errors import OptionError, ShardReadError, ShardWriteError
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.writing import external_shuffle as module
-from seqrecorder.writing.external_shuffle import ShuffledSpill
+from seqrecorder.writing.external_shuffle import ShuffledSpill, SortedSpill
 
 MASK = 2**64 - 1
 
@@ -62,6 +62,20 @@ def test_order(tmp_path_factory, items, seed, memory, bits):
         got = shuffled(directory, items, seed=seed, memory_bytes=memory)
     assert got == [items[i] for i in slow_order(len(items), seed)]
     assert list(directory.iterdir()) == []
+
+
+@given(
+    tags=st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63]), max_size=40),
+    memory=st.sampled_from([1, 300, 1 << 20]),
+)
+@settings(deadline=None, max_examples=30)
+def test_sorted_by_tags(tmp_path_factory, tags, memory):
+    """Items come by their tags, and those of one tag, however many, in the order in which they were added."""
+    spill = SortedSpill(tmp_path_factory.mktemp("spill"), memory_bytes=memory)
+    for number, tag in enumerate(tags):
+        spill.add_tagged(tag, (b"%d" % number,))
+    expected = sorted(range(len(tags)), key=lambda number: (tags[number], number))
+    assert [int(item[0]) for item in spill.drain()] == expected
 
 
 def test_recursion(tmp_path):

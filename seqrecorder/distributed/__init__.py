@@ -1,0 +1,1 @@
+"""One dataset written, and read, by Beam or Spark: `seqrecorder.distributed.beam` and `.spark`, each with its extra."""

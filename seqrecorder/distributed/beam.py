@@ -1,0 +1,229 @@
+"""Datasets as Beam reads and writes them; needs `pip install 'seqrecorder[beam]'`.
+
+Each record is encoded where it is, and goes to a shard by a hash of its bytes. Each shard is one part, which may be
+written by several attempts; one step at the end commits the parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+import attrs
+import numpy as np
+
+from seqrecorder.codec.tables import is_table
+from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.errors import OptionError, RecordError, SourceError
+from seqrecorder.schema.schema import Schema
+from seqrecorder.writing.commit import commit
+from seqrecorder.writing.encoded_pieces import EncodedPiece, PieceEncoder, check_unsorted
+from seqrecorder.writing.external_shuffle import SortedSpill
+from seqrecorder.writing.write_part import write_pieces
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+    from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.writing.options import WriteOptions
+
+_TOGETHER = 1024
+_READ_TOGETHER = 16_384
+
+
+class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
+    """Writes a dataset of the elements of a PCollection, which are records, dictionaries, or Arrow batches of records.
+
+    >>> with beam.Pipeline() as pipeline:  # doctest: +SKIP
+    ...     sentences = pipeline | beam.Create([Sentence("a", [1, 2]), Sentence("b", [3])])  # doctest: +SKIP
+    ...     sentences | WriteDataset("corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
+
+    The dataset is there when the pipeline has ended, or nothing is. It has the splits that `seqrecorder.write` gives.
+    On disk records stand in a random order, by a hash of their bytes, so that the same records give the same files.
+    Records, bytes and sources that hooks skipped are in the counters of the class's name.
+
+    Args:
+        destination: local directory of the dataset, which all workers see.
+        schema: the record class, or its schema.
+        splits: as for `write`. In its place, a dictionary of a split's name to a PCollection may be written.
+        split_by: as for `write`; needed where there are shares, and the class has no key: elements have no positions.
+        shards: number of shards of each split; of fewer records, or very few for each, there may be less.
+        **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as for `write`.
+
+    Returns:
+        A PCollection of one element, the manifest.
+
+    Raises:
+        OptionError: options make no sense.
+    """
+
+    def __init__(
+        self,
+        destination: str | os.PathLike[str],
+        schema: object,
+        *,
+        splits: Any = None,
+        split_by: Any = None,
+        shards: int = 16,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self._destination, self._schema = str(destination), Schema.of(schema)
+        given = {**options, "splits": splits, "split_by": split_by, "shards": shards}
+        self._options = check_unsorted(self._schema, given)
+
+    def expand(self, elements: Any) -> Any:
+        """Add the steps to a pipeline."""
+        options, schema = self._options, self._schema
+        if isinstance(elements, dict):
+            if options.splits is not None:
+                raise OptionError("the dictionary names the splits already: leave `splits` out")
+            pieces = [
+                each | f"Encode {name}" >> beam.ParDo(_Encode(schema, options, name)) for name, each in elements.items()
+            ] | beam.Flatten()
+        else:
+            pieces = elements | "Encode" >> beam.ParDo(_Encode(schema, options, None))
+        written = (
+            pieces | beam.GroupByKey() | "Write shard" >> beam.ParDo(_WriteShard(self._destination, schema, options))
+        )
+        numbers = beam.pvalue.AsList(written)
+        return (
+            written.pipeline
+            | "Once" >> beam.Create([None])
+            | "Commit" >> beam.Map(_commit, numbers, self._destination, schema, options)
+        )
+
+
+class _Encode(beam.DoFn):  # type: ignore[misc]  # as above
+    """From elements to pieces, each with the number of its shard."""
+
+    def __init__(self, schema: Schema, options: WriteOptions, split: str | None) -> None:
+        super().__init__()
+        self._encoder, self._split, self._shards = PieceEncoder(schema, options), split, options.shards or 1
+        self._waiting: list[Any] = []
+        self._skipped = beam.metrics.Metrics.counter(WriteDataset, "skipped")
+
+    def start_bundle(self) -> None:
+        self._waiting = []
+
+    def process(self, element: Any) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        if is_table(element):
+            yield from self._encode([element])
+            return
+        self._waiting.append(element)
+        if len(self._waiting) >= _TOGETHER:
+            waiting, self._waiting = self._waiting, []
+            yield from self._encode(waiting)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        waiting, self._waiting = self._waiting, []
+        for pair in self._encode(waiting):
+            yield beam.transforms.window.GlobalWindows.windowed_value(pair)
+
+    def _encode(self, elements: list[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        before = self._encoder.skipped
+        with _whole_messages():
+            for piece in self._encoder.encode(elements, self._split):
+                # Of the lowest bits: the highest decide the order inside.
+                yield piece.tag % self._shards, tuple(piece)
+        self._skipped.inc(self._encoder.skipped - before)
+
+
+class _WriteShard(beam.DoFn):  # type: ignore[misc]  # as above
+    """From the pieces of a shard to its number, once it is written."""
+
+    def __init__(self, destination: str, schema: Schema, options: WriteOptions) -> None:
+        super().__init__()
+        self._destination, self._schema, self._options = destination, schema, attrs.evolve(options, shards=1)
+        self._records = beam.metrics.Metrics.counter(WriteDataset, "records")
+        self._bytes = beam.metrics.Metrics.counter(WriteDataset, "bytes")
+
+    def process(self, group: tuple[int, Iterable[tuple[Any, ...]]]) -> Iterator[int]:
+        number, pieces = group
+        with tempfile.TemporaryDirectory() as scratch, SortedSpill(Path(scratch)) as spill:
+            for tag, split, *rest in pieces:
+                spill.add_tagged(tag, (split.encode(), *rest))
+            ordered = (EncodedPiece(0, split.decode(), *rest) for split, *rest in spill.drain())
+            with _whole_messages():
+                manifest = write_pieces(ordered, self._destination, self._schema, number, self._options)
+        self._records.inc(manifest.records)
+        self._bytes.inc(manifest.bytes)
+        yield number
+
+
+def _commit(_: None, numbers: list[int], destination: str, schema: Schema, options: WriteOptions) -> Manifest:
+    if not numbers:  # of no elements there is a dataset, too
+        write_pieces([], destination, schema, 0, options)
+    with _whole_messages():
+        return commit(
+            destination,
+            expected=numbers or 1,
+            overwrite=options.overwrite,
+            metadata=options.metadata,
+            assets=options.assets,
+        )
+
+
+@contextlib.contextmanager
+def _whole_messages() -> Iterator[None]:
+    """Raise errors of records as what Beam, which makes them anew of their first argument, cannot shorten."""
+    try:
+        yield
+    except RecordError as error:
+        raise SourceError(str(error)) from error
+
+
+class ReadDataset(beam.PTransform):  # type: ignore[misc]  # as above
+    """Reads the records of a split, in no order, a shard at a time by any worker.
+
+    >>> with beam.Pipeline() as pipeline:  # doctest: +SKIP
+    ...     pipeline | ReadDataset("corpus", "train", schema=Sentence) | beam.Map(print)  # doctest: +SKIP
+
+    Args:
+        path: the dataset's directory, which all workers see.
+        split: of the dataset; None for its only one.
+        schema: the record class; None for one that the manifest gives.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset, or no such split.
+        SchemaMismatchError: the dataset cannot be read as the class.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], split: str | None = None, *, schema: object = None) -> None:
+        super().__init__()
+        self._path, self._schema = str(path), None if schema is None else Schema.of(schema)
+        manifest = open_corpus(path, schema=self._schema).manifest
+        self._split = manifest.split(split)
+
+    def expand(self, begin: Any) -> Any:
+        """Add the steps to a pipeline."""
+        return (
+            begin
+            | beam.Create(list(_pieces_of(self._split.shards)))
+            | beam.Reshuffle()
+            | beam.ParDo(_ReadPiece(self._path, self._split.name, self._schema))
+        )
+
+
+def _pieces_of(shards: Any) -> Iterator[tuple[int, int, int]]:
+    """Yield the start, stop and step of the positions of at most so many records of one shard."""
+    for shard in shards:
+        stop = shard.start + shard.step * shard.records
+        for start in range(shard.start, stop, shard.step * _READ_TOGETHER):
+            yield start, min(stop, start + shard.step * _READ_TOGETHER), shard.step
+
+
+class _ReadPiece(beam.DoFn):  # type: ignore[misc]  # as above
+    def __init__(self, path: str, split: str, schema: Schema | None) -> None:
+        super().__init__()
+        self._path, self._split, self._schema = path, split, schema
+        self._corpus: Any = None
+
+    def process(self, piece: tuple[int, int, int]) -> Iterator[Any]:
+        if self._corpus is None:
+            self._corpus = open_corpus(self._path, schema=self._schema)
+        yield from self._corpus[self._split].at(np.arange(*piece))
