@@ -269,28 +269,17 @@ def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
 def _differs(array: Any) -> NDArray[np.bool_]:
     import pyarrow as pa
 
-    pc = compute()
-    if not len(array):
-        return np.empty(0, bool)
-    if pa.types.is_dictionary(array.type) and not array.null_count:
-        codes = array.indices.to_numpy()
-        differs: NDArray[np.bool_] = codes[1:] != codes[:-1]
-        if not differs.any() or pc.count_distinct(array.dictionary).as_py() == len(array.dictionary):
-            return differs
-        array = array.dictionary_decode()
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_nested(array.type):
+    pc, types = compute(), pa.types
+    if types.is_dictionary(array.type):
+        distinct = not array.null_count and pc.count_distinct(array.dictionary).as_py() == len(array.dictionary)
+        array = array.indices if distinct else array.dictionary_decode()
+    if types.is_nested(array.type):
         values = array.to_pylist()
         return np.array([left != right for left, right in zip(values[1:], values[:-1], strict=True)], bool)
-    left, right = array.slice(1), array.slice(0, len(array) - 1)
-    differs = pc.fill_null(pc.not_equal(left, right), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
-    if array.null_count:
-        missing = array.is_null().to_numpy(zero_copy_only=False)
-        differs = differs | (missing[1:] != missing[:-1])
-    if pa.types.is_floating(array.type):
-        nan = pc.fill_null(pc.is_nan(array), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
-        differs = differs & ~(nan[1:] & nan[:-1])
+    if types.is_floating(array.type):
+        array = pc.add(array.cast(pa.float64()), 0.0)  # without -0.0
+    differs = np.zeros(max(0, len(array) - 1), bool)
+    differs[pc.run_end_encode(array).run_ends.to_numpy()[:-1] - 1] = True
     return differs
 
 
