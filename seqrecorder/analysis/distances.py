@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.analysis.binning import shares_below
 from seqrecorder.analysis.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
     from seqrecorder.analysis.distribution import Distribution
     from seqrecorder.analysis.field_stats import FieldStats
@@ -111,16 +110,3 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
     ninth = 2 / (9 * freedom)
     chance = freedom * (1 - ninth + _NORMAL * ninth**0.5) ** 3 * (1 / n + 1 / m) / (8 * np.log(2))
     return Distance("Jensen-Shannon", value, max(LEAST, float(np.sqrt(chance))))
-
-
-def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return which share of the values is at most each of some points; values of a bucket lie evenly in it."""
-    total = max(1, distribution.total)
-    if distribution.values is not None:
-        ends = np.concatenate([[0], np.cumsum(distribution.counts)])
-        places = np.searchsorted(distribution.values.astype(np.float64), points, side="right")
-        return np.asarray(ends[places] / total, np.float64)
-    low, high, counts = distribution.buckets()
-    ends = np.cumsum(counts)
-    edges = np.stack([low, high], 1).ravel()
-    return np.interp(points, edges, np.stack([ends - counts, ends], 1).ravel() / total)

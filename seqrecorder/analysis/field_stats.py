@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.analysis.binning import edges_of, shares_of, ticks_of
 from seqrecorder.analysis.field_figures import FieldFigures
 from seqrecorder.analysis.numbers import Numbers
 from seqrecorder.analysis.summary import Summary
@@ -14,6 +15,7 @@ from seqrecorder.analysis.texts import Texts
 from seqrecorder.codec.field_map import FieldMap, as_numbers
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.display import html_table
+from seqrecorder.schema.svg import outlines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,7 @@ HEADS = (
 """What the cells of `FieldStats.line` are."""
 
 _LENGTH = np.dtype(np.int64)
+_DRAWN = 6
 
 
 @attrs.define(eq=False, repr=False)
@@ -218,7 +221,23 @@ class FieldStats(FieldFigures):
 
     def _repr_html_(self) -> str:
         named = {"all": self, **self.splits}
-        return html_table(self.name, ("", *HEADS[1:]), [(name, *part.line()[1:]) for name, part in named.items()])
+        drawn = self._drawn({"all": self} if len(self.splits) < 2 else self.splits)  # noqa: PLR2004 - to compare
+        return (
+            html_table(self.name, ("", *HEADS[1:]), [(name, *part.line()[1:]) for name, part in named.items()]) + drawn
+        )
+
+    def _drawn(self, parts: Mapping[str, FieldStats]) -> str:
+        """Return the distribution of the values of some splits; nothing of texts."""
+        whole = self.whole
+        if isinstance(whole, Texts) or not whole.total or self.field.element.is_time:
+            return ""
+        edges = edges_of(whole, is_whole=self.field.element.numpy.kind in "iu")
+        shares = {
+            name: shares_of(part.whole, edges)
+            for name, part in list(parts.items())[:_DRAWN]
+            if not isinstance(part.whole, Texts)
+        }
+        return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
 
 
 def _channels(field: Field) -> int:

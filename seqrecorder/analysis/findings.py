@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.distances import codes_of, distance, numbers_distance, shares_below
+from seqrecorder.analysis.binning import shares_below
+from seqrecorder.analysis.distances import codes_of, distance, numbers_distance
 from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.texts import Texts
 from seqrecorder.schema.display import cut, number_of, some

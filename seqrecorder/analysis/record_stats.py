@@ -12,6 +12,7 @@ from seqrecorder.analysis.field_stats import HEADS, FieldStats
 from seqrecorder.analysis.numbers import Numbers
 from seqrecorder.analysis.summary import Summary
 from seqrecorder.codec.columns import group_lengths
+from seqrecorder.dataset.lengths_picture import lengths_picture
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.display import html_table, number_of, some
 
@@ -164,7 +165,13 @@ class Stats:
         return "\n".join([repr(self)[1:-1], *shown])
 
     def _repr_html_(self) -> str:
-        return html_table(repr(self)[1:-1], HEADS, self.rows())
+        lengths = {}
+        if self.groups:
+            group = next(iter(self.groups))
+            for name, part in self.splits.items() or (("all", self),):
+                values, counts = part.groups[group].distributions[0].steps()
+                lengths[name] = list(zip(values.astype(int).tolist(), counts.tolist(), strict=True))
+        return html_table(repr(self)[1:-1], HEADS, self.rows()) + lengths_picture(lengths)
 
 
 def _plain(value: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seqrecorder.analysis.distances import LEAST, codes_of, shares_below
+from seqrecorder.analysis.binning import edges_of, number, shares_of, ticks_of
+from seqrecorder.analysis.distances import LEAST, codes_of
 from seqrecorder.analysis.findings import LABEL_VALUES, length_shifts, shifts_of
-from seqrecorder.analysis.report_parts import MOST_BARS, MOST_FIELDS, figure, first_splits, number, table, told
+from seqrecorder.analysis.report_parts import MOST_BARS, MOST_FIELDS, figure, first_splits, table, told
 from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.survey import BINS
 from seqrecorder.analysis.texts import Texts
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.survey import Survey
 
 _MOST_CHANNELS = 16
-_HISTOGRAM = 30
 
 
 def lengths_section(found: Survey, stats: Stats) -> str:
@@ -44,7 +44,7 @@ def lengths_section(found: Survey, stats: Stats) -> str:
         if not any(each.count for each in summaries.values()):
             continue
         whole = {name: each.numbers.distributions[0] for name, each in summaries.items()}
-        edges = _edges(stats.groups[group].distributions[0], is_whole=True)
+        edges = edges_of(stats.groups[group].distributions[0], is_whole=True)
         lines = ", the vertical lines are the widths of its buckets" if marks and not at else ""
         which = "" if len(stats.groups) == 1 else f" in {group}"
         longest = max(each.maximum or 0 for each in summaries.values())
@@ -56,7 +56,7 @@ def lengths_section(found: Survey, stats: Stats) -> str:
         ]  # fmt: skip
         heads = ("split", "records", "shortest", "25%", "median", "75%", "99%", "longest", "mean", "empty")
         drawn = outlines(
-            caption, edges, {n: _binned(d, edges) for n, d in whole.items()}, _ticks(edges), [] if at else marks
+            caption, edges, {n: shares_of(d, edges) for n, d in whole.items()}, ticks_of(edges), [] if at else marks
         )
         parts.append(figure(drawn, caption, table(caption, heads, rows)) + told(length_shifts(stats, group)))
     body = f'<div class="grid">{"".join(f"<div>{part}</div>" for part in parts)}{_plans(found)}</div>'
@@ -118,10 +118,10 @@ def _histogram(caption: str, field: FieldStats, parts: Mapping[str, FieldStats])
     whole = field.whole
     assert not isinstance(whole, Texts)  # noqa: S101 - texts are codes
     dtype = field.field.element.numpy
-    edges = _edges(whole, is_whole=dtype.kind in "iu")
+    edges = edges_of(whole, is_whole=dtype.kind in "iu")
     known = {split: part.whole for split, part in parts.items() if not isinstance(part.whole, Texts)}
-    shares = {split: _binned(each, edges) for split, each in known.items() if each.total}
-    ticks = _ticks(edges)
+    shares = {split: shares_of(each, edges) for split, each in known.items() if each.total}
+    ticks = ticks_of(edges)
     if dtype.kind in "mM":
         ticks = [(place, str(np.array(int(place), np.int64).view(dtype))) for place, _ in ticks]
     channels = " of all channels" if np.size(field.count) > 1 else ""
@@ -153,25 +153,3 @@ def _channels(field: FieldStats) -> str:
         f", the first {_MOST_CHANNELS} of {channels:,}" if channels > _MOST_CHANNELS else ""
     )
     return table(caption, ("channel", "missing", "least", "mean", "largest", "deviation"), rows)
-
-
-def _edges(distribution: Any, *, is_whole: bool) -> Any:
-    low, high = (float(distribution.quantile(q)) for q in (0.005, 0.995))
-    if is_whole:
-        low, high = np.floor(low), np.ceil(high)
-        wide = max(1.0, np.ceil((high - low + 1) / (2 * _HISTOGRAM)))
-        return np.arange(low - 0.5, high + 0.5 + wide, wide)
-    return np.linspace(low, high, _HISTOGRAM + 1) if high > low else np.array([low - 0.5, low + 0.5])
-
-
-def _binned(distribution: Any, edges: Any) -> Any:
-    below = shares_below(distribution, edges)
-    below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
-    return np.diff(below)
-
-
-def _ticks(edges: Any) -> list[tuple[float, str]]:
-    whole = 0.5 if float(edges[0]) % 1 == 0.5 else 0.0  # noqa: PLR2004 - edges between whole numbers
-    places = np.linspace(edges[0] + whole, edges[-1] - whole, 4)
-    places = np.round(places) if whole else places
-    return [(float(place), number(place)) for place in places]

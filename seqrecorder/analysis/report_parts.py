@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from seqrecorder.schema.svg import plain
 
 if TYPE_CHECKING:
@@ -18,7 +16,6 @@ MOST_FIELDS = 40
 """Of so many fields a report shows the values."""
 MOST_BARS = 10
 _MOST_SPLITS = 8
-_GROUPED = 1e4
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, hidden: bool = True) -> str:
@@ -54,13 +51,6 @@ def told(shifts: Sequence[tuple[str, str, Distance]]) -> str:
         for one, other, far in shifts[: _MOST_SPLITS - 1]
     )
     return f"<ul class='told'>{items}</ul>" if items else ""
-
-
-def number(value: Any) -> str:
-    """Return a number in four digits."""
-    if value is None or not np.isfinite(value):
-        return "-"
-    return f"{float(value):,.4g}" if abs(value) < _GROUPED else f"{float(value):.4g}"
 
 
 def first_splits(stats: Stats) -> dict[str, Stats]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.analysis.report_parts import MOST_BARS, number, table
+from seqrecorder.analysis.binning import number
+from seqrecorder.analysis.report_parts import MOST_BARS, table
 from seqrecorder.schema.display import number_of
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.svg import curves, plain

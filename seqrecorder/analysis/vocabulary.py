@@ -14,6 +14,7 @@ from seqrecorder.analysis.token_lookup import bucket_of, lookup
 from seqrecorder.codec.field_map import FieldMap, as_numbers
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
 from seqrecorder.schema.display import html_table, number_of, some
+from seqrecorder.schema.svg import bars
 from seqrecorder.storage.files import write_file
 from seqrecorder.storage.paths import local_path
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 UNKNOWN = "[UNK]"
 """What stands for unknown tokens of text, as in Keras."""
 _VERSION = 1
+_DRAWN = 8
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -212,7 +214,10 @@ class Vocabulary:
 
     def _repr_html_(self) -> str:
         rows = [(self._ids[token], token, f"{self.counts.get(token, 0):,}") for token in (*self.reserved, *self.tokens)]
-        return html_table(repr(self)[1:-1], ("id", "token", "count"), rows)
+        counts = sorted(self.counts.items(), key=lambda item: -item[1])[:_DRAWN]
+        shares = {"share": [count / max(1, self.total) for _, count in counts]}
+        drawn = bars("the share of the frequent tokens", [repr(token) for token, _ in counts], shares)
+        return html_table(repr(self)[1:-1], ("id", "token", "count"), rows) + (drawn if counts else "")
 
     # In numpy -------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ __all__ = [
     "csv_line",
     "generations",
     "key_index",
+    "lengths_picture",
     "manifest",
     "owned_files",
     "partition",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.dataset.lengths_picture import lengths_picture
 from seqrecorder.dataset.manifest_text import manifest_text
 from seqrecorder.dataset.share_report import Shares, shares_of
 from seqrecorder.dataset.split_shares import Splitting, missed_shares, splitting_of
@@ -156,12 +157,18 @@ class Manifest:
         facts = f"{number_of(self.records, 'record')} ({splits}), {bytes_text(self.bytes)}"
         return f"<Manifest of {cut(self.schema.name, 40)} in {cut(str(self.path), 120)!r}: {facts}>"
 
+    def _histograms(self) -> dict[str, list[tuple[int, int]]]:
+        return {
+            name: [pair for shard in split.shards for pair in shard.histogram] for name, split in self.splits.items()
+        }
+
     def _repr_html_(self) -> str:
         rows = [
             (name, f"{s.records:,}", f"{s.steps:,}", bytes_text(s.bytes), len(s.shards))
             for name, s in self.splits.items()
         ]
-        return html_table(repr(self)[1:-1], ("split", "records", "steps", "size", "shards"), rows)
+        heads = ("split", "records", "steps", "size", "shards")
+        return html_table(repr(self)[1:-1], heads, rows) + lengths_picture(self._histograms())
 
     @property
     def records(self) -> int:

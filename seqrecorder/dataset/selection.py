@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from seqrecorder.dataset.lengths_picture import lengths_picture
 from seqrecorder.dataset.selected_shards import resolve_selection, whole_splits
 from seqrecorder.dataset.selected_values import ascends
 from seqrecorder.dataset.shard_set import Selected
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _WIDTH = 40
+_DRAWN = 1 << 20
 
 
 class Selection(Subsets, Selected):
@@ -83,7 +85,11 @@ class Selection(Subsets, Selected):
             columns += [first.lengths(group).tolist() for group in groups]
         except (DatasetError, OptionError):  # damaged, or packed: a notebook shows what it can
             return html_table(repr(self)[1:-1], heads, [])
-        return html_table(repr(self)[1:-1], heads, list(zip(*columns, strict=True)))
+        table = html_table(repr(self)[1:-1], heads, list(zip(*columns, strict=True)))
+        if not groups or len(self) > _DRAWN:
+            return table
+        lengths, counts = np.unique(self.lengths(), return_counts=True)
+        return table + lengths_picture({"selected": list(zip(lengths.tolist(), counts.tolist(), strict=True))})
 
     @property
     def is_whole(self) -> bool:

@@ -16,6 +16,7 @@ from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed
 from seqrecorder.schema.display import html_table, some
+from seqrecorder.schema.svg import bars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +114,9 @@ class PlanTable:
         return f"<PlanTable: {some(plans)}>"
 
     def _repr_html_(self) -> str:
-        return html_table("plans of an epoch", HEADS, self.rows())
+        padding = {"padding": [1 - plan.efficiency for plan in self.plans]}
+        drawn = bars("the share of the steps that are padding", [_brief(plan.strategy) for plan in self.plans], padding)
+        return html_table("plans of an epoch", HEADS, self.rows()) + drawn
 
     def __str__(self) -> str:
         lines = [HEADS, *self.rows()]

@@ -18,6 +18,7 @@ from seqrecorder.schema.dtypes import ElementType, element_type
 from seqrecorder.schema.equality import same_bits
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, Kind, Storage, check_together
 from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.schema.record_html import record_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -303,10 +304,17 @@ def record(
             raise SchemaError(_order_problem(cls, str(error))) from None
         # attrs leaves a class that it made in place with the hash of its parent: by identity, against equality.
         defined.__hash__ = None  # type: ignore[assignment]  # how Python says that a class has none
-        stored_fields(defined)
-        return defined
+        return shown_in_notebooks(defined, stored_fields(defined))
 
     return decorate if maybe_class is None else decorate(maybe_class)
+
+
+def shown_in_notebooks(cls: type, fields: tuple[Field, ...]) -> type:
+    """Give a class a table and curves of each record in notebooks, unless it has something of its own; return it."""
+    if not hasattr(cls, "_repr_html_"):
+        shown: Any = cls
+        shown._repr_html_ = lambda self: record_html(type(self).__name__, fields, self)
+    return cls
 
 
 def _order_problem(cls: type, message: str) -> str:

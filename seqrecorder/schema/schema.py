@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import attrs
 
 from seqrecorder.errors import ManifestError, OptionError, SchemaError, SchemaMismatchError, did_you_mean
-from seqrecorder.schema.declarations import declare, stored_fields
+from seqrecorder.schema.declarations import declare, shown_in_notebooks, stored_fields
 from seqrecorder.schema.display import cut, html_table, some
 from seqrecorder.schema.evolution import changes, source_of
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together, feature_names
@@ -173,7 +173,8 @@ class Schema:
         """The class of the records: the user's, or one rebuilt from the fields where none is at hand."""
         if self._record_class is not None:
             return self._record_class
-        return attrs.make_class(self.name, {field.name: declare(field) for field in self.fields}, kw_only=True)
+        made = attrs.make_class(self.name, {field.name: declare(field) for field in self.fields}, kw_only=True)
+        return shown_in_notebooks(made, self.fields)
 
     @functools.cached_property
     def key_field(self) -> Field | None:

@@ -66,7 +66,7 @@ def outlines(
     low, high = float(edges[0]), float(edges[-1])
 
     def x(value: float) -> float:
-        return 6 + (_WIDTH - 12) * (value - low) / ((high - low) or 1)
+        return 6 + (_WIDTH - 12) * ((value / 2 - low / 2) / ((high / 2 - low / 2) or 1))
 
     base = top + _PLOT
     parts += [f'<path d="M{x(mark):.1f} {top}V{base}" style="{_soft()}"/>' for mark in marks if low <= mark <= high]

@@ -141,6 +141,44 @@ def test_what_is_no_dataset_is_refused(tmp_path):
         sr.report(tmp_path / "empty")
 
 
+def test_extreme_values_have_a_report(tmp_path):
+    """The ends of every type, nothing but NaN, None, empty and constant values: each has its place."""
+
+    @sr.record
+    class Extreme:
+        huge: int = sr.context("int64", default=2**63 - 1)
+        top: int = sr.context("uint64", default=2**64 - 1)
+        never: int | None = sr.context("int32", optional=True, default=None)
+        when: np.datetime64 = sr.context("datetime64[ns]", default=np.datetime64("2026-01-01", "ns"))
+        wide: np.ndarray = sr.feature_list("float64", default=())
+        wholes: np.ndarray = sr.feature_list("int64", default=(), align=None)
+        gone: np.ndarray = sr.feature_list("float32", shape=(2,), align=None, default=())
+        late: np.ndarray = sr.feature_list("timedelta64[s]", align=None, default=())
+        waves: np.ndarray = sr.feature_list("complex128", align=None, default=())
+        frames: np.ndarray = sr.feature_list("uint8", shape=(2, 2, 3), align=None, default=())
+        ragged: list = sr.feature_list("bfloat16", shape=(None,), align=None, default=())
+        sparse: object = sr.feature_list("float32", sparse=9, align=None, default=())
+        flags: np.ndarray = sr.feature_list("bool", align=None, default=())
+        blobs: list = sr.feature_list(bytes, align=None, default=())
+
+    ends, nat = [-1.7e308, 1.7e308, 5e-324, np.inf, -np.inf, np.nan], np.timedelta64("NaT", "s")
+    full = Extreme(
+        wide=ends, wholes=[-(2**63), 2**63 - 1, 0], gone=np.full((3, 2), np.nan, "f4"), late=np.array([nat, nat]),
+        waves=[1e308 + 1e308j, 0], frames=np.zeros((2, 2, 2, 3), "u1"), ragged=[[], [1, 2]],
+        sparse=[sr.SparseVector([3], [1.5], 9)], flags=[True, False], blobs=[b"\xff", b""],
+    )  # fmt: skip
+    sr.write({"train": [full, Extreme(), full], "eval": [Extreme()], "test": []}, tmp_path / "corpus")
+    found = sr.report(tmp_path / "corpus")
+    assert {
+        ("infinite values", "wide"),
+        ("None", "never"),
+        ("missing values", "gone"),
+        ("exact copies", ""),
+    } <= rules_of(found)
+    assert all(f"<h3>{name}</h3>" in found.html for name in found.stats)
+    assert not re.search(r'(?:d|x|y|width)="[^"]*(?:nan|inf)', found.html)
+
+
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
     """A report on more fields, splits and values than there is room for, with hostile texts everywhere."""
