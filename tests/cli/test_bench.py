@@ -1,6 +1,7 @@
 """The benchmark: what it measures is the same work, and what it says is what was measured."""
 
 import json
+import os
 import sys
 
 import attrs
@@ -232,6 +233,8 @@ def test_training_tells_how_long_it_waits(capsys, monkeypatch):
     assert main.main(["bench", "--training", "--quick", "--workload", "W2", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["device"] == "CPU"
+    assert f"{os.cpu_count()} cores" in report["machine"]
+    assert f"on CPU ({report['machine']})" in training.text(report)
     figures = report["workloads"]["W2"]
     assert 0 < figures["waiting"] <= figures["seconds"]
     assert figures["share"] == figures["waiting"] / figures["seconds"]

@@ -16,7 +16,6 @@ import gc
 import importlib.metadata
 import itertools
 import multiprocessing
-import os
 import platform
 import statistics
 import tempfile
@@ -32,6 +31,7 @@ from seqrecorder.cli.bench.apart import measure_tfrecord
 from seqrecorder.cli.bench.candidates import HANDWRITTEN, RAW, Operation, Reading, by_hand, own
 from seqrecorder.cli.bench.content import content, whole
 from seqrecorder.cli.bench.handwritten import BATCH
+from seqrecorder.cli.bench.machine import machine
 from seqrecorder.cli.bench.peers import PEERS
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
@@ -177,7 +177,7 @@ def run(
         reports.append(_in_new_process(measure, name, quick=quick, rounds=rounds, seconds=seconds, peers=peers))
     return BenchReport(
         date=dt.datetime.now(dt.timezone.utc).date().isoformat(),
-        machine=f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        machine=machine(),
         python=platform.python_version(),
         versions=_versions(),
         rounds=rounds,
@@ -388,14 +388,6 @@ def _timings(taken: dict[tuple[str, str], list[Taken]], records: int) -> list[Ti
             )
         )
     return timings
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def _versions() -> dict[str, str]:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.cli.bench.machine import machine
 from seqrecorder.cli.bench.workloads import make
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.read import read
@@ -35,14 +36,15 @@ def measure(names: Sequence[str], *, quick: bool, say: Callable[[str], None]) ->
         say: takes a line for the user.
 
     Returns:
-        The device and its name, units and batches; by workload, `seconds` of all, `waiting` seconds, and `share`.
+        The device, the machine, units and batches; by workload, `seconds` of all, `waiting` seconds, and `share`.
     """
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
     details = tf.config.experimental.get_device_details(gpus[0]) if gpus else {}
     units, batches = (_QUICK_UNITS, _QUICK_BATCHES) if quick else (_UNITS, _BATCHES)
-    report = {"device": details.get("device_name", "CPU"), "units": units, "batches": batches, "workloads": {}}
+    device = details.get("device_name", "CPU")
+    report = {"device": device, "machine": machine(), "units": units, "batches": batches, "workloads": {}}
     for name in names:
         say(f"{name}: training a GRU of {units} units on {report['device']}")
         workload = make(name, quick=quick)
@@ -100,11 +102,12 @@ def text(report: dict[str, Any]) -> str:
     """Return the report of `measure` in lines.
 
     >>> figures = {"seconds": 2.0, "waiting": 0.5, "share": 0.25}
-    >>> print(text({"device": "CPU", "units": 32, "batches": 10, "workloads": {"W1": figures}}))
-    a GRU of 32 units, 10 batches of 64, on CPU
+    >>> print(text({"device": "CPU", "machine": "8 cores", "units": 32, "batches": 10, "workloads": {"W1": figures}}))
+    a GRU of 32 units, 10 batches of 64, on CPU (8 cores)
     W1  25.0% of 2.0 s waiting for data
     """
     lines = [f"a GRU of {report['units']} units, {report['batches']} batches of {_BATCH}, on {report['device']}"]
+    lines[0] += f" ({report['machine']})"
     for name, figures in report["workloads"].items():
         lines.append(f"{name}  {figures['share']:.1%} of {figures['seconds']:.1f} s waiting for data")
     return "\n".join(lines)
