@@ -8,7 +8,7 @@ import pytest
 from written_records import items
 
 import seqrecorder as sr
-from seqrecorder.storage import staging
+from seqrecorder.storage.exchange import exchange_now
 
 SHARD = "train-00000-of-00002.tfrecord"
 
@@ -159,14 +159,14 @@ def test_what_comes_at_the_last_moment(tmp_path, made, monkeypatch):
     """A file that comes between the last look and the exchange of directories stays as well."""
     place = tmp_path / "d"
     shutil.copytree(made, place)
-    exchange = staging._exchange_now
+    exchange = exchange_now
 
     def exchange_late(one, other):
         (place / "late").write_text("mine")
-        monkeypatch.setattr(staging, "_exchange_now", exchange)
+        monkeypatch.setattr("seqrecorder.storage.exchange.exchange_now", exchange)
         return exchange(one, other)
 
-    monkeypatch.setattr(staging, "_exchange_now", exchange_late)
+    monkeypatch.setattr("seqrecorder.storage.exchange.exchange_now", exchange_late)
     sr.write(items(3), place, overwrite=True)
     assert (place / "late").read_text() == "mine"
     assert sr.info(place).records == 3
