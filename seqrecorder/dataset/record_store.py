@@ -143,8 +143,8 @@ class RecordStore:
             ShardReadError: it is damaged.
             OptionError: it is in a GZIP shard.
         """
-        files, rows = self.order.find(np.array([position]))
-        return self.shard(int(files[0])).read_one(int(rows[0]))
+        number, row = self.order.find_one(position)
+        return self.shard(number).read_one(row)
 
     def record(self, position: int) -> Any:
         """Return one record as an object.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -58,7 +60,8 @@ class WrittenOrder:
         self._counts = [np.array([file.records for file in group], np.int64) for group in groups]
         sizes = [int(counts.sum()) for counts in self._counts]
         self._starts = np.cumsum([0, *sizes])
-        self._first_files = np.cumsum([0, *map(len, groups)]).tolist()
+        self._first_positions: list[int] = self._starts.tolist()
+        self._first_files: list[int] = np.cumsum([0, *map(len, groups)]).tolist()
         self._orders: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.records = int(self._starts[-1])
 
@@ -77,13 +80,29 @@ class WrittenOrder:
             files[here], rows[here] = self._in_group(group, positions[here] - self._starts[group])
         return files, rows
 
+    def find_one(self, position: int) -> tuple[int, int]:
+        """Return the file of one position, and the record's number in it: `find` of one, in a tenth of its time."""
+        group = bisect.bisect_right(self._first_positions, position) - 1
+        place, count = position - self._first_positions[group], self._counts[group].size
+        if count == 1:
+            return self._first_files[group], place
+        if self._even[group]:
+            return self._first_files[group] + place % count, place // count
+        files, rows = self._in_group(group, np.array([place], np.int64))
+        return int(files[0]), int(rows[0])
+
+    @functools.cached_property
+    def _even(self) -> list[bool]:
+        """Whether each file of a group has the records that were dealt to it, none of them lost."""
+        ideal = ((int(each.sum()) - np.arange(each.size) + each.size - 1) // each.size for each in self._counts)
+        return [bool((counts == wanted).all()) for counts, wanted in zip(self._counts, ideal, strict=True)]
+
     def _in_group(self, group: int, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         counts, first = self._counts[group], self._first_files[group]
         count = counts.size
         if count == 1:
             return np.full_like(places, first), places
-        total = int(counts.sum())
-        if (counts == (total - np.arange(count) + count - 1) // count).all():
+        if self._even[group]:
             return first + places % count, places // count
         if group not in self._orders:  # files that were salvaged lack records
             files = np.repeat(np.arange(count), counts)

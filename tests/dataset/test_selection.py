@@ -55,6 +55,24 @@ def corpus(path: Path) -> sr.Corpus:
     return sr.open(path, schema=Utterance)
 
 
+def test_loaders_get_records_by_their_numbers(corpus: sr.Corpus) -> None:
+    """What torch's loaders ask of a dataset in worker processes: its length, records by ints, and several at once."""
+    train = pickle.loads(pickle.dumps(corpus["train"]))  # noqa: S301 - our own bytes
+    order = np.random.default_rng(0).permutation(len(train))
+    assert [train[int(place)].key for place in order] == [TRAIN[place].key for place in order]
+    assert keys(train.__getitems__(order[:7].tolist())) == [TRAIN[place].key for place in order[:7]]
+
+
+def test_grain_takes_it(corpus: sr.Corpus) -> None:
+    """A selection is a source of grain's, to be shuffled and batched there."""
+    grain = pytest.importorskip("grain.python")
+    source = grain.MapDataset.source(corpus["train"])
+    assert len(source) == len(TRAIN)
+    assert source[3] == TRAIN[3]
+    shuffled = source.seed(1).shuffle().map(lambda record: record.key)
+    assert sorted(shuffled[i] for i in range(len(shuffled))) == sorted(keys(TRAIN))
+
+
 def test_splits_are_in_written_order(corpus: sr.Corpus) -> None:
     """A split gives its records in written order; several come one after the other."""
     assert list(corpus["train"]) == TRAIN
