@@ -29,6 +29,7 @@ class Tokens:
 
     key: str = sr.context(str, key=True)
     ids: Any = sr.feature_list("int64")
+    words: Any = sr.feature_list(str, default=(), align=None)
 
 
 @sr.record

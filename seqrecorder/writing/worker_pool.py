@@ -118,7 +118,8 @@ class PoolEncoder:
                 f"workers={workers}: the class {record_class.__qualname__} and params must reach other processes, and "
                 f"cannot: {error}; define the class at the top of a module, or leave `workers` out"
             ) from error
-        self._workers = workers
+        key = Schema.of(record_class).key_field
+        self._workers, self._key = workers, None if key is None else key.name
         self._pending: collections.deque[_Chunk] = collections.deque()
         # Nothing is ever sent: workers see the end of it where this process ends, however that comes.
         context = multiprocessing.get_context("spawn")
@@ -136,6 +137,11 @@ class PoolEncoder:
     ) -> Iterator[Block]:
         """Hand columns to a worker, and yield the oldest blocks once enough are under way."""
         bare = Sources(sources.positions, [None] * len(sources.records), sources.splits)
+        # Texts that are encoded already stay here, but for the key, which errors name.
+        columns = {
+            name: column if column.features is None or name == self._key else attrs.evolve(column, values=None)
+            for name, column in columns.items()
+        }
         return self._submitted(sources, (columns, bare, kept, splits))
 
     def _submitted(self, sources: Sources, task: Any) -> Iterator[Block]:

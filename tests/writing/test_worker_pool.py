@@ -36,7 +36,9 @@ def test_workers_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_workers_encode_columns(tmp_path: Path) -> None:
     """Dictionaries, tables and batches of columns, doubled keys among them, give the same bytes with workers."""
-    rows = [{"key": f"k{number % 9000}", "ids": list(range(number % 5))} for number in range(10_000)]
+    rows = [
+        {"key": f"k{number % 9000}", "ids": list(range(number % 5)), "words": ["é", "b"]} for number in range(10_000)
+    ]
     frame = pa.Table.from_pylist([{"key": f"t{number}", "ids": [number]} for number in range(3000)])
     digests = []
     for workers in (1, 2):
