@@ -4,7 +4,8 @@ STYLE = """
 :root{--bg:#fff;--fg:#1a1c20;--muted:#525866;--soft:#767d8a;--line:#ccd2da;--card:#f6f7f9;--link:#0b4f9e;
 --c0:#0b5cad;--c1:#b3420a;--c2:#1b7340;--c3:#7a2aa8;--c4:#7a5600;--c5:#a01c4b;--c6:#0a6470;--c7:#5a5a5a;
 --error:#9b1c10;--error-bg:#fde8e6;--warning:#694700;--warning-bg:#fff1cf;--note:#14457c;--note-bg:#e6effb}
-@media(prefers-color-scheme:dark){:root{--bg:#14161a;--fg:#e8eaed;--muted:#aeb5c0;--soft:#8a93a1;--line:#3b414b;
+@media screen and (prefers-color-scheme:dark){:root{--bg:#14161a;--fg:#e8eaed;--muted:#aeb5c0;--soft:#8a93a1;
+--line:#3b414b;
 --card:#1d2025;--link:#8cbcff;--c0:#7db4ff;--c1:#ff9d66;--c2:#6fd398;--c3:#d0a2ff;--c4:#e3c15c;--c5:#ff8fb3;
 --c6:#6ad0dd;--c7:#b8b8b8;--error:#ffb4aa;--error-bg:#44201d;--warning:#ffd980;--warning-bg:#3a3013;--note:#a9cdfb;
 --note-bg:#1b2f47}}

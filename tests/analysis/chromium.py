@@ -69,13 +69,13 @@ class Chromium:
         message, _, self._left = self._left.partition(b"\0")
         return json.loads(message)
 
-    def show(self, path: Path, *, width: int, dark: bool) -> None:
+    def show(self, path: Path, *, width: int, dark: bool, media: str = "screen") -> None:
         """Load a file in a window of a width, and wait until it stands."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", media="", features=[feature])
+        self.call("Emulation.setEmulatedMedia", media=media, features=[feature])
         self.events.clear()
         self.call("Page.navigate", url=path.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
