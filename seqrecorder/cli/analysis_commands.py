@@ -90,6 +90,7 @@ def add_commands(commands: Any, command: Command, shown: Callable[[Any], Any]) -
 
 
 def _plan(options: argparse.Namespace) -> tuple[Any, str]:
+    quieten_tensorflow()
     import seqrecorder as sr
     from seqrecorder.analysis.strategies import compare
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.message_layout import message_of
 from seqrecorder.dataset.manifest import Manifest, dataset_of, read_manifest
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.reading.read_records import read_records
@@ -22,6 +21,7 @@ from seqrecorder.sources.foreign.profile import EXAMPLE, SEQUENCE_EXAMPLE, array
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.shard import peek
 from seqrecorder.storage.tfrecord.format import detect_compression, walk_frames
+from seqrecorder.wire.message_objects import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -112,11 +112,8 @@ def _info(options: argparse.Namespace) -> int:
     from seqrecorder.cli import inspect, report
 
     if selected.are_given(options):
-        quieten_tensorflow()
         print_result(options, *selected.describe(selected.selection(options.path, options)))
         return OK
-    if Path(options.path).is_file():  # what a manifest says is told without TensorFlow, at once
-        quieten_tensorflow()
     found = inspect.describe(options.path)
     if isinstance(found, inspect.ShardDescription):
         print_result(options, found, report.shard_text(found))
@@ -129,8 +126,6 @@ def _head(options: argparse.Namespace) -> int:
     from seqrecorder.cli import inspect
     from seqrecorder.cli.head_text import head_table, head_text
 
-    if Path(options.path).exists():
-        quieten_tensorflow()
     schema = load_class(options.schema)
     if selected.are_given(options):
         found = inspect.head_of_selection(selected.selection(options.path, options, schema), options.count)
@@ -151,8 +146,6 @@ def _verify(options: argparse.Namespace) -> int:
     from seqrecorder.cli import report
     from seqrecorder.dataset import verify as checks
 
-    if Path(options.path).exists() and not options.quick:
-        quieten_tensorflow()
     found = checks.verify(options.path, level="quick" if options.quick else "full", schema=load_class(options.schema))
     print_result(options, report.verification_summary(found), report.verification_text(found))
     return OK if found.ok else PROBLEM
@@ -202,8 +195,6 @@ def _salvage(options: argparse.Namespace) -> int:
     from seqrecorder.cli import report
     from seqrecorder.dataset.salvage import salvage
 
-    if Path(options.path).exists():
-        quieten_tensorflow()
     found = salvage(
         options.path, options.destination, schema=load_class(options.schema), compression=options.compression
     )
@@ -215,7 +206,6 @@ def _shown(told: Callable[[argparse.Namespace], tuple[Any, str]]) -> Callable[[a
     """Return the handler of a function from arguments to a document and its text."""
 
     def run(options: argparse.Namespace) -> int:
-        quieten_tensorflow()
         print_result(options, *told(options))
         return OK
 

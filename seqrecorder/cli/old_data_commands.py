@@ -130,7 +130,6 @@ def _schema(options: argparse.Namespace) -> int:
     from seqrecorder.cli import report
     from seqrecorder.sources.foreign import infer
 
-    quieten_tensorflow()
     found = infer.infer(
         options.paths,
         name=options.name,
@@ -158,7 +157,6 @@ def _convert(options: argparse.Namespace) -> int:
     if table_commands.are_tables(options):
         print_result(options, *table_commands.convert(options, load_class(options.schema)))
         return OK
-    quieten_tensorflow()
     done = convert.convert(
         _by_split(options.splits) or options.paths,
         options.destination,

@@ -118,10 +118,20 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
     """
     import tensorflow as tf
 
-    start, kept, step, (before, after) = _place(lengths, crop)
-    kept += before + after
-    first = tf.cumsum(lengths, exclusive=True) + start - before * step
+    kept, first, step = cropped_stretches(lengths, crop)
+    first += tf.cumsum(lengths, exclusive=True)
     return kept, tf.ragged.range(first, first + kept * step, step).flat_values
+
+
+def cropped_stretches(lengths: Any, crop: Crop) -> tuple[Any, Any, int]:
+    """Return how many steps are kept of each of several sequences, the first of these, and how far apart they are.
+
+    Args:
+        lengths: int64 tensor `(n,)`.
+        crop: what is kept.
+    """
+    start, kept, step, (before, after) = _place(lengths, crop)
+    return kept + before + after, start - before * step, step
 
 
 def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tuple[Any, Any]:

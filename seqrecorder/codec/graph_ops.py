@@ -187,6 +187,16 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
     return tf.reshape(values, [-1]) if is_apart else values, None if fixed else tf.cast(sizes // width, tf.int64)
 
 
+def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
+    """Return buffers, once each was found to hold whole values of the known dimensions, and how many each holds."""
+    import tensorflow as tf
+
+    width = field.element.itemsize * field.count
+    sizes = tf.cast(tf.strings.length(buffers, unit="BYTE"), tf.int64)
+    expected = f"field {field.name!r}: buffers of a multiple of {width} bytes are expected in {field.feature!r}, got"
+    return checked(buffers, sizes % width == 0, expected, sizes), sizes // width
+
+
 def _from_buffer(joined: Any, field: Field) -> Any:
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""What a serialized message is, when it may not be what the reader expects: looked at with protobuf, one at a time.
+"""What a serialized message is, when it may not be what the reader expects: looked at one at a time.
 
 `SequenceExample.context` and `Example.features` share field number 1, so that the wrong parser reads the other message
 without an error and finds it empty. That is told apart here.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.codec.parsing_spec import require_bounds
 from seqrecorder.errors import SchemaMismatchError, did_you_mean
 from seqrecorder.schema.field import feature_names, value_features
+from seqrecorder.wire.message_objects import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,20 +21,6 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 _SHOWN = 12
-
-
-def message_of(data: bytes) -> Any:
-    """Return the message of serialized bytes, or None where they are none.
-
-    A `tf.train.Example` is read as a SequenceExample whose context has its features.
-    """
-    import tensorflow as tf
-    from google.protobuf.message import DecodeError
-
-    try:
-        return tf.train.SequenceExample.FromString(data)
-    except DecodeError:
-        return None
 
 
 def has_feature(message: Any, field: Field, layout: Layout) -> bool:
@@ -72,9 +59,10 @@ def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layou
         SchemaMismatchError: the messages are of another kind, or lack fields of the schema.
         OptionError: the layout cannot be told.
     """
-    messages = [message_of(data) for data in samples]
-    if any(message is None for message in messages):
-        raise SchemaMismatchError(f"{where}: {describe_message(samples[messages.index(None)])}")
+    found = [message_of(data) for data in samples]
+    messages = [message for message in found if message is not None]
+    if len(messages) < len(found):
+        raise SchemaMismatchError(f"{where}: {describe_message(samples[found.index(None)])}")
     lists = [field for field in schema.fields if field.is_list]
     layout: Layout = "steps"
     if lists and not any(message.feature_lists.feature_list for message in messages):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.columns import Column
-from seqrecorder.codec.cropping import MARGINS, cropped_lengths, cropped_positions, without_margins
+from seqrecorder.codec.cropping import MARGINS, cropped_lengths, cropped_positions, cropped_stretches, without_margins
 from seqrecorder.codec.decode_values import decode_images, tensor_buffers
 from seqrecorder.codec.derivation import derive_columns, derived_schema, sources_of
 from seqrecorder.codec.graph_ops import (
@@ -24,6 +24,7 @@ from seqrecorder.codec.graph_ops import (
     records_called,
     sums_of_rows,
     to_declared,
+    whole_buffers,
     whole_rows,
     with_shape,
 )
@@ -371,6 +372,8 @@ class Parser:
             splits, flat = ragged.row_splits, ragged.values
         else:
             splits, flat = tf.gather(ragged.values.row_splits, ragged.row_splits), ragged.flat_values
+        if crop and field.buffered:
+            return _cut_buffers(field, splits, flat, crop)
         values, sizes = _elements(field, flat, whole=True)
         if sizes is not None:
             steps = sums_of_rows(sizes, splits)
@@ -416,6 +419,39 @@ class Parser:
         counts = checked(indices.row_lengths(), indices.row_lengths() == have, expected, indices.row_lengths(), have)
         flat, elements = ascending(field, indices.values, elements, counts)
         return Column(elements, steps=steps, counts=counts, indices=flat), counts if whole is None else whole
+
+
+def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[Column, Any]:
+    """Return a column of which only the steps that are kept are decoded, and the steps of each record before that.
+
+    Args:
+        field: whole sequences as buffers.
+        splits: of the buffers of each record; as a rule it has one.
+        buffers: string vector.
+        crop: what is kept.
+    """
+    import tensorflow as tf
+
+    buffers, sizes = whole_buffers(buffers, field)
+    ends = tf.concat([[0], tf.cumsum(sizes)], 0)
+    begins = tf.gather(ends, splits)
+    whole = begins[1:] - begins[:-1]
+    kept, first, step = cropped_stretches(whole, crop)
+    last = tf.minimum(whole, first + kept * step)
+    first = tf.minimum(first, last)
+    before = ends[:-1] - tf.repeat(begins[:-1], splits[1:] - splits[:-1])  # steps of the record in buffers before
+
+    def inside(places: Any) -> Any:
+        return tf.clip_by_value(tf.repeat(places, splits[1:] - splits[:-1]) - before, 0, sizes)
+
+    start, stop = inside(first), inside(last)
+    width = field.element.itemsize * field.count
+    parts = tf.strings.substr(buffers, start * width, (stop - start) * width)
+    values = with_shape(_elements(field, parts, whole=True)[0], field)
+    if step > 1:
+        places = tf.cumsum(last - first, exclusive=True)
+        values = tf.gather(values, tf.ragged.range(places, places + kept * step - step + 1, step).flat_values)
+    return Column(values, steps=kept), whole
 
 
 def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from seqrecorder.codec.encoder import RecordEncoder
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from seqrecorder.codec.parser import Parser
     from seqrecorder.schema.schema import Schema
 
 
@@ -32,6 +33,12 @@ class RecordCodec:
     def _decoder(self) -> RecordDecoder:
         return RecordDecoder(self.schema)
 
+    @functools.cached_property
+    def _parser(self) -> Parser:
+        from seqrecorder.codec.parser import Parser  # all that it takes is for graphs
+
+        return Parser(self.schema)
+
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
         """Return one serialized SequenceExample per record."""
         return self._encoder.encode_batch(records)
@@ -42,19 +49,19 @@ class RecordCodec:
 
     def context_features(self) -> dict[str, Any]:
         """Return the wire spec of the context."""
-        return self._decoder.parser.specs.public()[0]
+        return self._parser.specs.public()[0]
 
     def sequence_features(self) -> dict[str, Any]:
         """Return the wire spec of the feature lists."""
-        return self._decoder.parser.specs.public()[1]
+        return self._parser.specs.public()[1]
 
     def parse(self, serialized: Any) -> dict[str, Any]:
         """Return the tensors of one record."""
-        return _without_autograph(self._decoder.parser.parse, serialized)
+        return _without_autograph(self._parser.parse, serialized)
 
     def parse_batch(self, serialized: Any) -> dict[str, Any]:
         """Return the tensors of a padded batch."""
-        return _without_autograph(self._decoder.parser.parse_batch, serialized)
+        return _without_autograph(self._parser.parse_batch, serialized)
 
 
 def _without_autograph(parse: Callable[[Any], dict[str, Any]], serialized: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.random_access import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord.check import advice
+from seqrecorder.wire.many_messages import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     Shard = SoughtShard | StreamedShard
 
 _MOST_OPEN = 64
-_WINDOW_BYTES = 16 << 20
+_WINDOW_BYTES = 4 << 20
 _INDEXED = 1 << 15
 
 
@@ -154,7 +155,8 @@ class RecordStore:
             OptionError: it is in a GZIP shard.
             RecordError: it cannot be decoded.
         """
-        return self._named(np.array([position]), [self.read_one(position)], self._decoder.decode_batch)[0]
+        data = self.read_one(position)
+        return self._named(np.array([position]), lambda: self._decoder.decode_batch([data]))[0]
 
     @functools.cached_property
     def _decoder(self) -> RecordDecoder:
@@ -265,7 +267,7 @@ class RecordStore:
         return self.manifest.lengths(*self.shards[number])
 
     def window(self, most: int) -> int:
-        """Return how many records to hold at once: at most so many, and no more than about 16 MiB."""
+        """Return how many records to hold at once: at most so many, and no more than about 4 MiB."""
         mean = self.manifest.bytes // max(1, self.manifest.records)
         return max(1, min(most, _WINDOW_BYTES // max(1, mean)))
 
@@ -280,22 +282,33 @@ class RecordStore:
             ShardReadError: one is damaged.
             RecordError: one cannot be decoded; its shard and number are named.
         """
-        data = self.read(positions)
-        columns: dict[str, Column] = self._named(positions, data, lambda some: decoder.decode_columns(_strings(some)))
+        messages = self.messages(positions)
+        columns: dict[str, Column] = self._named(positions, lambda: decoder.decode_columns(messages))
         return columns
 
-    def records(self, decoder: RecordDecoder, positions: NDArray[np.int64], data: list[bytes]) -> list[Any]:
-        """Return the records whose bytes these are as objects.
+    def messages(self, positions: NDArray[np.int64]) -> Messages:
+        """Return serialized records in a buffer; takes and raises what `read` does."""
+        files, rows = self.order.find(positions)
+        if positions.size and files[0] == files[-1] and (files == files[0]).all() and (np.diff(rows) >= 0).all():
+            return self.shard(int(files[0])).messages(rows)
+        places, parts = [np.empty(0, np.int64)], []
+        for number, here in self.by_shard(files, rows):
+            places.append(here)
+            parts.append(self.shard(number).messages(rows[here]))
+        return Messages.together(parts).some(np.argsort(np.concatenate(places)))
+
+    def records(self, decoder: RecordDecoder, positions: NDArray[np.int64], messages: Messages) -> list[Any]:
+        """Return the records that serialized ones are.
 
         Raises:
             RecordError: one cannot be decoded; its shard and number are named.
         """
-        records: list[Any] = self._named(positions, data, decoder.decode_batch)
+        records: list[Any] = self._named(positions, lambda: decoder.build(decoder.decode_values(messages)))
         return records
 
-    def _named(self, positions: NDArray[np.int64], data: list[bytes], decode: Callable[[list[bytes]], Any]) -> Any:
+    def _named(self, positions: NDArray[np.int64], decode: Callable[[], Any]) -> Any:
         try:
-            return decode(data)
+            return decode()
         except RecordError as error:
             bad = error.position or 0
             files, rows = self.order.find(positions[bad : bad + 1])
@@ -312,10 +325,3 @@ def _plain(keys: Any) -> Any:
     """Return keys as Python's own objects, whose hashes are those of numpy's where these are equal."""
     values = keys.view(np.int64) if getattr(keys, "dtype", np.dtype(object)).kind in "mM" else keys
     return values.tolist() if isinstance(values, (np.ndarray, np.generic)) else values
-
-
-def _strings(data: list[bytes]) -> Any:
-    import tensorflow as tf
-
-    with tf.device("CPU:0"):
-        return tf.constant(data, tf.string, shape=[len(data)])

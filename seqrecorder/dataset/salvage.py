@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.dataset.examples_csv import copy_listing
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, dataset_of, read_manifest
@@ -169,7 +168,6 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         ManifestError: the manifest is lost, and no `schema` says what the shards hold.
         ShardWriteError: the disk is full, or failed; nothing is left at the destination.
     """
-    check_threads_of_tensorflow("salvage")
     kind = check_compression(compression)
     with cleanup_when_terminated():
         where = local_path(destination)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.decoder import RecordDecoder
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.schema.schema import Schema
+    from seqrecorder.wire.many_messages import Messages
 
 _SIZE = 8192
 
@@ -76,9 +77,9 @@ class SelectedValues(Exports):
     def _decoded(self, decoder: RecordDecoder) -> Iterator[Any]:
         store = self._store.forward()
         mean = store.manifest.bytes // max(1, store.manifest.records)
-        parts = ((positions, store.read(positions)) for positions in self.windows())
+        parts = ((positions, store.messages(positions)) for positions in self.windows())
 
-        def decode(part: tuple[NDArray[np.int64], list[bytes]]) -> list[Any]:
+        def decode(part: tuple[NDArray[np.int64], Messages]) -> list[Any]:
             return store.records(decoder, *part)
 
         for part, records in ahead(decode, parts, threads_for(mean)):
@@ -100,7 +101,7 @@ class SelectedValues(Exports):
 
         Args:
             fields: names of the fields that are parsed; None is all.
-            size: how many records at most; of large ones they are fewer, about 16 MiB.
+            size: how many records at most; of large ones they are fewer, about 4 MiB.
 
         Raises:
             OptionError: `size` is no positive int.

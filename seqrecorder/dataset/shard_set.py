@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset.shares import share_of
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.shard import RecordReader, check_lengths, read_lengths
@@ -162,8 +162,8 @@ class Origin:
         if file.lengths_path is not None and group in groups:
             digest = None if self.check == "none" else file.lengths_sha256
             return read_lengths(file.lengths_path, len(groups), file.records, digest)[:, groups.index(group)]
-        parser = Parser(self.schema, self.layout, where=self.record)
-        parts = [parser.lengths(data, group).numpy() for data in RecordReader(file.path, self.compression, 256)]
+        decoder = RecordDecoder(self.schema, self.layout)
+        parts = [decoder.lengths(data, group) for data in RecordReader(file.path, self.compression).blocks()]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 

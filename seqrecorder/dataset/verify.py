@@ -14,7 +14,6 @@ import numpy as np
 from seqrecorder.codec.columns import group_lengths
 from seqrecorder.codec.construct import records_of
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, read_manifest
 from seqrecorder.dataset.manifest_text import is_as_written
 from seqrecorder.dataset.resolve import resolve
@@ -125,8 +124,6 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
     """
     if level not in ("quick", "full"):
         raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
-    if level == "full":
-        check_threads_of_tensorflow("verify")
     try:
         return _verify(path, level, schema)
     except DatasetNotFoundError:
@@ -297,9 +294,9 @@ def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Ite
     codec = RecordDecoder(schema, origin.layout)
     done = 0
     try:
-        windows = RecordReader(path, origin.compression, walk.window).windows()
+        windows = RecordReader(path, origin.compression).blocks()
         for window, decoded in ahead(codec.decode_columns, windows, threads_for(int(walk.lengths.max(initial=0)))):
-            size = int(window.shape[0])
+            size = len(window)
             try:
                 columns = decoded.result()
                 records_of(schema, columns)

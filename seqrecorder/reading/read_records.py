@@ -11,7 +11,6 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import check_shard
@@ -20,9 +19,9 @@ from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import chosen_fields
 from seqrecorder.storage.read_ahead import ahead, threads_for
 from seqrecorder.storage.shard import RecordReader
-from seqrecorder.storage.shard_in_turn import read_in_turn
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
+from seqrecorder.wire.many_messages import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,14 +42,12 @@ if TYPE_CHECKING:
         on_corrupt: OnCorrupt
 
 
-_WINDOW = 8192  # records; each window costs eager operations
-_MOST_OPEN = 32
-"""Files that are kept open, of those among which records were dealt: each takes a descriptor, a thread and a buffer."""
-_BLOCKS = 64 << 20  # bytes, of more files together
+_WINDOW = 8192  # records
+_BLOCK = 4 << 20  # bytes that are read at a time
+_BLOCKS = 64 << 20  # of all files together, among which records were dealt
 _LEAST_BLOCK = 1 << 12
 
 T = TypeVar("T")
-Window = TypeVar("Window", list[bytes], Any)
 
 
 @overload
@@ -118,7 +115,6 @@ def read_records(
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
-    check_threads_of_tensorflow("read_records")
     plainly = split is None and compression is None and layout == "auto" and on_corrupt == "error" and check != "full"
     if isinstance(path, Selection) and plainly and not path.is_whole:  # nothing needs to be copied
         some = path if schema is None else path.reading(schema)
@@ -169,7 +165,7 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
         except RecordError as error:
             bad = error.position or 0
             raise RecordError(
-                _with_place(origin, part.files, part.window[bad].numpy(), error.message),
+                _with_place(origin, part.files, part.window[bad], error.message),
                 position=int(part.positions[bad]),
                 key=error.key,
                 problems=error.problems,
@@ -179,32 +175,30 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
 
 @attrs.frozen(eq=False)
 class _Part:
-    """Some serialized records: an eager string vector, their positions in the split, and files that hold them."""
+    """Some serialized records, their positions in the split, and files that hold them."""
 
-    window: Any
+    window: Messages
     positions: range | NDArray[np.int64]
     files: Sequence[ShardFile]
 
 
 def _parts(origin: Origin, deal: slice | None) -> Iterator[_Part]:
     """Yield what is ours of each window."""
-    import tensorflow as tf
-
     position = 0
     ours = None if deal is None or deal.stop is None else _in_written_order(origin.files, deal)
     for files in in_written_order(origin.files):
         for window in _windows(origin, files):
-            positions = range(position, position + int(window.shape[0]))
+            positions = range(position, position + len(window))
             position = positions.stop
             if deal is None:
                 yield _Part(window, positions, files)
             elif ours is None:
                 some = slice((deal.start - positions.start) % deal.step, None, deal.step)
-                yield _Part(window[some], positions[some], files)
+                yield _Part(window.some(some), positions[some], files)
             else:
                 places = np.flatnonzero(ours[positions.start : positions.stop])
                 if places.size:
-                    yield _Part(tf.gather(window, places), places + positions.start, files)
+                    yield _Part(window.some(places), places + positions.start, files)
             del window
 
 
@@ -242,54 +236,43 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
     return f"{origin.where}: {message}"  # the file has changed meanwhile
 
 
-def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[Any]:
-    """Yield the serialized records of files in their written order, as eager string vectors."""
-    import tensorflow as tf
-
-    window = origin.window(_WINDOW)
+def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[Messages]:
+    """Yield the serialized records of files in their written order."""
     if len(files) == 1:
-        yield from _read(files[0], origin, window)
+        yield from _counted(files[0], origin, RecordReader(files[0].path, origin.compression, block=_BLOCK).blocks())
         return
-    each = max(1, window // len(files))
-    if len(files) > _MOST_OPEN:
-        block = max(_LEAST_BLOCK, _BLOCKS // len(files))
-        readers = [_counted(file, origin, read_in_turn(file.path, origin.compression, each, block)) for file in files]
+    window = origin.window(_WINDOW)
+    each, block = max(1, window // len(files)), min(_BLOCK, max(_LEAST_BLOCK, _BLOCKS // len(files)))
+    readers = [_counted(f, origin, RecordReader(f.path, origin.compression, each, block).windows()) for f in files]
+    if any(file.kept is not None for file in files):
+        yield from _merged(files, readers, window)
     else:
-        readers = [(part.numpy().tolist() for part in _read(file, origin, each)) for file in files]
-    is_merged = any(file.kept is not None for file in files)
-    mixed = _merged(files, readers, window) if is_merged else _in_turn(readers)
-    for data in mixed:
-        yield tf.constant(data, tf.string)
+        yield from _in_turn(readers)
 
 
-def _in_turn(readers: Sequence[Iterator[list[bytes]]]) -> Iterator[list[bytes]]:
+def _in_turn(readers: Sequence[Iterator[Messages]]) -> Iterator[Messages]:
     """Yield the records of files, one of each in turn."""
-    while True:
-        parts = [next(reader, []) for reader in readers]
-        if not any(parts):
-            return
-        longest = max(map(len, parts))
-        yield [part[i] for i in range(longest) for part in parts if i < len(part)]
+    while parts := [part for part in (next(reader, None) for reader in readers) if part is not None]:
+        files = np.repeat(np.arange(len(parts)), list(map(len, parts)))
+        numbers = np.concatenate([np.arange(len(part)) for part in parts])
+        yield Messages.together(parts).some(np.lexsort((files, numbers)))
 
 
-def _merged(files: Sequence[ShardFile], readers: Sequence[Iterator[list[bytes]]], window: int) -> Iterator[list[bytes]]:
+def _merged(files: Sequence[ShardFile], readers: Sequence[Iterator[Messages]], window: int) -> Iterator[Messages]:
     """Yield the records of files, of which some lack records, by their positions in the written order."""
 
-    def placed(file: ShardFile, reader: Iterator[list[bytes]]) -> Iterator[tuple[int, bytes]]:
+    def placed(file: ShardFile, reader: Iterator[Messages]) -> Iterator[tuple[int, bytes]]:
         stored: Iterable[int] = itertools.count() if file.kept is None else file.kept.tolist()
-        for number, data in zip(stored, itertools.chain.from_iterable(reader), strict=False):
+        rows = itertools.chain.from_iterable(part.rows() for part in reader)
+        for number, data in zip(stored, rows, strict=False):
             yield file.start + file.step * number, data
 
     merged = heapq.merge(*map(placed, files, readers), key=operator.itemgetter(0))
     while data := [item for _, item in itertools.islice(merged, window)]:
-        yield data
+        yield Messages.of(data)
 
 
-def _read(file: ShardFile, origin: Origin, window: int) -> Iterator[Any]:
-    return _counted(file, origin, RecordReader(file.path, origin.compression, window).windows())
-
-
-def _counted(file: ShardFile, origin: Origin, windows: Iterator[Window]) -> Iterator[Window]:
+def _counted(file: ShardFile, origin: Origin, windows: Iterator[Messages]) -> Iterator[Messages]:
     """Yield the windows of a file, once it was looked at, and raise at the end unless its records are all there."""
     origin.check_frames(file)
     done = 0

@@ -14,7 +14,6 @@ __all__ = [
     "scratch",
     "shard",
     "shard_files",
-    "shard_in_turn",
     "sigterm",
     "staging",
     "text_files",

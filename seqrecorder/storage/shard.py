@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
-from seqrecorder.errors import ShardReadError, ShardWriteError, first_line
+from seqrecorder.errors import ShardReadError, ShardWriteError
 from seqrecorder.storage.background_sync import Follower
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.file_state import FileState, remember
 from seqrecorder.storage.files import advice_on, faults_around
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.read_around import open_source, reason_at
+from seqrecorder.storage.record_blocks import DamageError, read_blocks
 from seqrecorder.storage.shard_files import AppendedFile, FramedFile, OpenShards
 from seqrecorder.storage.tfrecord.format import walk_frames
 from seqrecorder.storage.tfrecord.scan import find_records, opened
-from seqrecorder.storage.tfrecord.tfdata import tf_records
 from seqrecorder.wire.byte_rows import sizes
+from seqrecorder.wire.many_messages import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -259,22 +260,23 @@ def _lengths_error(path: Path, message: str) -> ShardReadError:
 
 @attrs.frozen
 class RecordReader:
-    """Iterates over the serialized records of one shard, in lists; the next window is read meanwhile.
+    """Iterates over the serialized records of one shard, in lists.
 
     Args:
         path: the shard's file.
         compression: None or `GZIP`.
-        window: records to a list.
+        window: records to a list; the last one may have fewer.
+        block: bytes that are read at a time.
     """
 
     path: Path
     compression: Compression
     window: int = 1024
+    block: int = 4 << 20
 
     def __iter__(self) -> Iterator[list[bytes]]:
-        for window in self.windows():
-            data: list[bytes] = window.numpy().tolist()
-            yield data
+        for messages in self.windows():
+            yield messages.rows()
 
     def read_all(self) -> int:
         """Return the number of records, all of which have been read: each has the CRC that follows it.
@@ -282,30 +284,38 @@ class RecordReader:
         Raises:
             ShardReadError: one has not; it is named.
         """
-        count = 0
-        for window in self.windows():
-            count += int(window.shape[0])
-            del window
-        return count
+        return sum(map(len, self.blocks()))
 
-    def windows(self) -> Iterator[Any]:
-        """Yield the same as string tensors: to make bytes objects and tensors of them again copies records twice."""
-        import tensorflow as tf
+    def windows(self) -> Iterator[Messages]:
+        """Yield the same as messages in buffers."""
+        held: list[Messages] = []
+        missing = self.window
+        for messages in self.blocks():
+            first = 0
+            while len(messages) - first >= missing:
+                yield Messages.together([*held, messages.some(slice(first, first + missing))])
+                first += missing
+                held, missing = [], self.window
+            if first < len(messages):
+                held.append(messages.some(slice(first, None)))
+                missing -= len(messages) - first
+        if held:
+            yield Messages.together(held)
 
+    def blocks(self) -> Iterator[Messages]:
+        """Yield the same, as many as a block of bytes holds.
+
+        Raises:
+            ShardReadError: the shard cannot be read, or is damaged.
+        """
         done = 0
-        dataset = tf_records(str(self.path), self.compression).batch(self.window)
-        if self.window > 1:  # of records so large that they come alone, one in memory is enough
-            dataset = dataset.prefetch(1)
-        options = tf.data.Options()
-        options.autotune.enabled = False  # its teardown blocks for up to seconds
-        options.experimental_optimization.apply_default_optimizations = False  # there is nothing to find
         try:
-            for window in dataset.with_options(options):
-                done += int(window.shape[0])
-                yield window
-                del window  # while the next one is read, none is held
-        except tf.errors.OpError as error:
-            raise damage_error(self.path, self.compression, done, first_line(error)) from error
+            for messages in read_blocks(self.path, self.compression, self.block):
+                done += len(messages)
+                yield messages
+                del messages  # while the next ones are read, none are held
+        except DamageError as error:
+            raise damage_error(self.path, self.compression, done, str(error)) from error
 
 
 def damage_error(path: Path, compression: Compression, done: int, said: str) -> ShardReadError:

@@ -1,3 +1,12 @@
 """Protobuf messages of many records at once, in numpy, both ways; knows no schema."""
 
-__all__ = ["byte_rows", "feature_bytes", "one_message", "sequence_example", "varints"]
+__all__ = [
+    "byte_rows",
+    "feature_bytes",
+    "many_messages",
+    "message_objects",
+    "one_message",
+    "sequence_example",
+    "usual_form",
+    "varints",
+]

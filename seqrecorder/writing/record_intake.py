@@ -13,6 +13,7 @@ from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.slicing import cut
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import RecordError
+from seqrecorder.wire.many_messages import Messages
 from seqrecorder.writing.column_input import given_columns
 from seqrecorder.writing.encoder import Block, Sources
 from seqrecorder.writing.record_buffer import Waiting
@@ -247,7 +248,7 @@ class RecordIntake:
         looked_at = list[Any]([None] * size)
         if self._needs or self._whole:
             decoder = RecordDecoder(schema if self._whole else schema.select(self._needs))
-            looked_at = store.records(decoder, positions, data)
+            looked_at = store.records(decoder, positions, Messages.of(data))
         lengths = np.zeros((size, max(1, len(schema.groups))), np.int64)
         for column, group in enumerate(schema.groups):
             lengths[:, column] = store.lengths(positions, group)

@@ -14,11 +14,10 @@ from seqrecorder.dataset.key_index import pays, read_key_index, write_key_index
 from seqrecorder.dataset.splits import KeyRegistry, key_hash, key_hashes
 from seqrecorder.errors import DuplicateKeyError
 from seqrecorder.storage.shard import RecordReader
-from seqrecorder.storage.shard_in_turn import read_in_turn
 from seqrecorder.storage.tfrecord.check import check_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from seqrecorder.writing.encoder import Sources
 
 _WORD = 2**64 - 1
-_SMALL_SHARD = 1 << 18  # bytes
 _TOGETHER, _TOGETHER_BYTES = 1024, 8 << 20
 
 
@@ -185,7 +183,7 @@ class UniqueKeys:
 def _stored(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[bytes]]:
     """Yield the serialized records of splits, many at a time: those of several shards together where they are small.
 
-    Many appends leave many small shards, of which each costs TensorFlow's reader, and decoding, some milliseconds.
+    Many appends leave many small shards, of which decoding each by itself would take a millisecond.
     """
     waiting: list[bytes] = []
     held = 0
@@ -193,10 +191,7 @@ def _stored(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[lis
         for shard in split.shards:
             path = manifest.shard_path(name, shard)
             check_frames(path, manifest.compression, manifest.path)
-            parts: Iterable[list[bytes]] = RecordReader(path, manifest.compression)
-            if shard.bytes <= _SMALL_SHARD:
-                parts = read_in_turn(path, manifest.compression, _TOGETHER, _SMALL_SHARD)
-            for part in parts:
+            for part in RecordReader(path, manifest.compression):
                 waiting += part
                 held += sum(map(len, part))
                 if len(waiting) >= _TOGETHER or held >= _TOGETHER_BYTES:

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 import seqrecorder as sr
 from seqrecorder.codec.cropping import (
     MARGINS,
+    Stretch,
     check_steps,
     cropped_lengths,
     cropped_positions,
     kept_of,
     without_margins,
 )
+from seqrecorder.codec.parser import Parser
 
 PARTS = st.builds(slice, *[st.none() | st.integers(-8, 8)] * 2, st.none() | st.integers(1, 4))
 
@@ -65,3 +67,28 @@ def test_what_is_no_crop_is_refused(steps: object) -> None:
     """What is no slice of ints, or goes backwards, is refused with what came."""
     with pytest.raises(sr.OptionError, match=r"steps: expected a slice .*, got"):
         check_steps(steps)
+
+
+def test_buffers_are_cut_before_they_are_decoded() -> None:
+    """Whatever is kept of whole sequences in buffers, one to a record or several, is what is kept of packed ones."""
+
+    @sr.record
+    class Both:
+        buffer: np.ndarray = sr.feature_list("int16", shape=(2,), storage="buffer")
+        packed: np.ndarray = sr.feature_list("int16", shape=(2,), storage="packed")
+
+    schema = sr.Schema.of(Both)
+    rows = [np.random.default_rng(steps).integers(-9, 9, (steps, 2)) for steps in (0, 1, 5, 12, 3)]
+    data = schema.encode_batch([Both(row, row) for row in rows])
+    message = tf.train.SequenceExample.FromString(data[3])
+    features = message.feature_lists.feature_list["buffer"].feature
+    whole = features.pop().bytes_list.value[0]
+    for part in (whole[:8], b"", whole[8:12], whole[12:]):
+        features.add().bytes_list.value.append(part)
+    data.append(message.SerializeToString())
+    stretch = Stretch(np.array([0, 0, 3, 7, 9, 2]), 4)
+    crops = [slice(1, 4)], [slice(None, None, 3)], [slice(-4, -1)], [slice(2, None, 2), slice(1, 3)], [stretch]
+    for crop in (*crops, [slice(20, 30)], [slice(0)]):
+        columns, _ = Parser(schema, crops={"default": tuple(crop)}).parse_columns(tf.constant(data))
+        assert columns["buffer"].values.numpy().tolist() == columns["packed"].values.numpy().tolist(), crop
+        assert columns["buffer"].steps.numpy().tolist() == columns["packed"].steps.numpy().tolist(), crop

@@ -43,19 +43,17 @@ def child(number):
     if os.fork():
         return os.wait()
     if number:
-        for use in (sr.read, sr.verify, lambda p: sr.salvage(p, "x"), lambda p: list(sr.read_records(p))):
-            print(said(lambda: use("data")).split(",")[0])
-    print(sr.verify("data", level="quick").ok)
+        print(said(lambda: sr.read("data")).split(",")[0])
+    print(sr.verify("data").ok, sr.salvage("data", f"saved by {number}").records)
     sr.write([Row("a", [1])], f"by {number}", compression="GZIP")
-    if not number:
-        print(len(list(sr.read_records("data"))))
+    print(len(list(sr.read_records("data"))))
     sys.stdout.flush()
     os._exit(0)
 
 print("# tensorflow")
 sr.write([Row(f"k{i}", np.arange(200)) for i in range(2000)], "data")
 child(0)
-assert len(list(sr.read_records("data"))) == 2000
+assert len(list(sr.read("data"))) == 2000
 child(1)
 print(len(list(sr.read_records("by 1"))))
 
@@ -98,9 +96,8 @@ def test_a_child_publishes_nothing_and_writes_nothing(said, end):
 
 
 def test_a_child_of_a_process_that_used_tensorflow_is_told(said):
-    """What needs TensorFlow's threads says that it would hang; what was forked before goes on, and so does writing."""
+    """What needs TensorFlow's threads says that it would hang; all else goes on."""
     lines = said["tensorflow"]
     pid = lines[2].split("(pid ")[1].split(")")[0]
-    told = f"this process (pid {pid}) was forked after its parent had used TensorFlow"
-    expected = [f"{name}: {told}" for name in ("read", "verify", "salvage", "read_records")]
-    assert lines == ["True", "2000", *expected, "True", "1"]
+    told = f"read: this process (pid {pid}) was forked after its parent had used TensorFlow"
+    assert lines == ["True 2000", "2000", told, "True 2000", "2000", "1"]

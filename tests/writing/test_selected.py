@@ -40,14 +40,15 @@ def test_bytes_are_copied(corpus: sr.Corpus, tmp_path: Path, monkeypatch: pytest
     parts = {"fit": everything[::-2], "held": everything[:10:2]}
     sr.write({name: list(part) for name, part in parts.items()}, tmp_path / "objects", shards=2)
     decoded: list[set[str]] = []
-    decode = RecordDecoder.decode_batch
+    decode = RecordDecoder.decode_columns
 
     def seen(self: RecordDecoder, data: Any) -> Any:
         decoded.append({field.name for field in self.schema.fields})
         return decode(self, data)
 
-    monkeypatch.setattr(RecordDecoder, "decode_batch", seen)
+    monkeypatch.setattr(RecordDecoder, "decode_columns", seen)
     written = sr.write(parts, tmp_path / "copied", shards=2)
+    assert decoded
     assert all(fields == {"key"} for fields in decoded)
     for name in parts:
         assert shards(tmp_path / "copied", name) == shards(tmp_path / "objects", name)

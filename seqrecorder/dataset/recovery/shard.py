@@ -9,7 +9,6 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.parser import Parser
 from seqrecorder.dataset.recovery.lost_ranges import left_out, named_unreadable, numbered_losses
 from seqrecorder.dataset.recovery.positions import Written, place
 from seqrecorder.dataset.recovery.runs import Found
@@ -17,6 +16,7 @@ from seqrecorder.errors import RecordError
 from seqrecorder.storage.shard import ShardWriter
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss, find_records, opened, read_found
+from seqrecorder.wire.many_messages import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -179,5 +179,5 @@ def _rejects(codec: RecordDecoder, batch: Sequence[bytes]) -> dict[int, str]:
 def _lengths(schema: Schema | None, layout: Layout, data: Sequence[bytes], groups: int) -> NDArray[np.int64]:
     if schema is None or not schema.groups or not data:
         return np.zeros((len(data), groups), np.int64)
-    parser = Parser(schema, layout)
-    return np.stack([parser.lengths(data, group).numpy() for group in schema.groups], 1)
+    decoder, messages = RecordDecoder(schema, layout), Messages.of(data)
+    return np.stack([decoder.lengths(messages, group) for group in schema.groups], 1)

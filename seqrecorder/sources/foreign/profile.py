@@ -1,4 +1,4 @@
-"""What the messages of unknown shards hold, feature by feature: looked at with protobuf, as they are."""
+"""What the messages of unknown shards hold, feature by feature: looked at as they are."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.message_layout import describe_message, message_of
+from seqrecorder.codec.message_layout import describe_message
 from seqrecorder.schema.field import DEFAULT_GROUP
+from seqrecorder.wire.message_objects import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,7 +9,7 @@ import numpy as np
 
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_one, masked_crc32c_of_spans
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
-from seqrecorder.wire.byte_rows import Blob, interleave, of_list, of_matrix, sizes
+from seqrecorder.wire.byte_rows import interleave, of_list, of_matrix, sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +31,8 @@ def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
         data: serialized records.
     """
     rows = of_list(data)
-    footers = masked_crcs(rows).astype("<u4").view(np.uint8).reshape(-1, FOOTER)
+    crcs = masked_crc32c_of_spans(rows.data, np.cumsum(rows.lengths) - rows.lengths, rows.lengths)
+    footers = crcs.astype("<u4").view(np.uint8).reshape(-1, FOOTER)
     return interleave([of_matrix(frame_headers(rows.lengths)), rows, of_matrix(footers)]).data
 
 
@@ -74,8 +75,3 @@ def _known_headers() -> NDArray[np.uint8]:
 def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     octets = lengths.astype("<u8").view(np.uint8).reshape(-1, _LENGTH)
     return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH)])
-
-
-def masked_crcs(rows: Blob) -> NDArray[np.uint32]:
-    """Return the masked CRC-32C of each row."""
-    return masked_crc32c_of_spans(rows.data, np.cumsum(rows.lengths) - rows.lengths, rows.lengths)

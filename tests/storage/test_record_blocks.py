@@ -1,4 +1,4 @@
-"""Reading shards that are not kept open: the same records as TensorFlow gives, and the same damage found."""
+"""Reading the records of a shard block by block: all of them, and all damage found."""
 
 import contextlib
 import gzip
@@ -10,7 +10,7 @@ import pytest
 from tfrecord_files import written
 
 import seqrecorder as sr
-from seqrecorder.storage.shard_in_turn import read_in_turn
+from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
 
 _GZIP_HEADER = 10
@@ -29,7 +29,7 @@ def test_every_record_comes_in_order(tmp_path, compression, records):
     path = written(tmp_path / "shard", records, compression)
     for window in (1, 7, 1000):
         for block in (1, 4096, 1 << 20):
-            parts = list(read_in_turn(path, compression, window, block))
+            parts = list(RecordReader(path, compression, window, block))
             assert [record for part in parts for record in part] == records
             assert {len(part) for part in parts[:-1]} <= {window}
 
@@ -39,7 +39,7 @@ def test_streams_that_follow_each_other_are_one(tmp_path):
     plain = written(tmp_path / "plain", RECORDS).read_bytes()
     path = tmp_path / "shard"
     path.write_bytes(gzip.compress(plain[:100]) + gzip.compress(plain[100:]))
-    assert [record for part in read_in_turn(path, "GZIP", 4, 64) for record in part] == RECORDS
+    assert [record for part in RecordReader(path, "GZIP", 4, 64) for record in part] == RECORDS
 
 
 @pytest.mark.parametrize("compression", [None, "GZIP"])
@@ -57,7 +57,7 @@ def test_no_wrong_record_comes_from_a_damaged_shard(tmp_path, compression):
         # Of a GZIP header there are bytes that say nothing.
         says_nothing = compression is not None and data in changes[:_GZIP_HEADER]
         with contextlib.suppress(sr.ShardReadError) if says_nothing else pytest.raises(sr.ShardReadError):
-            for part in read_in_turn(path, compression, 1, 64):
+            for part in RecordReader(path, compression, 1, 64):
                 seen += part
         assert seen == records[: len(seen)]
 
@@ -71,7 +71,7 @@ def test_forged_lengths_take_no_memory(tmp_path, compression):
         path.write_bytes(gzip.compress(data) if compression else data)
         tracemalloc.start()
         with pytest.raises(sr.ShardReadError, match="damaged after 0"):
-            list(read_in_turn(path, compression, 1, 64))
+            list(RecordReader(path, compression, 1, 64))
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
         tracemalloc.stop()
 
@@ -81,4 +81,4 @@ def test_a_bomb_stops(tmp_path):
     path = tmp_path / "shard"
     path.write_bytes(gzip.compress(header_of(1 << 30) + bytes(1 << 26)))
     with pytest.raises(sr.ShardReadError, match="damaged after 0"):
-        list(read_in_turn(path, "GZIP", 1, 64))
+        list(RecordReader(path, "GZIP", 1, 64))

@@ -1,11 +1,12 @@
-"""Reading many shards in turn: each is open only while some of its records are read.
+"""The records of a shard from its first to its last, checked, in blocks of bytes.
 
-TensorFlow's reader keeps its file open, with a buffer and a thread. Records that were dealt to thousands of shards come
-from all of them in turn, and a process may have only some thousand files open.
+The file is open only while a block is read: records that were dealt to thousands of shards come from all of them in
+turn, and a process may have only some thousand files open.
 """
 
 from __future__ import annotations
 
+import struct
 import zlib
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,9 +14,9 @@ import numpy as np
 
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.read_around import open_source, reason_at
-from seqrecorder.storage.shard import damage_error
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_spans
 from seqrecorder.storage.tfrecord.format import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit
+from seqrecorder.wire.many_messages import ROOM, Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
     from seqrecorder.storage.tfrecord.format import Compression
 
+_HEADER = struct.Struct("<Q")
 _LENGTH = 8
-_PACKED = 1 << 14  # bytes of a GZIP stream that are read at a time
+_PACKED = 1 << 16  # bytes of a GZIP stream that are read at a time
 
 
 class _Source(Protocol):
@@ -84,53 +86,54 @@ def _new_unpacker() -> zlib._Decompress:
     return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
-def read_in_turn(path: Path, compression: Compression, window: int, block: int) -> Iterator[list[bytes]]:
-    """Yield the serialized records of one shard, which is closed whenever some are given.
+def read_blocks(path: Path, compression: Compression, block: int) -> Iterator[Messages]:
+    """Yield the serialized records of one shard, as many as a block of bytes holds.
 
     >>> import tempfile, pathlib, tensorflow as tf
     >>> path = pathlib.Path(tempfile.mkdtemp(), "three")
     >>> with tf.io.TFRecordWriter(str(path)) as writer:
     ...     for word in (b"one", b"two", b"three"):
     ...         writer.write(word)
-    >>> list(read_in_turn(path, None, 2, 1024))
+    >>> [messages.rows() for messages in read_blocks(path, None, 40)]
     [[b'one', b'two'], [b'three']]
 
     Args:
         path: of the shard.
         compression: of the shard.
-        window: records to a list; the last one may have fewer.
-        block: about how many bytes of records are kept in memory.
+        block: bytes that are read at a time; more where a record has more.
 
     Raises:
-        ShardReadError: the shard cannot be read, or is damaged.
+        DamageError: a frame is not what it should be.
+        ShardReadError: the shard cannot be read.
     """
-    waiting: list[bytes] = []
-    rest, done = b"", 0
+    rest = b""
     try:
         source: _Source = _Plain(path) if compression is None else _Packed(path)
         while True:
-            while len(waiting) < window:
-                wanted = _missing(rest)
-                more = source.read(max(block, wanted))
-                if len(more) < wanted:
-                    if not rest and not more:
-                        break
-                    raise _DamagedError
-                rest += more
-                records, rest = _cut(rest)
-                waiting += records
-            given, waiting = waiting[:window], waiting[window:]
-            if not given:
-                return
-            yield given
-            done += len(given)
-    except (_DamagedError, zlib.error) as error:
-        raise damage_error(path, compression, done + len(waiting), str(error)) from error
+            wanted = _missing(rest)
+            more = source.read(max(block - len(rest), wanted))
+            if len(more) < wanted:
+                if not rest and not more:
+                    return
+                raise DamageError("the file ends inside a record")
+            data = b"".join([rest, more, bytes(ROOM)])
+            size = len(rest) + len(more)
+            del rest, more
+            messages, end, problem = _cut(data, size)
+            rest = data[end:size]
+            del data
+            if len(messages):
+                yield messages
+            del messages  # while the next ones are read, none are held: they may be large
+            if problem:
+                raise DamageError(problem)
+    except zlib.error as error:
+        raise DamageError(str(error)) from error
     except OSError as error:
         raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
 
 
-class _DamagedError(Exception):
+class DamageError(Exception):
     """A frame is not what it should be."""
 
 
@@ -140,31 +143,28 @@ def _missing(rest: bytes) -> int:
         return HEADER - len(rest)
     header = np.frombuffer(rest, np.uint8, HEADER)[None]
     if (masked_crc32c(header[:, :_LENGTH]) != _stored(header[:, _LENGTH:])).any():
-        raise _DamagedError
+        raise DamageError("the CRC of a length differs")
     return HEADER + int.from_bytes(rest[:_LENGTH], "little") + FOOTER - len(rest)
 
 
-def _cut(data: bytes) -> tuple[list[bytes], bytes]:
-    """Return the records whose frames are whole, and the bytes that follow them."""
-    starts, ends, place = [], [], 0
-    while place + HEADER <= len(data):
-        end = place + HEADER + int.from_bytes(data[place : place + _LENGTH], "little")
-        if end + FOOTER > len(data):
+def _cut(data: bytes, size: int) -> tuple[Messages, int, str]:
+    """Return the records whose frames are whole, where the bytes behind them begin, and what is wrong with those."""
+    ends, place, length_at = [], 0, _HEADER.unpack_from
+    while place + HEADER <= size:
+        end = place + HEADER + length_at(data, place)[0]
+        if end + FOOTER > size:
             break
-        starts.append(place + HEADER)
         ends.append(end)
         place = end + FOOTER
-    if not starts:
-        return [], data
-    octets = np.frombuffer(data, np.uint8)
-    first, last = np.array(starts), np.array(ends)
+    octets, last = np.frombuffer(data, np.uint8), np.array(ends, np.int64)
+    first = np.concatenate([np.zeros(1, np.int64), last[:-1] + FOOTER])[: last.size] + HEADER
     headers = octets[first[:, None] + np.arange(-HEADER, 0)]
-    is_whole = (masked_crc32c(headers[:, :_LENGTH]) == _stored(headers[:, _LENGTH:])).all() and (
-        masked_crc32c_of_spans(octets, first, last - first) == _stored(octets[last[:, None] + np.arange(FOOTER)])
-    ).all()
-    if not is_whole:
-        raise _DamagedError
-    return [data[start:end] for start, end in zip(starts, ends, strict=True)], data[place:]
+    wrong = masked_crc32c(headers[:, :_LENGTH]) != _stored(headers[:, _LENGTH:])
+    wrong |= masked_crc32c_of_spans(octets, first, last - first) != _stored(octets[last[:, None] + np.arange(FOOTER)])
+    messages = Messages(octets, first, last)
+    if wrong.any():
+        return messages.some(slice(int(wrong.argmax()))), place, "the CRC of a record or its length differs"
+    return messages, place, ""
 
 
 def _stored(octets: NDArray[np.uint8]) -> NDArray[np.uint32]:

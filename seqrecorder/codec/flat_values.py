@@ -1,0 +1,409 @@
+"""The values in the features of one field, flat and of its declared dtype, with all that is to be checked of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.decode_values import decode_images
+from seqrecorder.codec.encode_values import tensor_header
+from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
+from seqrecorder.errors import FieldProblem
+from seqrecorder.wire.byte_rows import bounds
+from seqrecorder.wire.many_messages import Spans, fixed_steps, integers, parts, payloads, step_payloads, step_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.schema.field import Field
+
+    Check = Callable[[NDArray[np.bool_]], None]
+
+_FLOAT_BYTES = 4
+_HEAD = 6  # bytes before a short text in a step
+_SHOWN = 16
+_LARGE_LIST = 4 << 20  # bytes
+_MANY_TEXTS = 1 << 17
+_F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
+
+
+class Broken(Exception):  # noqa: N818 - not for users: the decoder makes an error of it
+    """A record that cannot be decoded.
+
+    Args:
+        record: its number.
+        field: the name of the field; "" where it is no message.
+        message: what was expected and what came.
+        problem: what is wrong with the value; None where nothing is to be said beside the message.
+    """
+
+    def __init__(self, record: int, field: str, message: str, problem: FieldProblem | None = None) -> None:
+        super().__init__(message)
+        self.record, self.field, self.message, self.problem = record, field, message, problem
+
+
+@attrs.frozen(eq=False)
+class Values:
+    """Values of features.
+
+    Attributes:
+        values: `(n, *known dimensions)`.
+        units: how many of these each feature has.
+    """
+
+    values: NDArray[Any]
+    units: NDArray[np.int64]
+
+
+def kind_of(field: Field) -> str:
+    """Return the kind of list that holds a field."""
+    return "bytes" if field.in_items else field.element.wire
+
+
+class Reader:
+    """Reads the features of one field.
+
+    Args:
+        field: the field.
+        rows: the record of each feature, or of each feature list.
+    """
+
+    def __init__(self, field: Field, rows: NDArray[np.int64]) -> None:
+        self.field, self._rows = field, rows
+
+    def read_steps(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
+        """Return the values of feature lists, a feature a step, and how many steps each has.
+
+        Args:
+            lists: where they are.
+            check: is told which are not in the usual form.
+        """
+        field = self.field
+        kind = kind_of(field)
+        width = field.count * (_FLOAT_BYTES if kind == "float" else field.element.itemsize)
+        if not field.is_ragged and (field.buffered or (kind == "float" and not field.in_items)):
+            found = fixed_steps(lists, width, kind)
+            if found is not None:
+                rows, each = found
+                flat = rows.reshape(-1)
+                owners = np.repeat(self._rows, each)
+                if field.buffered:
+                    values = _from_buffer(field, flat, np.full(len(rows), width), owners)
+                else:
+                    values = _declared(field, flat.view("<f4"), np.full(len(rows), field.count), owners)
+                return Values(values.reshape(-1, *field.rest), np.ones(len(rows), np.int64)), each
+        if len(lists) and int(lists.sizes.max()) > _LARGE_LIST:
+            return self._read_in_pieces(lists, check)
+        return self._read_some(lists, check)
+
+    def _read_some(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
+        field, kind = self.field, kind_of(self.field)
+        # A feature of several texts is not as short ones of one are.
+        if kind == "bytes" and (field.element.is_text and (field.shape or field.is_ragged)):
+            features, each, unusual = parts(lists)
+            check(unusual)
+            places, strange = payloads(features, kind)
+        else:
+            places, each, unusual = step_payloads(lists, kind)
+            strange = None
+            if kind == "bytes" and unusual.any():  # perhaps a step has several values, or none
+                features, each, unusual = parts(lists)
+                check(unusual)
+                places, strange = payloads(features, kind)
+                unusual = np.zeros(len(lists), bool)
+            elif kind == "bytes":
+                return self._single_items(places, each)
+            check(unusual)
+        owners = np.repeat(np.arange(len(lists)), each)
+        if strange is not None and strange.any():
+            which = np.zeros(len(lists), bool)
+            which[owners[strange]] = True
+            check(which)
+
+        def check_steps(bad: NDArray[np.bool_]) -> None:
+            which = np.zeros(len(lists), bool)
+            which[owners[bad]] = True
+            check(which)
+
+        reader = Reader(field, self._rows[owners])
+        return reader.read(places, check_steps, any_number=field.is_ragged), each
+
+    def _read_in_pieces(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
+        """Return what `read_steps` does, with few bytes beside the values of long lists."""
+        found: list[NDArray[Any]] = []
+        counts = [np.empty(0, np.int64)]
+        known: dict[Any, Any] = {}
+        steps = np.zeros(len(lists), np.int64)
+        for number in range(len(lists)):
+            here = np.arange(len(lists)) == number
+
+            def check_list(unusual: NDArray[np.bool_], here: NDArray[np.bool_] = here) -> None:
+                check(here & unusual.any())
+
+            reader = Reader(self.field, self._rows[here])
+            for piece in step_pieces(lists.some(here), kind_of(self.field), _LARGE_LIST):
+                values, each = reader._read_some(piece, check_list)
+                steps[number] += each[0]
+                if self.field.element.is_text:  # texts repeat: one object for many that are equal
+                    flat = values.values.reshape(-1)
+                    flat[:] = [known.setdefault(text, text) for text in flat.tolist()]
+                    if len(known) > _MANY_TEXTS:  # they hardly repeat
+                        known.clear()
+                found.append(values.values)
+                if self.field.is_ragged:
+                    counts.append(values.units)
+        return Values(np.concatenate(found), np.concatenate(counts)), steps
+
+    def _single_items(self, items: Spans, each: NDArray[np.int64]) -> tuple[Values, NDArray[np.int64]]:
+        """Return the values of steps of one bytes value each."""
+        reader = Reader(self.field, np.repeat(self._rows, each))
+        ones = np.ones(len(items), np.int64)
+        if self.field.in_items:
+            return reader.of_items(items, ones, ones > 0, any_number=self.field.is_ragged), each
+        return Values(reader.texts(items).reshape(-1, *self.field.rest), ones), each
+
+    def read(self, places: Spans, check: Check, *, any_number: bool = False, required: bool = True) -> Values:
+        """Return the values of features.
+
+        Args:
+            places: where their packed numbers are, or their bytes values with headers.
+            check: is told which are not in the usual form.
+            any_number: whether each may hold any number of values of the known dimensions; else it holds one,
+            required: or may hold none.
+        """
+        field = self.field
+        kind = kind_of(field)
+        if kind == "bytes":
+            items, counts, unusual = parts(places)
+            check(unusual)
+            if field.in_items:
+                if not any_number:
+                    self._require(counts, 1, required=required)
+                return self.of_items(items, counts, counts > 0, any_number=any_number)
+            values: NDArray[Any] = self.texts(items, np.repeat(self._rows, counts))
+        elif kind == "float":
+            counts, rest = np.divmod(places.sizes, _FLOAT_BYTES)
+            check(rest > 0)
+            octets = places.joined()[: int(places.sizes.sum())]
+            values = _declared(field, octets.view("<f4"), counts, self._rows)
+        else:
+            numbers, counts, unusual = integers(places)
+            check(unusual)
+            values = _declared(field, numbers, counts, self._rows)
+        if not any_number:
+            self._require(counts, field.count, required=required)
+            return Values(values.reshape(-1, *field.rest), (counts > 0).astype(np.int64))
+        units, rest = np.divmod(counts, field.count)
+        if rest.any():
+            place = int((rest > 0).argmax())
+            raise self._broken(
+                place, f"multiples of {field.count} values are expected in {field.feature!r}, got {counts[place]}"
+            )
+        return Values(values.reshape(-1, *field.rest), units)
+
+    def _require(self, counts: NDArray[np.int64], expected: int, *, required: bool) -> None:
+        ok = counts == expected
+        if not required:
+            ok |= counts == 0
+        if not ok.all():
+            place = int((~ok).argmax())
+            name = self.field.feature
+            raise self._broken(place, f"{expected} values per feature are expected in {name!r}, got {counts[place]}")
+
+    def _broken(self, place: int, message: str) -> Broken:
+        return Broken(int(self._rows[place]), self.field.name, message)
+
+    def of_items(self, items: Spans, counts: NDArray[np.int64], have: NDArray[np.bool_], *, any_number: bool) -> Values:
+        """Return the values in bytes values, each of which holds one or more of the known dimensions.
+
+        Args:
+            items: where they are.
+            counts: how many each feature has.
+            have: which features have any.
+            any_number: whether one may hold any number of values.
+        """
+        field = self.field
+        owners = np.repeat(np.arange(counts.size), counts)
+        rows = self._rows[owners]
+        if field.storage in ("png", "jpeg"):
+            return Values(_images(field, items, rows), have.astype(np.int64))
+        if field.storage == "tensor":
+            items = _tensor_contents(field, items, rows)
+        width = field.element.itemsize * field.count
+        sizes = items.sizes
+        wrong = sizes % width != 0 if any_number else sizes != width
+        if wrong.any():
+            place = int(wrong.argmax())
+            wanted = "a multiple of " if any_number else ""
+            message = f"buffers of {wanted}{width} bytes are expected in {field.feature!r}, got {sizes[place]}"
+            raise Broken(int(rows[place]), field.name, message)
+        octets = items.joined()[: int(sizes.sum())]
+        values = _from_buffer(field, octets, sizes, rows).reshape(-1, *field.rest)
+        return Values(values, np.diff(bounds(sizes // width)[bounds(counts)]))
+
+    def texts(self, items: Spans, rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return texts, or bytes, as an array of objects.
+
+        Args:
+            items: where they are.
+            rows: their records; None where each is of its own row.
+        """
+        out = np.empty(len(items), object)
+        if not len(items):
+            return out
+        is_str = self.field.element.name == "str"
+        try:
+            out[:] = _split(items, is_str=is_str)
+        except UnicodeDecodeError:
+            view = items.data.data
+            for place, (start, stop) in enumerate(zip(items.starts.tolist(), items.stops.tolist(), strict=True)):
+                try:
+                    bytes(view[start:stop]).decode()
+                except UnicodeDecodeError as error:
+                    row = (self._rows if rows is None else rows)[place]
+                    expected = "UTF-8 (declare bytes for other text)"
+                    problem = FieldProblem(self.field.name, (), expected, str(error))
+                    raise Broken(int(row), self.field.name, f"{expected} is expected", problem) from None
+        return out
+
+
+def _split(items: Spans, *, is_str: bool) -> list[Any]:
+    """Return the bytes, or texts, in spans as objects: all at once, if none holds a NUL."""
+    data, sizes = items.data, items.sizes
+    total = int(sizes.sum())
+    if total <= _MANY_TEXTS * 64 and len(items) > 1:
+        # The byte before each is of its header: a NUL takes its place.
+        joined = Spans(data, items.starts - 1, items.stops).joined()[: total + len(items)].copy()
+        edges = bounds(sizes + 1)
+        joined[edges[:-1]] = 0
+        if int((joined == 0).sum()) == len(items):
+            whole: bytes = joined[1:].tobytes()
+            return list[Any](whole.decode().split("\0") if is_str else whole.split(b"\0"))
+    octets = data.data
+    pairs = zip(items.starts.tolist(), items.stops.tolist(), strict=True)
+    if is_str:
+        return [str(octets[start:stop], "utf-8") for start, stop in pairs]
+    return [bytes(octets[start:stop]) for start, stop in pairs]
+
+
+def _declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Return wire values as the declared dtype, keeping every bit of those that were stored.
+
+    Args:
+        field: the field.
+        values: int64 or float32.
+        counts: how many of them each feature has.
+        rows: the record of each.
+    """
+    element = field.element
+    if element.name in ("int64", "float32"):
+        return values
+    if element.name == "uint64" or element.is_time:
+        return values.view(element.numpy)
+    if element.wire == "float":
+        narrowed = _narrow(values, element.numpy)
+        with np.errstate(all="ignore"):
+            wrong = np.isinf(narrowed.astype(np.float32)) & np.isfinite(values)
+    elif element.name == "bool":
+        narrowed, wrong = values != 0, (values != 0) & (values != 1)
+    else:
+        info = np.iinfo(element.numpy)
+        wrong = (values < int(info.min)) | (values > int(info.max))
+        narrowed = values.astype(element.numpy)
+    if wrong.any():
+        place = int(wrong.argmax())
+        row = int(rows[np.searchsorted(np.cumsum(counts), place, side="right")])
+        message = f"values of {element.name} are expected in {field.feature!r}, got {values[place]}"
+        raise Broken(row, field.name, message)
+    return narrowed
+
+
+def _narrow(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Narrow float32 by bit operations where a cast would change a NaN: the inverse of `widen`."""
+    with np.errstate(all="ignore"):
+        narrowed: NDArray[Any] = values.astype(dtype)
+    nan = np.isnan(values)
+    if not nan.any():
+        return narrowed
+    wide = values[nan].view(np.uint32)
+    if dtype.name == "bfloat16":
+        bits = wide >> 16
+        bits |= np.where((bits & 0x7F) == 0, np.uint32(0x40), np.uint32(0))  # else it would become an infinity
+    else:
+        fraction = (wide >> 13) & _F16_FRACTION
+        fraction = np.where(fraction == 0, np.uint32(0x200), fraction)
+        bits = ((wide >> 16) & _SIGN16) | _F16_NAN | fraction
+    narrowed.view(np.uint16)[nan] = bits.astype(np.uint16)
+    return narrowed
+
+
+def _from_buffer(
+    field: Field, octets: NDArray[np.uint8], sizes: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[Any]:
+    dtype = field.element.numpy
+    if dtype.kind == "b" and (octets > 1).any():
+        place = int((octets > 1).argmax())
+        row = int(rows[np.searchsorted(np.cumsum(sizes), place, side="right")])
+        raise Broken(row, field.name, f"bytes 0 and 1 are expected in {field.feature!r}, got {octets[place]}")
+    return np.ascontiguousarray(octets).view(dtype)
+
+
+def _tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Spans:
+    """Return where the buffers in serialized tensors are, which must be as `tf.io.serialize_tensor` gives them."""
+    dtype, width = field.element.graph, field.count * field.element.itemsize
+    sizes, heads = items.sizes, np.zeros(len(items), np.int64)
+    wrong = np.zeros(len(items), bool)
+    for size in np.unique(sizes).tolist():  # all of one size have one header
+        some = np.flatnonzero(sizes == size)
+        header = _header_of(field, dtype, width, size)
+        if header is None:
+            wrong[some] = True
+            continue
+        octets = items.data[items.starts[some][:, None] + np.arange(len(header))]
+        wrong[some] = (octets != np.frombuffer(header, np.uint8)).any(1)
+        heads[some] = len(header)
+    if wrong.any():
+        place = int(wrong.argmax())
+        start = items.data[items.starts[place] : items.stops[place]][:_SHOWN].tolist()
+        message = (
+            f"tensors of {dtype} and shape {field.shape} are expected in {field.feature!r}, as tf.io.serialize_tensor "
+            f"gives them; got {sizes[place]} bytes, which begin with {start}"
+        )
+        raise Broken(int(rows[place]), field.name, message)
+    return Spans(items.data, items.starts + heads, items.stops)
+
+
+def _header_of(field: Field, dtype: str, width: int, size: int) -> bytes | None:
+    """Return the header of a tensor that has so many bytes in all; None where none has."""
+    if not field.is_ragged:
+        header = tensor_header(dtype, field.rest, width)
+        return header if len(header) + width == size else None
+    longest = len(tensor_header(dtype, (1 << 31, *field.rest), 1 << 31))
+    for count in range(max(0, (size - longest) // width), size // width + 1):
+        header = tensor_header(dtype, (count, *field.rest), count * width)
+        if len(header) + count * width == size:
+            return header
+    return None
+
+
+def _images(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[Any]:
+    import tensorflow as tf
+
+    check_threads_of_tensorflow("decode images")
+    octets = items.data.data
+    encoded = [bytes(octets[i:j]) for i, j in zip(items.starts.tolist(), items.stops.tolist(), strict=True)]
+    with tf.device("CPU:0"):
+        try:
+            images: NDArray[Any] = decode_images(tf.constant(encoded, tf.string, [len(encoded)]), field).numpy()
+        except tf.errors.OpError as error:
+            for row, one in zip(rows.tolist(), encoded, strict=True):
+                try:
+                    decode_images(tf.constant([one]), field)
+                except tf.errors.OpError as own:
+                    raise Broken(row, field.name, str(own.message)) from None
+            raise Broken(int(rows[0]), field.name, str(error.message)) from None
+    return images

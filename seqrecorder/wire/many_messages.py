@@ -1,0 +1,479 @@
+"""Serialized SequenceExamples in pieces, thousands at a time: where their features are, and the values in these.
+
+Nothing here is done for a single record, step or value in Python. Positions of many are kept as arrays, and one vector
+operation reads the same byte of all. Where messages lie one behind the other, as steps do, their places are guessed
+from the bytes that begin each, and taken if they lead from the first byte to the last: that is then the one way to read
+them.
+
+What is read is as protobuf's own serializers write it: each message once, keys before values, numbers packed. Functions
+say of which messages that is not so, and `seqrecorder.wire.usual_form` puts these into that form.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.wire.byte_rows import bounds
+from seqrecorder.wire.feature_bytes import FEATURE_TAG, feature_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Places = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+ROOM = 160
+"""Bytes behind the last message of a buffer: a name and a word can be looked at whatever a broken one says."""
+
+_WORD = 8
+_LONG = 0x80
+_ONE, _TWO = 0x0A, 0x12  # tags of length-delimited fields 1 and 2
+_VARINT32 = 5  # bytes
+_FEW = 24  # messages so few that each is walked over by itself
+_HEAD = 6  # bytes before the values of a short step: three tags and lengths
+_SHORT = 0x7F - _HEAD  # bytes of the values of such
+_LARGE_SPAN = 256  # mean bytes of spans that are copied one by one
+_NUMBER_BYTES = 10
+_PIECE = 1 << 20  # bytes
+
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
+_TOPS = np.uint64(0x8080_8080_8080_8080)
+_LASTS = np.array([int(_TOPS) & ((1 << 8 * max(0, size - 1)) - 1) for size in range(_WORD + 1)], np.uint64)
+"""By the bytes of a number, the top bits of all of them but the last."""
+
+
+@attrs.frozen(eq=False)
+class Messages:
+    """Messages in a buffer.
+
+    Attributes:
+        data: uint8, with `ROOM` bytes behind the last message.
+        starts: where each begins, int64.
+        stops: where each ends.
+    """
+
+    data: NDArray[np.uint8]
+    starts: Places
+    stops: Places
+
+    @classmethod
+    def of(cls, rows: Sequence[bytes]) -> Messages:
+        """Return messages that are bytes objects."""
+        edges = bounds(np.fromiter(map(len, rows), np.int64, len(rows)))
+        return cls(np.frombuffer(b"".join([*rows, bytes(ROOM)]), np.uint8), edges[:-1], edges[1:])
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    def __getitem__(self, number: int) -> bytes:
+        return self.data[int(self.starts[number]) : int(self.stops[number])].tobytes()
+
+    def some(self, which: Any) -> Messages:
+        """Return those of the messages that are chosen, without a copy."""
+        return Messages(self.data, self.starts[which], self.stops[which])
+
+    def rows(self) -> list[bytes]:
+        """Return the messages as bytes objects."""
+        view = self.data.data
+        return [bytes(view[i:j]) for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
+
+    @staticmethod
+    def together(several: Sequence[Messages]) -> Messages:
+        """Return the messages of all, one behind the other."""
+        if len(several) == 1:
+            return several[0]
+        bases = bounds(np.array([one.data.size for one in several]))[:-1].tolist()
+        parts = list(zip(several, bases, strict=True))
+        return Messages(
+            np.concatenate([np.empty(0, np.uint8), *(one.data for one in several), np.zeros(ROOM, np.uint8)]),
+            np.concatenate([np.empty(0, np.int64), *(one.starts + base for one, base in parts)]),
+            np.concatenate([np.empty(0, np.int64), *(one.stops + base for one, base in parts)]),
+        )
+
+    def replaced(self, numbers: Places, rows: Sequence[bytes]) -> Messages:
+        """Return the messages with others in the place of some."""
+        others = Messages.of(rows)
+        starts, stops = self.starts.copy(), self.stops.copy()
+        starts[numbers], stops[numbers] = others.starts + self.data.size, others.stops + self.data.size
+        return Messages(np.concatenate([self.data, others.data]), starts, stops)
+
+
+@attrs.frozen(eq=False)
+class Spans:
+    """Where some messages inside a buffer are.
+
+    Attributes:
+        data: uint8, with `ROOM` bytes behind the last one.
+        starts: where each begins, int64; -1 for one that is not there.
+        stops: where each ends.
+    """
+
+    data: NDArray[np.uint8]
+    starts: Places
+    stops: Places
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    @property
+    def sizes(self) -> Places:
+        """Bytes of each."""
+        return self.stops - self.starts
+
+    def some(self, which: Any) -> Spans:
+        """Return those that are chosen."""
+        return Spans(self.data, self.starts[which], self.stops[which])
+
+    def joined(self) -> NDArray[np.uint8]:
+        """Return the bytes of all, one behind the other, with as much room behind them."""
+        sizes = self.sizes
+        total = int(sizes.sum())
+        if total > _LARGE_SPAN * sizes.size:
+            view = self.data.data
+            parts = [view[i:j] for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
+            return np.frombuffer(bytearray().join([*parts, bytes(ROOM)]), np.uint8)
+        out = np.zeros(total + ROOM, np.uint8)
+        places = np.repeat(self.starts - bounds(sizes)[:-1], sizes)
+        places += np.arange(total)
+        np.take(self.data, places, out=out[:total])
+        return out
+
+
+# Messages and maps ----------------------------------------------------------------------------------------------------
+
+
+def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
+    """Return where context and feature lists of each message are, and which messages are not in the usual form."""
+    data, stops = messages.data, messages.stops
+    nowhere = np.full(len(messages), -1, np.int64)
+    found = {_ONE: (nowhere, nowhere), _TWO: (nowhere, nowhere)}
+    place = messages.starts
+    for _ in range(2):
+        sizes, first = _sizes(data, place + 1)
+        last = first + sizes
+        taken = np.zeros(len(messages), bool)
+        for tag, (starts, ends) in found.items():
+            here = (place < stops) & (last <= stops) & (data[place] == tag) & (starts < 0)
+            found[tag] = np.where(here, first, starts), np.where(here, last, ends)
+            taken |= here
+        place = np.where(taken, last, place)
+    context, lists = (Spans(data, starts, ends) for starts, ends in found.values())
+    return context, lists, place < stops
+
+
+def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Flags]:
+    """Return where the features of some names are in each half, and which halves are not in the usual form.
+
+    Of several of one name the last counts.
+    """
+    data, size = half.data, len(half)
+    found = {name: Spans(data, np.full(size, -1, np.int64), np.full(size, -1, np.int64)) for name in names}
+    unusual = np.zeros(size, bool)
+    numbers = np.flatnonzero(half.starts < half.stops)
+    place, stop = half.starts[numbers], half.stops[numbers]
+    while numbers.size:
+        sizes, body = _sizes(data, place + 1)
+        end = body + sizes
+        fits = (data[place] == _ONE) & (end <= stop)
+        body = np.where(fits, body, place)
+        length = data[body + 1].astype(np.int64)
+        after = body + 2 + np.minimum(length, _LONG)
+        fits &= (data[body] == _ONE) & (length < _LONG) & (after < end) & (data[after] == _TWO)
+        sizes, value = _sizes(data, after + 1)
+        fits &= value + sizes == end
+        if not fits.all():
+            unusual[numbers[~fits]] = True
+            numbers, stop, body, length = numbers[fits], stop[fits], body[fits], length[fits]
+            value, end = value[fits], end[fits]
+        left = np.arange(numbers.size)
+        while left.size:  # as a rule once: all have one name
+            first = int(left[0])
+            start, count = int(body[first]) + 2, int(length[first])
+            name = data[start : start + count].tobytes()
+            same = length[left] == count
+            same[same] = begins_with(data, body[left[same]] + 2, name)
+            here = left[same]
+            if name in found:
+                found[name].starts[numbers[here]], found[name].stops[numbers[here]] = value[here], end[here]
+            left = left[~same]
+        going = end < stop
+        numbers, place, stop = numbers[going], end[going], stop[going]
+    return found, unusual
+
+
+def _sizes(data: NDArray[np.uint8], places: Places) -> tuple[Places, Places]:
+    """Return the lengths at some places, and the places behind them; more than there is where one is broken."""
+    sizes = data[places].astype(np.int64)
+    places = places + 1
+    if not (sizes >= _LONG).any():
+        return sizes, places
+    more = np.flatnonzero(sizes >= _LONG)
+    sizes[more] &= 0x7F
+    for number in range(1, _VARINT32 + 1):
+        octets = data[np.minimum(places[more], data.size - 1)].astype(np.int64)
+        sizes[more] |= (octets & 0x7F) << (7 * number)
+        places[more] += 1
+        more = more[octets >= _LONG]
+        if not more.size:
+            return sizes, places
+    sizes[more] = data.size
+    return sizes, places
+
+
+def _words(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return a view of the eight bytes from every byte on."""
+    view: NDArray[np.uint64] = np.ndarray((data.size - _WORD + 1,), "<u8", data.data, strides=(1,))
+    return view
+
+
+def begins_with(data: NDArray[np.uint8], places: Places, start: bytes) -> Flags:
+    """Return at which places some bytes stand."""
+    words, same = _words(data), np.ones(places.size, bool)
+    for done in range(0, len(start), _WORD):
+        part = start[done : done + _WORD]
+        word = words[places + done]
+        if len(part) < _WORD:
+            word &= _MASKS[len(part)]
+        same &= word == np.uint64(int.from_bytes(part, "little"))
+    return same
+
+
+# Features -------------------------------------------------------------------------------------------------------------
+
+
+def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
+    """Return where the packed numbers of features are, or of kind `bytes` the values with their headers.
+
+    Returns:
+        The places, and which features are not in the usual form, or of another kind.
+    """
+    data, stops = features.data, features.stops
+    empty = features.starts == stops
+    sizes, inner = _sizes(data, features.starts + 1)
+    fits = (data[features.starts] == FEATURE_TAG[kind]) & (inner + sizes == stops)
+    first = np.where(empty | ~fits, stops, inner)
+    if kind != "bytes":
+        some = first < stops
+        sizes, inside = _sizes(data, first + 1)
+        whole = (data[first] == _ONE) & (inside + sizes == stops)
+        fits &= whole | ~some
+        first = np.where(some & whole, inside, stops)
+    return Spans(data, first, stops), ~(fits | empty)
+
+
+def parts(spans: Spans) -> tuple[Spans, Places, Flags]:
+    """Return where the length-delimited fields 1 are that spans consist of, how many of each, and which are broken."""
+    data, size = spans.data, len(spans)
+    counts, broken = np.zeros(size, np.int64), np.zeros(size, bool)
+    numbers = np.flatnonzero(spans.starts < spans.stops)
+    place, stop = spans.starts[numbers], spans.stops[numbers]
+    found: list[tuple[Any, Any, Any]] = []
+    while numbers.size > _FEW:
+        sizes, first = _sizes(data, place + 1)
+        last = first + sizes
+        fits = (data[place] == _ONE) & (last <= stop)
+        broken[numbers[~fits]] = True
+        found.append((numbers[fits], first[fits], last[fits]))
+        going = fits & (last < stop)
+        numbers, place, stop = numbers[going], last[going], stop[going]
+    for number, start, end in zip(numbers.tolist(), place.tolist(), stop.tolist(), strict=True):
+        firsts, lasts = _parts_of_one(data, start, end)
+        broken[number] |= firsts is None
+        if firsts is not None:
+            found.append((np.full(len(firsts), number), firsts, lasts))
+    if not found:
+        return Spans(data, counts[:0], counts[:0]), counts, broken
+    owners, starts, stops = (np.concatenate([np.asarray(one[i], np.int64) for one in found]) for i in range(3))
+    order = np.argsort(owners, kind="stable") if len(found) > 1 else np.arange(owners.size)
+    return Spans(data, starts[order], stops[order]), np.bincount(owners, minlength=size), broken
+
+
+def _parts_of_one(data: NDArray[np.uint8], start: int, stop: int) -> tuple[list[int] | None, list[int]]:
+    octets = data[start:stop].tobytes()
+    place, end = 0, len(octets)
+    firsts: list[int] = []
+    lasts: list[int] = []
+    while place < end:
+        if octets[place] != _ONE:
+            return None, []
+        size = shift = 0
+        while True:
+            place += 1
+            if place >= end or shift > 7 * (_VARINT32 - 1):
+                return None, []
+            size |= (octets[place] & 0x7F) << shift
+            shift += 7
+            if octets[place] < _LONG:
+                break
+        place += 1 + size
+        if place > end:
+            return None, []
+        firsts.append(start + place - size)
+        lasts.append(start + place)
+    return firsts, lasts
+
+
+def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[NDArray[np.uint8], Places] | None:
+    """Return the values of feature lists all of whose features hold so many bytes, a row of a matrix each.
+
+    Args:
+        lists: the feature lists.
+        width: bytes of the one value of a bytes feature, or of all numbers of a float feature.
+        kind: `bytes` or `float`.
+
+    Returns:
+        The matrix, and how many features each list has; None where one has others.
+    """
+    header = feature_header(width, kind, wrapped=True)
+    stride = len(header) + width
+    counts, rest = np.divmod(lists.sizes, stride)
+    if rest.any():
+        return None
+    places = np.repeat(lists.starts - stride * bounds(counts)[:-1], counts)
+    places += stride * np.arange(places.size)
+    if not begins_with(lists.data, places, header).all():
+        return None
+    rows: NDArray[Any] = np.ndarray((lists.data.size - width + 1,), f"V{width}", lists.data.data, strides=(1,))
+    return rows[places + len(header)].view(np.uint8).reshape(-1, width), counts
+
+
+def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places, Flags]:
+    """Return where the packed numbers of every feature of lists are, how many each list has, and which is unusual.
+
+    Of kind `bytes` it is the values, of which each feature has one.
+    """
+    data, edges = lists.joined(), bounds(lists.sizes)
+    begins = _short_steps(data[: int(edges[-1]) + _HEAD], FEATURE_TAG[kind])
+    first = begins + _HEAD
+    stops = first + data[first - 1]
+    ends = np.searchsorted(begins, edges)
+    counts = np.diff(ends)
+    # Each begins where the one before it ends, the first and the last where their list does.
+    some = np.flatnonzero(counts)
+    follows = np.append(begins[1:], 0)
+    follows[ends[1:][some] - 1] = edges[1:][some]
+    wrong = stops != follows
+    wrong[ends[:-1][some]] |= begins[ends[:-1][some]] != edges[:-1][some]
+    fits = (counts > 0) | (np.diff(edges) == 0)
+    if wrong.any():
+        fits[some] = ~np.logical_or.reduceat(wrong, ends[:-1][some])
+    if fits.all():
+        return Spans(data, first, stops), counts, ~fits
+    others = np.flatnonzero(~fits)
+    features, other_counts, unusual = parts(Spans(data, edges[others], edges[others + 1]))
+    values, strange = payloads(features, kind)
+    if kind == "bytes":
+        items, each, broken = parts(values)
+        strange |= broken | (each != 1)
+        values = items
+    owners = np.repeat(np.arange(others.size), other_counts)
+    unusual[owners[strange]] = True
+    if unusual.any():
+        bad = np.zeros(len(lists), bool)
+        bad[others[unusual]] = True
+        return Spans(data, first[:0], stops[:0]), counts, bad
+    counts[others] = other_counts
+    good = np.repeat(fits, np.diff(ends))
+    starts = np.concatenate([first[good], values.starts])
+    order = np.argsort(starts, kind="stable")
+    return (
+        Spans(data, starts[order], np.concatenate([stops[good], values.stops])[order]),
+        counts,
+        np.zeros(len(lists), bool),
+    )
+
+
+def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
+    """Yield the parts of one feature list of many short steps, each of whole steps and so many bytes at most.
+
+    Where its steps are not short, what is left of it is one part.
+    """
+    data, start, stop = lists.data, int(lists.starts[0]), int(lists.stops[0])
+    while stop - start > most:
+        begins = _short_steps(data[start : start + most + _HEAD], FEATURE_TAG[kind])
+        follows = begins + _HEAD + data[start + begins + _HEAD - 1]
+        leads = begins[1:] == follows[:-1]
+        last = 0 if not begins.size or begins[0] else int(begins[leads.size if leads.all() else int(leads.argmin())])
+        if not last:
+            break
+        yield Spans(data, np.array([start]), np.array([start + last]))
+        start += last
+    yield Spans(data, np.array([start]), np.array([stop]))
+
+
+def _short_steps(data: NDArray[np.uint8], tag: int) -> Places:
+    """Return where steps of short values may begin, which are three tags and their lengths."""
+    size = data.size - _HEAD
+    if size <= 0:
+        return np.empty(0, np.int64)
+
+    def at(place: int) -> NDArray[np.uint8]:
+        return data[place : place + size]
+
+    like = at(0) == _ONE
+    like &= at(2) == tag
+    like &= at(4) == _ONE
+    like &= at(5) <= _SHORT
+    like &= at(3) == at(5) + np.uint8(2)
+    like &= at(1) == at(3) + np.uint8(2)
+    return np.flatnonzero(like)
+
+
+# Values ---------------------------------------------------------------------------------------------------------------
+
+
+def integers(spans: Spans) -> tuple[NDArray[np.int64], Places, Flags]:
+    """Return the int64 numbers of packed varints, how many each span holds, and which does not end with one."""
+    data, sizes = spans.data, spans.sizes
+    nothing_wrong = np.zeros(sizes.size, bool)
+    if sizes.size and int(sizes.min()) >= 1 and int(sizes.max()) <= _WORD:  # perhaps one number each
+        words = _words(data)[spans.starts] & _MASKS[sizes]
+        if ((words & _TOPS) == _LASTS[sizes]).all():
+            return _compact(words).view(np.int64), np.ones(sizes.size, np.int64), nothing_wrong
+    octets, edges = spans.joined(), bounds(sizes)
+    total = int(edges[-1])
+    ends = octets[:total] < _LONG
+    is_open = nothing_wrong
+    filled = np.flatnonzero(sizes)
+    is_open[filled] = ~ends[edges[1:][filled] - 1]
+    if ends.all():
+        return octets[:total].astype(np.int64), sizes, is_open
+    counts = np.zeros(sizes.size, np.int64)
+    if total > _PIECE + _LARGE_SPAN * sizes.size:
+        counts[:] = [np.count_nonzero(ends[i:j]) for i, j in itertools.pairwise(edges.tolist())]
+    else:
+        counts[filled] = np.add.reduceat(ends, edges[:-1][filled], dtype=np.int64)
+    values = np.empty(int(counts.sum()), np.uint64)
+    done = place = 0
+    while done < values.size:  # in pieces, so that what that takes stays in the cache
+        last = np.flatnonzero(ends[place : place + _PIECE]) + place
+        if not last.size:  # as many bytes without an end are no number
+            last = np.array([place + int(ends[place:].argmax())])
+        first = np.concatenate([[place], last[:-1] + 1])
+        lengths = last - first + 1
+        words = _compact(_words(octets)[first] & _MASKS[np.minimum(lengths, _WORD)])
+        for more in range(_WORD, _NUMBER_BYTES):
+            longer = np.flatnonzero(lengths > more)
+            words[longer] |= (octets[first[longer] + more] & 0x7F).astype(np.uint64) << np.uint64(7 * more)
+        too_long = first[lengths > _NUMBER_BYTES]
+        is_open[np.searchsorted(edges, too_long, side="right") - 1] = True
+        values[done : done + last.size] = words
+        done, place = done + last.size, int(last[-1]) + 1
+    return values.view(np.int64), counts, is_open
+
+
+def _compact(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the numbers in words of eight groups of seven bits, each under a top bit."""
+    for low, high, shift in (
+        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
+        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
+        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
+    ):
+        words = (words & np.uint64(low)) | ((words & np.uint64(high)) >> np.uint64(shift))
+    return words
