@@ -127,7 +127,7 @@ class Parser:
         )
         return {**parsed, **sequences}, steps
 
-    def parse_columns(self, serialized: Any, *, is_large: bool = False) -> tuple[dict[str, Column], dict[str, Any]]:
+    def parse_columns(self, serialized: Any) -> tuple[dict[str, Column], dict[str, Any]]:
         """Return every field of a vector of serialized records flat, and their lengths in each alignment group.
 
         What is wrong with a record, taken for itself, is an error here, and so it is one everywhere: `parse_batch` asks
@@ -135,22 +135,12 @@ class Parser:
 
         Args:
             serialized: string vector.
-            is_large: whether it is one record, of which no more copies are wanted than must be.
         """
         import tensorflow as tf
 
         with records_called(self.where):
-            spec = self.specs.of_large_record() if is_large else self.specs.flat()
-            parsed = self._parsed(serialized, spec, flat=True)
+            parsed = self._parsed(serialized, self.specs.flat(), flat=True)
             columns = dict(parsed.columns)
-            for field in self.stored.fields:
-                if field.name not in columns:
-                    flat = _elements(field, tf.reshape(parsed.features.pop(field.feature), [-1]))[0]
-                    steps = parsed.lengths[field.name]
-                    present = parsed.present.get(field.name)
-                    steps = steps if present is None else tf.boolean_mask(steps, present)
-                    columns[field.name] = Column(with_shape(flat, field), steps=steps, present=present)
-                    del flat
             self._derive(columns, parsed)
         for field in self.schema.fields:
             if field.is_list:

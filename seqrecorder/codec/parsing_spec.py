@@ -56,11 +56,6 @@ class Specs:
         by_step = field.is_list and self.layout == "steps" and not field.packed and field.name not in self.flattened
         return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
 
-    def steps_by_op(self, field: Field) -> bool:
-        """Whether the op gives the steps of one record by themselves, one after the other."""
-        by_step = field.is_list and not self.in_one_feature(field) and field.sparse is None and not field.is_ragged
-        return by_step and not field.has_filling and field.group not in self.cropped
-
     def whole_by_op(self, field: Field) -> bool:
         """Whether the op gives a context field by itself.
 
@@ -86,16 +81,6 @@ class Specs:
     def flat(self) -> Spec:
         """Return the features that give every field flat."""
         return self._build(lambda _: False, padded=False)
-
-    def of_large_record(self) -> Spec:
-        """Return the features that give every field of one record flat: where the op can do without, no row splits."""
-        import tensorflow as tf
-
-        context, lists = self.flat()
-        for field in filter(self.steps_by_op, self.schema.fields):
-            shape = () if field.in_items else field.rest
-            lists[field.feature] = tf.io.FixedLenSequenceFeature(shape, wire_type(field), allow_missing=field.may_lack)
-        return context, lists
 
     def batch(self) -> Spec:
         """Return the features of the fastest way to a padded batch."""

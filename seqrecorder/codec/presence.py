@@ -17,6 +17,7 @@ import numpy as np
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.cropping import kept_of
 from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
+from seqrecorder.codec.lacking import flat_default
 from seqrecorder.schema.field import value_features
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def filled(field: Field, column: Column, lacks: Any, crop: Crop = ()) -> Column:
     value = field.exact(field.default)
     if crop:
         value = value[kept_of(len(value), crop)]  # of a random crop `Crop` refuses such fields
-    values, counts, indices = _flat(field, value)
+    values, counts, indices = flat_default(field, value)
     sizes = column.steps if field.is_list else column.counts
     own = tf.constant(len(value) if field.is_list or field.sparse is None else counts[0], tf.int64)
     sizes, order = _spread(own, sizes, lacks)
@@ -196,20 +197,6 @@ def filled(field: Field, column: Column, lacks: Any, crop: Crop = ()) -> Column:
     if indices is not None:
         out["indices"] = tf.gather(tf.concat([tf.constant(indices, tf.int64), column.indices], 0), order)
     return attrs.evolve(column, **out)
-
-
-def _flat(field: Field, value: Any) -> tuple[Any, list[int], Any]:
-    """Return a value flat, how many elements each of its parts holds, and their indices where it is sparse."""
-    if field.sparse is not None:
-        vectors = value if field.is_list else [value]
-        indices = np.concatenate([np.empty(0, np.int64), *(vector.indices for vector in vectors)])
-        nothing = np.empty(0, field.element.numpy)
-        values = np.concatenate([nothing, *(vector.values for vector in vectors)])
-        return values, [vector.indices.size for vector in vectors], indices
-    if field.is_list and field.is_ragged:
-        nothing = np.empty((0, *field.rest), field.element.numpy)
-        return np.concatenate([nothing, *value]), list(map(len, value)), None
-    return value, [len(value)], None
 
 
 def _spread(own: Any, sizes: Any, lacks: Any) -> tuple[Any, Any]:
