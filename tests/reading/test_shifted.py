@@ -250,6 +250,28 @@ def test_every_storage_is_cropped_after_it_is_shifted(tmp_path: Path, crop: Any)
             assert not weight[row, len(kept) :].any()
 
 
+@sr.record
+class Before:
+    ids: Any = sr.feature_list("int64")
+
+
+@sr.record
+class After:
+    ids: Any = sr.feature_list("int64")
+    marks: Any = sr.feature_list("int64", default=[0, 1, 2, 3, 4], align=None)
+
+
+def test_defaults_are_cropped_after_they_are_shifted(tmp_path: Path) -> None:
+    """Of records that lack the field, the next step is that of the default as a whole."""
+    sr.write([Before(range(5)), Before(range(5, 10))], tmp_path / "data")
+    names = {"inputs": ("ids", sr.previous_step("marks", start=9)), "targets": sr.next_step("marks")}
+    for steps, nexts, before in ((slice(1, 3), [2, 3], [0, 1]), (slice(0, None, 2), [2, 4, 0], [9, 0, 2])):
+        [((_, previous), y, w)] = sr.read(tmp_path / "data", schema=After, batch=sr.Pad(2), steps=steps, **names)
+        np.testing.assert_array_equal(y, [nexts] * 2)
+        np.testing.assert_array_equal(w, [[float(n > 0) for n in nexts]] * 2)
+        np.testing.assert_array_equal(previous, [before] * 2)
+
+
 @pytest.mark.nightly
 def test_a_pipeline_of_shifted_steps_resumes(texts: Path, tmp_path: Path) -> None:
     """Its iterator is saved and restored as any other."""
