@@ -10,7 +10,7 @@ The rooms, and the two walks through them::
     dataset/   manifest and lengths, published at once     keras/     what a model needs beside batches
 
 `schema/` is what both walks go by: the record class as data. `sources/` is what records are made from, `analysis/`
-what they are asked before training, `distributed/` what Beam's pipelines need, `legacy/` the queues of TensorFlow 1,
+what they are asked before training, `distributed/` what Beam and Spark need, `legacy/` the queues of TensorFlow 1,
 `cli/` the command line, `testing.py` what tests of record classes call, `errors.py` what is raised. Importing this
 imports no TensorFlow; names that need more than the schema are loaded when first used.
 """
