@@ -187,7 +187,7 @@ class FieldStats(FieldFigures):
 
         text, known = isinstance(self.values, Texts), bool(np.any(self.count))
         sizes = "" if self.sizes is None or not self.present else Summary(self.sizes).brief()
-        top = ", ".join(f"{value!s:.20} ({times:,})" for value, times in self.top(3)) if self._is_coded else ""
+        top = ", ".join(f"{_named(value):.20} ({times:,})" for value, times in self.top(3)) if self._is_coded else ""
         numeric = known and not text
         return (
             self.name,
@@ -238,6 +238,12 @@ class FieldStats(FieldFigures):
             if not isinstance(part.whole, Texts)
         }
         return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
+
+
+def _named(value: Any) -> str:
+    """Return a value in a line: as it is, if it can be seen."""
+    text = str(value)
+    return text if text.isprintable() and text.strip() else repr(value)
 
 
 def _channels(field: Field) -> int:

@@ -291,3 +291,10 @@ def test_progress_has_a_total(corpus, tmp_path, capsys, monkeypatch):
     assert "statistics" not in capsys.readouterr().err
     with pytest.raises(OptionError, match="progress: expected True, False or None"):
         sr.stats(corpus, progress="yes")
+
+
+def test_texts_that_cannot_be_seen_are_told_in_escapes():
+    """A line break or nothing at all does not break the table."""
+    found = stats_of([Series(words=["\n", "\n", "", "a"])])
+    assert len(str(found).splitlines()) == len(SCHEMA.fields) + 2
+    assert "'\\n' (2), '' (1), a (1)" in str(found)
