@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.reading.batching.window_plan import PlannedBatch, Turn, in_turns, plan_batches
 from seqrecorder.reading.strategy import batch_count
 
 if TYPE_CHECKING:
@@ -13,22 +14,51 @@ if TYPE_CHECKING:
 def consecutive_batches(
     feed: Feed, batch_size: int, *, drop_remainder: bool, drop_empty: bool, group: str | None = None
 ) -> Any:
-    """Return batches of serialized records, with their lengths where a group is named or empty records are dropped.
+    """Return batches of consecutive records, whose elements `parts_of` takes apart.
+
+    Where records are shuffled, the rows of a window stay where they are until their batch is parsed: to permute them at
+    once would copy every record in turn.
 
     Args:
         feed: the records.
         batch_size: records to a batch.
         drop_remainder: whether the last batch is dropped where it is smaller.
         drop_empty: whether records without steps in the first alignment group are left out.
-        group: an alignment group.
+        group: an alignment group whose lengths are wanted.
     """
     drop = drop_empty and bool(feed.origin.schema.groups)
-    return feed.stream(
-        lambda windows, _: windows.rebatch(batch_size, drop_remainder=drop_remainder),
-        multiple=batch_size,
-        group=feed.group() if drop else group,
-        drop_empty=drop,
+    group = feed.group() if drop else group
+    options: dict[str, Any] = {"multiple": batch_size, "group": group, "drop_empty": drop}
+    if feed.options.shuffle <= 1:
+        return feed.stream(lambda windows, _: windows.rebatch(batch_size, drop_remainder=drop_remainder), **options)
+    turns = feed.stream(
+        lambda windows, number: in_turns(windows if group else windows.map(_without_lengths), number),
+        permute=False,
+        **options,
     )
+
+    def plan(lengths: Any, turn: Turn) -> tuple[Any, Any]:
+        import tensorflow as tf
+
+        rows = tf.range(tf.size(lengths, tf.int64))
+        whole = tf.size(lengths, tf.int64) // batch_size * batch_size
+        planned = whole if drop_remainder else tf.where(turn.last, tf.size(lengths, tf.int64), whole)
+        starts = tf.range(0, planned, batch_size, tf.int64)
+        return rows, tf.minimum(planned - starts, batch_size)
+
+    return plan_batches(turns, plan, batch_size=batch_size if drop_remainder else None, permute=True)
+
+
+def _without_lengths(serialized: Any) -> tuple[Any, Any]:
+    """Return a window whose lengths nobody asks for."""
+    import tensorflow as tf
+
+    return serialized, tf.zeros_like(serialized, tf.int64)
+
+
+def parts_of(batch: Any, *lengths: Any) -> tuple[Any, ...]:
+    """Return the serialized records of an element of `consecutive_batches`, and their lengths where they were wanted."""
+    return (batch.serialized(), batch.lengths) if isinstance(batch, PlannedBatch) else (batch, *lengths)
 
 
 def consecutive_count(feed: Feed, batch_size: int, *, drop_remainder: bool, drop_empty: bool) -> int:

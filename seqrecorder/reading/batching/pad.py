@@ -10,7 +10,7 @@ import attrs
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.padding import to_longest
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.consecutive import consecutive_batches, consecutive_count
+from seqrecorder.reading.batching.consecutive import consecutive_batches, consecutive_count, parts_of
 from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
 from seqrecorder.reading.batching.pad_options import PaddedBatches, by_group
 from seqrecorder.reading.batching.too_long import fit_lengths
@@ -89,7 +89,7 @@ class Pad(PaddedBatches):
         padding = self._padding(feed, targets)
         batches = feed.made(
             self._batches(feed),
-            lambda serialized, *_: feed.shape(feed.parser.parse_batch(serialized, padding)),
+            lambda *batch: feed.shape(feed.parser.parse_batch(parts_of(*batch)[0], padding)),
             self.batch_size,
             width=max([*targets.values(), self.pad_to_multiple_of]),
         )
@@ -100,7 +100,12 @@ class Pad(PaddedBatches):
         targets, feed = self._prepare(feed)
         group = feed.group()
         width = self._padding(feed, targets).width
-        return self._batches(feed, group).map(lambda _, lengths: shape_of(lengths, width(group, lengths)))
+
+        def shape(*batch: Any) -> Any:
+            lengths = parts_of(*batch)[1]
+            return shape_of(lengths, width(group, lengths))
+
+        return self._batches(feed, group).map(shape)
 
     def _padding(self, feed: Feed, targets: dict[str, int]) -> Padding:
         import tensorflow as tf

@@ -9,7 +9,7 @@ import attrs
 from seqrecorder.codec.graph_ops import checked, longest_of
 from seqrecorder.codec.padding import Padding, of_all_rows, padded
 from seqrecorder.codec.parser import SEQUENCE_LENGTH, Parser, length_name
-from seqrecorder.reading.batching.consecutive import consecutive_batches, consecutive_count
+from seqrecorder.reading.batching.consecutive import consecutive_batches, consecutive_count, parts_of
 from seqrecorder.reading.batching.option_checks import EMPTY, NO_STEPS, check_batch_size, check_choice
 from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.elements import Carried
@@ -97,8 +97,8 @@ class Ragged:
         first = length_name(feed.group()) if self.empty == "error" and feed.parser.schema.groups else None
         message = f"{feed.origin.where}: {NO_STEPS}"
 
-        def parse(serialized: Any, *_: Any) -> Any:
-            values = parse_ragged(feed.parser, serialized, flat=self.flat)
+        def parse(*batch: Any) -> Any:
+            values = parse_ragged(feed.parser, parts_of(*batch)[0], flat=self.flat)
             if first in values:
                 values[first] = checked(values[first], values[first] > 0, message, values[first])
             return feed.shape(values)
@@ -110,7 +110,8 @@ class Ragged:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
         import tensorflow as tf
 
-        def shape(_: Any, lengths: Any) -> Any:
+        def shape(*batch: Any) -> Any:
+            lengths = parts_of(*batch)[1]
             steps = tf.reduce_sum(lengths)
             return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
 
