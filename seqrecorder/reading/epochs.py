@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.reading.tfdata_ops import iterations_begun
+from seqrecorder.reading.tfdata_ops import flat_mapped, iterations_begun, mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def in_epochs(
     each = _ENDLESS if epochs is None else epochs
     indices = tf.data.Dataset.range(first_epoch, first_epoch + each)
     numbers = tf.data.Dataset.zip((indices, iterations_begun()))
-    return numbers.flat_map(lambda index, begun: epoch(_order_of(seed, index + begun * each)))
+    return flat_mapped(numbers, lambda index, begun: epoch(_order_of(seed, index + begun * each)))
 
 
 def _order_of(seed: int, epoch: Any) -> Any:
@@ -69,4 +69,4 @@ def permuted(windows: Any, number: Any) -> Any:
         order = permutation(number, index, tf.size(window[0]))
         return tuple(tf.gather(part, order) for part in window)
 
-    return windows.enumerate().map(permute)
+    return mapped(windows.enumerate(), permute)

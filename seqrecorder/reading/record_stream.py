@@ -18,7 +18,7 @@ from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
 from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.record_length import count_lengths, groups_of
-from seqrecorder.reading.tfdata_ops import scanned
+from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
@@ -217,7 +217,7 @@ class _Files:
             key = tf.stack([number, tf.constant(0, tf.int64)])
             order = tf.random.experimental.stateless_shuffle(order, key)
         files = tf.data.Dataset.from_tensor_slices(order)
-        return files.flat_map(of_one) if cycle == 1 else files.interleave(of_one, cycle_length=cycle)
+        return flat_mapped(files, of_one) if cycle == 1 else files.interleave(of_one, cycle_length=cycle)
 
     def windows(self, file: Any, window: int, number: Any) -> Any:
         """Return the windows of one file, counted, with lengths where they are wanted.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -25,13 +26,21 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 # Bytes of the records of a batch as they are stored, and of its tensors.
-_SMALL_BATCH, _LARGE_BATCH = 1 << 14, 16 << 20
+_SMALL_BATCH = 1 << 14
 _SMALL_TENSORS = 1 << 18
+_AHEAD_BYTES = 1 << 27
+"""Records, as they are stored, of which batches are made at a time, or wait for the consumer."""
+
 _WAITING = 64
 _SLOW = ("png", "jpeg", "tensor")
 
 WINDOW = 1024
 """Records that travel together where a strategy does not care."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use: what TensorFlow takes for the size of its pools."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @attrs.frozen
@@ -99,8 +108,9 @@ class Feed:
         """Return what a function makes of batches, in their order, ahead of the consumer.
 
         Small batches are made by one thread, without handing anything to others, and many wait for the consumer: to
-        hand one over takes as long as to make it. Of larger ones four are made at a time, or wait for the consumer,
-        since one thread reads as fast as two or three parse. Of over 16 MiB there are two, which fill the memory less.
+        hand one over takes as long as to make it. Of larger ones two for each core are made at a time, or wait for the
+        consumer, so that a core that is done finds another; of large ones as many as hold 128 MiB of records, two at
+        least.
 
         Batches are small where both the records, as they are stored, and the padded tensors are. They are taken for
         larger where that cannot be told, as of compressed and of bare shards, where something is decoded that takes
@@ -113,13 +123,13 @@ class Feed:
             width: the most steps to which records are padded that are all shorter.
         """
         origin, stored = self.origin, batch_size * self.origin.mean_bytes
-        parallel = 2 if stored > _LARGE_BATCH else 4
+        traced, longest = Traced.of(make, batches.element_spec), max(origin.longest or 1, width)
         slow = any(field.storage in _SLOW for field in self.parser.schema.fields)
-        if stored <= _SMALL_BATCH and origin.compression is None and origin.longest is not None and not slow:
-            traced, longest = Traced.of(make, batches.element_spec), max(origin.longest or 1, width)
-            if _bytes_of(traced.spec, batch_size if batch_size > 1 else longest, longest) <= _SMALL_TENSORS:
-                return traced.mapped(batches).prefetch(_WAITING)
-        return batches.map(make, num_parallel_calls=parallel)
+        known = origin.compression is None and origin.longest is not None and not slow
+        tensors = _bytes_of(traced.spec, batch_size if batch_size > 1 else longest, longest)
+        if known and stored <= _SMALL_BATCH and tensors <= _SMALL_TENSORS:
+            return traced.mapped(batches).prefetch(_WAITING)
+        return traced.mapped(batches, parallel=max(2, min(2 * cores(), _AHEAD_BYTES // max(1, stored))))
 
     def group(self) -> str:
         """Return the first alignment group.

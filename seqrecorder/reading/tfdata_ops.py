@@ -53,13 +53,17 @@ def iterations_begun() -> Any:
 
     # The one state that iterators share, and that can be saved and sent to other machines, is a seed that is drawn anew
     # for each. A series made here starts from the first, so the seed's place in it is the number of the iteration.
-    def place(first: Any, drawn: Any) -> tuple[Any, Any]:
-        first = tf.where(first < 0, drawn, first)
-        before = random_numbers(0).take(1).repeat().take_while(lambda number: number != first)
-        return first, before.reduce(tf.constant(0, tf.int64), lambda count, _: count + 1)
+    def place(drawn: Any) -> Any:
+        scalar = tf.TensorSpec([], tf.int64)
+        other = Traced.of(lambda number: number != drawn, scalar)
+        count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
+        numbers = random_numbers(0).take(1).repeat()
+        before = other.applied(tf.raw_ops.TakeWhileDataset, numbers, scalar, name="predicate")
+        return count.reduced(before, tf.constant(0, tf.int64))
 
     nothing = random_numbers(0).take(0)  # what is concatenated is begun when it is asked for
-    return scanned(nothing.concatenate(random_numbers(0)), tf.constant(-1, tf.int64), place)
+    number = mapped(nothing.concatenate(random_numbers(0).take(1)), place)
+    return flat_mapped(number, lambda begun: tf.data.Dataset.from_tensors(begun).repeat())
 
 
 def counted(dataset: Any, count: int) -> Any:
@@ -104,6 +108,48 @@ def _blank(spec: Any) -> Any:
     return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
+def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None = None) -> Any:
+    """Return what a function makes of each element, as `tf.data.Dataset.map` does.
+
+    That one optimises the function anew for each iterator, and hands the operations of a call to other threads, which
+    takes as long as to parse a batch of small records.
+
+    >>> import tensorflow as tf
+    >>> [int(i) for i in mapped(tf.data.Dataset.range(3), lambda i: i * i)]
+    [0, 1, 4]
+
+    Args:
+        dataset: a `tf.data.Dataset` of dense tensors.
+        function: from an element (a tuple taken apart) to another.
+        parallel: how many calls run at a time, each in one thread; None calls it in turn, in the consumer's thread.
+    """
+    return Traced.of(function, dataset.element_spec).mapped(dataset, parallel=parallel)
+
+
+def flat_mapped(dataset: Any, function: Callable[..., Any]) -> Any:
+    """Return the elements of the datasets that a function makes of each element, as `tf.data.Dataset.flat_map` does.
+
+    >>> import tensorflow as tf
+    >>> [int(i) for i in flat_mapped(tf.data.Dataset.range(3), tf.data.Dataset.range)]
+    [0, 0, 1]
+
+    Args:
+        dataset: a `tf.data.Dataset` of dense tensors.
+        function: from an element (a tuple taken apart) to a `tf.data.Dataset` of dense tensors.
+    """
+    import tensorflow as tf
+
+    spec: list[Any] = []
+
+    def make(*element: Any) -> Any:
+        made = function(*element)
+        spec[:] = [made.element_spec]
+        return tf.data.experimental.to_variant(made)
+
+    traced = Traced.of(make, dataset.element_spec)
+    return traced.applied(tf.raw_ops.FlatMapDataset, dataset, spec[0])
+
+
 def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]]) -> Any:
     """Return what a function makes of each element and a state that it carries on, as `tf.data.Dataset.scan` does.
 
@@ -124,7 +170,13 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
 
     before = tf.nest.map_structure(tf.convert_to_tensor, state)
     traced = Traced.of(function, (tf.nest.map_structure(_growing, before), dataset.element_spec))
-    return traced.applied(tf.raw_ops.ScanDataset, dataset, traced.spec[1], initial_state=tf.nest.flatten(before))
+    return traced.applied(
+        tf.raw_ops.ScanDataset,
+        dataset,
+        traced.spec[1],
+        initial_state=tf.nest.flatten(before),
+        preserve_cardinality=True,
+    )
 
 
 def _growing(tensor: Any) -> Any:
@@ -183,34 +235,51 @@ class Traced:
 
         return all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(self.spec))
 
-    def mapped(self, dataset: Any) -> Any:
-        """Return what the function makes of each element, in turn, in the thread of the consumer alone.
-
-        `tf.data.Dataset.map` hands the operations of a call to other threads, which takes as long as to parse a batch
-        of small records.
-
-        >>> import tensorflow as tf
-        >>> numbers = tf.data.Dataset.range(3)
-        >>> [int(i) for i in Traced.of(lambda i: i * i, numbers.element_spec).mapped(numbers)]
-        [0, 1, 4]
-
-        Args:
-            dataset: a `tf.data.Dataset` of what the function was traced for; it makes dense tensors.
-        """
+    def mapped(self, dataset: Any, *, parallel: int | None = None) -> Any:
+        """Return what the function makes of each element of a dataset of what it was traced for (see `mapped`)."""
         import tensorflow as tf
 
+        if not self.is_dense:
+            # How others are packed into an element is TensorFlow's secret.
+            return dataset.map(lambda *element: self._called(element), num_parallel_calls=parallel)
         # A call that waits for functions of its own could keep the thread that these need.
         nodes = self.function.function_def.node_def
         calls = any(attr.HasField("func") for node in nodes for attr in node.attr.values())
-        return self.applied(tf.raw_ops.MapDataset, dataset, self.spec, use_inter_op_parallelism=calls)
+        options: dict[str, Any] = {"use_inter_op_parallelism": calls, "preserve_cardinality": True}
+        if parallel is None:
+            return self.applied(tf.raw_ops.MapDataset, dataset, self.spec, **options)
+        options["num_parallel_calls"] = tf.constant(parallel, tf.int64)
+        return self.applied(tf.raw_ops.ParallelMapDatasetV2, dataset, self.spec, **options)
 
-    def applied(self, operation: Callable[..., Any], dataset: Any, spec: Any, **options: Any) -> Any:
+    def _called(self, element: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.nest.pack_sequence_as(self.spec, self.function(*tf.nest.flatten(element)))
+
+    def reduced(self, dataset: Any, state: Any) -> Any:
+        """Return what is left of a scalar state after all elements of a dataset, as `tf.data.Dataset.reduce` does."""
+        import tensorflow as tf
+
+        return tf.raw_ops.ReduceDataset(
+            input_dataset=tf.data.experimental.to_variant(dataset),
+            initial_state=[state],
+            f=self.function,
+            other_arguments=list(self.function.captured_inputs),
+            output_types=[state.dtype],
+            output_shapes=[state.shape],
+            use_inter_op_parallelism=False,
+        )[0]
+
+    def applied(
+        self, operation: Callable[..., Any], dataset: Any, spec: Any, *, name: str = "f", **options: Any
+    ) -> Any:
         """Return what an operation of `tf.raw_ops` makes of a dataset with the function.
 
         Args:
             operation: gives an element for each.
             dataset: its input.
             spec: structure, shapes and dtypes of what it makes: dense tensors.
+            name: by which the operation takes the function.
             options: its other arguments.
         """
         import tensorflow as tf
@@ -218,11 +287,10 @@ class Traced:
         parts = tf.nest.flatten(spec)
         variant = operation(
             input_dataset=tf.data.experimental.to_variant(dataset),
-            f=self.function,
+            **{name: self.function},
             other_arguments=list(self.function.captured_inputs),
             output_types=[part.dtype for part in parts],
             output_shapes=[part.shape for part in parts],
-            preserve_cardinality=True,
             **options,
         )
         return tf.data.experimental.from_variant(variant, spec)

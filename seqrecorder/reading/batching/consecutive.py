@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.reading.batching.window_plan import PlannedBatch, Turn, in_turns, plan_batches
 from seqrecorder.reading.strategy import batch_count
+from seqrecorder.reading.tfdata_ops import mapped
 
 if TYPE_CHECKING:
     from seqrecorder.reading.strategy import Feed
@@ -32,7 +33,7 @@ def consecutive_batches(
     if feed.options.shuffle <= 1:
         return feed.stream(lambda windows, _: windows.rebatch(batch_size, drop_remainder=drop_remainder), **options)
     turns = feed.stream(
-        lambda windows, number: in_turns(windows if group else windows.map(_without_lengths), number),
+        lambda windows, number: in_turns(windows if group else mapped(windows, _without_lengths), number),
         permute=False,
         **options,
     )
@@ -57,7 +58,7 @@ def _without_lengths(serialized: Any) -> tuple[Any, Any]:
 
 
 def parts_of(batch: Any, *lengths: Any) -> tuple[Any, ...]:
-    """Return the serialized records of an element of `consecutive_batches`, and their lengths where they were wanted."""
+    """Return the serialized records of an element of `consecutive_batches`, and their lengths where these came."""
     return (batch.serialized(), batch.lengths) if isinstance(batch, PlannedBatch) else (batch, *lengths)
 
 

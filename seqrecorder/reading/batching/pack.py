@@ -14,7 +14,7 @@ from seqrecorder.reading.batching.too_long import fit_lengths
 from seqrecorder.reading.batching.window_plan import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches
-from seqrecorder.reading.tfdata_ops import scanned
+from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
@@ -269,9 +269,9 @@ def pack_batches(
 
     nothing = tf.zeros([0], tf.string)
     end = at_end((nothing, tf.zeros([0], tf.int64), True))
-    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
+    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
     plans = scanned(stream, (nothing, tf.zeros([0, 3], tf.int64), tf.zeros([], tf.int64)), step)
-    return plans.flat_map(cut)
+    return flat_mapped(plans, cut)
 
 
 def _segments(lengths: Any, length: int, *, split: bool) -> tuple[Any, Any]:

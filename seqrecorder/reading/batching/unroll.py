@@ -13,7 +13,7 @@ from seqrecorder.reading.batching.step_slices import check_names, cut_batches, g
 from seqrecorder.reading.batching.window_plan import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import WINDOW, Batches
-from seqrecorder.reading.tfdata_ops import scanned
+from seqrecorder.reading.tfdata_ops import mapped, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
@@ -124,7 +124,7 @@ class Unroll:
         # A window of no more records than slots would parse most of them twice.
         windows = windows.rebatch(max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
-            windows = windows.map(self._longest_first)
+            windows = mapped(windows, self._longest_first)
         return plan_segments(windows, self.batch_size, self.length, drain=self.tail == "drain")
 
     def _longest_first(self, serialized: Any, lengths: Any) -> tuple[Any, Any]:
@@ -160,7 +160,7 @@ def plan_segments(windows: Any, batch_size: int, length: int, *, drain: bool) ->
     """
     import tensorflow as tf
 
-    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False))
+    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
     if drain:
         nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
         stream = stream.concatenate(at_end((*nothing, True)))

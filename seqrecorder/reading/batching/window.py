@@ -16,7 +16,7 @@ from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.random_draws import draw_below
 from seqrecorder.reading.shifted import Shift
 from seqrecorder.reading.strategy import Batches
-from seqrecorder.reading.tfdata_ops import scanned
+from seqrecorder.reading.tfdata_ops import mapped, scanned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -275,7 +275,7 @@ def plan_windows(windows: Any, place: Any, batch_size: int, *, seed: Any, drop_r
         return (*kept, places[now:], number + 1), (*only_needed(serialized, lengths, rows[:now]), places[:now])
 
     nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    stream = windows.map(lambda serialized, lengths: (serialized, lengths, False))
+    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
     if not drop_remainder:
         stream = stream.concatenate(at_end((nothing, none, True)))
     return scanned(stream, (nothing, none, none, tf.zeros([0, 2], tf.int64), tf.zeros([], tf.int64)), step)

@@ -14,7 +14,7 @@ import attrs
 
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.epochs import permutation
-from seqrecorder.reading.tfdata_ops import scanned
+from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, scanned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,8 @@ def in_turns(windows: Any, number: Any = 0) -> Any:
     check_windows(windows)
     number = tf.cast(number, tf.int64)
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    return windows.map(lambda *window: (*window, False, number)).concatenate(at_end((*nothing, True, number)))
+    turns = mapped(windows, lambda *window: (*window, False, number))
+    return turns.concatenate(at_end((*nothing, True, number)))
 
 
 @attrs.frozen(eq=False)
@@ -151,7 +152,7 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
 
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     # The next window is read while batches of this one are parsed.
-    return scanned(turns.prefetch(1), (*nothing, tf.zeros([], tf.int64)), step).flat_map(cut)
+    return flat_mapped(scanned(turns.prefetch(1), (*nothing, tf.zeros([], tf.int64)), step), cut)
 
 
 def _places(order: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
@@ -204,7 +205,7 @@ def at_end(element: Any) -> Any:
     """
     import tensorflow as tf
 
-    return tf.data.Dataset.random(seed=0).take(1).map(lambda _: element)
+    return mapped(tf.data.Dataset.random(seed=0).take(1), lambda _: element)
 
 
 def sort_rows(lengths: Any, multiple: int, *, keep_rest: Any) -> tuple[Any, Any]:
