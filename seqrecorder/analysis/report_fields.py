@@ -13,7 +13,6 @@ from seqrecorder.analysis.report_parts import MOST_BARS, MOST_FIELDS, figure, fi
 from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.survey import BINS
 from seqrecorder.analysis.texts import Texts
-from seqrecorder.reading.plan import HEADS
 from seqrecorder.schema.display import number_of
 from seqrecorder.schema.svg import bars, outlines, plain
 
@@ -67,7 +66,7 @@ def _plans(found: Survey) -> str:
     if found.plans is None:
         return ""
     split, plans = found.plans
-    heads, rows = HEADS, plans.rows()
+    heads, *rows = plans.lines()
     caption = f"Padding: the share of the steps of {split}'s batches that are none, by strategy"
     drawn = bars(caption, [row[0] for row in rows], {"padding": [1 - plan.efficiency for plan in plans]})
     return f"<div>{figure(drawn, caption, table(caption, heads, rows))}</div>"

@@ -12,6 +12,8 @@ from seqrecorder.codec.parser import Parser
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.by_length import BatchesByLength
+from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
     from seqrecorder.reading.batching.pack import Pack
-    from seqrecorder.reading.batching.pad import Pad
     from seqrecorder.reading.batching.token_budget import TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll
     from seqrecorder.reading.batching.window import Window
@@ -56,6 +57,8 @@ class Plan:
         most_steps: the most steps of one batch, padding included.
         shapes: the distinct shapes `(rows, steps)`, with how many batches have each, the largest first; steps are None
             where sequences are not padded.
+        displacement: how far records come from their place in the files, on average, as a share of the split: a
+            third where every order is equally likely. None where records are not shuffled, and of strategies that cut them.
     """
 
     strategy: Batching
@@ -65,6 +68,7 @@ class Plan:
     padded_steps: int
     most_steps: int
     shapes: dict[tuple[int, int | None], int] = attrs.field(repr=False)
+    displacement: float | None = None
 
     @property
     def efficiency(self) -> float:
@@ -83,7 +87,7 @@ class Plan:
         return PlanTable((self,))._repr_html_()
 
 
-HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps")
+_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps", "moved")
 
 
 @attrs.frozen(repr=False)
@@ -105,21 +109,23 @@ class PlanTable:
     def __getitem__(self, position: int) -> Plan:
         return self.plans[position]
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """Return the lines of the table, whose heads are `seqrecorder.reading.plan.HEADS`."""
-        return [_line(plan) for plan in self.plans]
+    def lines(self) -> list[tuple[str, ...]]:
+        """Return the heads and a line for each plan, without the last column where no records are shuffled."""
+        end = None if any(plan.displacement is not None for plan in self.plans) else -1
+        return [line[:end] for line in (_HEADS, *map(_line, self.plans))]
 
     def __repr__(self) -> str:
         plans = [f"{_brief(plan.strategy)}: {plan.efficiency:.1%} real steps" for plan in self.plans]
         return f"<PlanTable: {some(plans)}>"
 
     def _repr_html_(self) -> str:
+        heads, *lines = self.lines()
         padding = {"padding": [1 - plan.efficiency for plan in self.plans]}
         drawn = bars("the share of the steps that are padding", [_brief(plan.strategy) for plan in self.plans], padding)
-        return html_table("plans of an epoch", HEADS, self.rows()) + drawn
+        return html_table("plans of an epoch", heads, lines) + drawn
 
     def __str__(self) -> str:
-        lines = [HEADS, *self.rows()]
+        lines = self.lines()
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(pairs)).rstrip()
@@ -136,6 +142,7 @@ def _line(plan: Plan) -> tuple[str, ...]:
         f"{plan.steps_per_batch:,.0f}",
         f"{plan.most_steps:,}",
         f"{plan.efficiency:.1%}",
+        "" if plan.displacement is None else f"{plan.displacement:.1%}",
     )
 
 
@@ -253,7 +260,7 @@ def plan(
     options = StreamOptions(WINDOW, shuffle, seed, 1, deal=deal, known=known)
     feed = Feed(origin, Parser(origin.schema, origin.layout), _unshaped, options)
     shapes = tf.autograph.experimental.do_not_convert(lambda strategy: strategy.shapes(feed))
-    plans = [_summary(strategy, shapes(strategy)) for strategy in strategies]
+    plans = [_summary(strategy, shapes(strategy), _displacement(strategy, feed)) for strategy in strategies]
     return plans[0] if len(plans) == 1 else PlanTable(tuple(plans))
 
 
@@ -261,12 +268,23 @@ def _unshaped(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _summary(strategy: Batching, shapes: Any) -> Plan:
+def _displacement(strategy: Batching, feed: Feed) -> float | None:
+    """Return how far records come from their place, as a share of all; None where that is not asked for."""
+    if not feed.options.shuffle or not isinstance(strategy, (BatchesByLength, Pad, Ragged)):
+        return None
+    batches = [batch.astype(np.int64) for batch in strategy.order(feed).as_numpy_iterator()]
+    order = np.concatenate(batches) if batches else np.empty(0, np.int64)
+    # Places are counted among the records that come.
+    places = np.unique(order, return_inverse=True)[1]
+    return float(np.abs(places - np.arange(order.size)).mean() / order.size) if order.size else 0.0
+
+
+def _summary(strategy: Batching, shapes: Any, displacement: float | None) -> Plan:
     tables = list(shapes.as_numpy_iterator())
     table = np.concatenate(tables) if tables else np.empty((0, 3), np.int64)
     rows, padded, real = table.T.tolist()
     ragged = isinstance(strategy, Ragged)
     counts = Counter((n, None if ragged or not n else steps // n) for n, steps in zip(rows, padded, strict=True))
     largest_first = sorted(counts.items(), key=lambda item: (-item[0][0] * (item[0][1] or 0), item[0][0]))
-    most = max(padded, default=0)
-    return Plan(strategy, len(rows), sum(rows), sum(real), sum(padded), most, dict(largest_first))
+    totals = len(rows), sum(rows), sum(real), sum(padded), max(padded, default=0)
+    return Plan(strategy, *totals, dict(largest_first), displacement)

@@ -18,7 +18,7 @@ from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
 from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.record_length import count_lengths, groups_of
-from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, scanned
+from seqrecorder.reading.tfdata_ops import cores, flat_mapped, interleaved, mapped, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
@@ -80,8 +80,8 @@ class StreamOptions:
         drop_empty: whether records without steps in the group are left out.
         number: whether each record holds its position in written order (see `seqrecorder.codec.record_index`).
         oversampling: how often each record comes; None is once.
-        known: by alignment group, the lengths of all records in the order of the files: then no file is read, and empty
-            strings stand for the records, so that batches can be planned.
+        known: by alignment group, the lengths of all records in the order of the files: then no file is read, and
+            their places in that order stand for the records, so that batches can be planned.
     """
 
     window: int
@@ -128,6 +128,11 @@ class StreamOptions:
         """Return the lengths that records count for after cropping (`lengths` and `xp` as for `kept`)."""
         left = {name: cropped_lengths(lengths[name], self.crops.get(name, ()), xp) for name in groups_of(group)}
         return count_lengths(group, left, xp)
+
+
+def shuffle_window(origin: Origin, records: int) -> int:
+    """Return how many records are permuted at a time, of large ones fewer than are asked for."""
+    return max(1, min(records, _SHUFFLED_BYTES // max(1, origin.mean_bytes)))
 
 
 def stream(
@@ -193,7 +198,7 @@ class _Files:
         """
         if not self.options.shuffle:
             return self._of_all(None, lambda file: self.windows(file, self.options.window, number))
-        shuffle = max(1, min(self.options.shuffle, _SHUFFLED_BYTES // max(1, self.origin.mean_bytes)))
+        shuffle = shuffle_window(self.origin, self.options.shuffle)
         cycle = min(_CYCLE, self.count)
         share = -(-shuffle // cycle)
         windows = self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle)
@@ -217,7 +222,8 @@ class _Files:
             key = tf.stack([number, tf.constant(0, tf.int64)])
             order = tf.random.experimental.stateless_shuffle(order, key)
         files = tf.data.Dataset.from_tensor_slices(order)
-        return flat_mapped(files, of_one) if cycle == 1 else files.interleave(of_one, cycle_length=cycle)
+        parallel = min(cycle, cores())
+        return flat_mapped(files, of_one) if cycle == 1 else interleaved(files, of_one, cycle=cycle, parallel=parallel)
 
     def windows(self, file: Any, window: int, number: Any) -> Any:
         """Return the windows of one file, counted, with lengths where they are wanted.
@@ -244,7 +250,7 @@ class _Files:
                 file, serialized, total, lengths, number
             )
 
-        return scanned(self._records(path, expected, window).concatenate(ended), (zero, zero), count)
+        return scanned(self._records(file, path, expected, window).concatenate(ended), (zero, zero), count)
 
     def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
         """Return how many records and bytes of a file came, once as many have come as are expected.
@@ -272,13 +278,18 @@ class _Files:
         )
         return counted, byte
 
-    def _records(self, path: Any, expected: Any, window: int) -> Any:
-        """Return the serialized records of a file, or as many empty strings where only lengths count."""
+    def _records(self, file: Any, path: Any, expected: Any, window: int) -> Any:
+        """Return the records of a file, or their places in the order of the files where only lengths count."""
         import tensorflow as tf
 
         if self.options.known is not None:
             starts = tf.data.Dataset.range(0, expected, window)
-            return starts.map(lambda start: tf.fill([tf.minimum(expected - start, window)], ""))
+            first = self._offset(file)
+
+            def places(start: Any) -> Any:
+                return tf.strings.as_string(first + tf.range(start, tf.minimum(expected, start + window)))
+
+            return mapped(starts, places)
         records = tf_records(path, self.origin.compression)
         if not self.is_counted:
             return records.batch(window)

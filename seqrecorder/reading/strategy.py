@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -11,7 +10,7 @@ import numpy as np
 
 from seqrecorder.reading.record_length import groups_of, record_length
 from seqrecorder.reading.record_stream import StreamOptions, stream
-from seqrecorder.reading.tfdata_ops import Traced
+from seqrecorder.reading.tfdata_ops import Traced, cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +35,6 @@ _SLOW = ("png", "jpeg", "tensor")
 
 WINDOW = 1024
 """Records that travel together where a strategy does not care."""
-
-
-def cores() -> int:
-    """Return how many cores this process may use: what TensorFlow takes for the size of its pools."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @attrs.frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,6 +14,11 @@ _ZEROS = 1 << 12
 
 _PROGRAM_SEED = 87654321
 """What TensorFlow takes for the seed of a program that has none."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use: what TensorFlow takes for the size of its pools."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def random_numbers(seed: int) -> Any:
@@ -139,6 +145,44 @@ def flat_mapped(dataset: Any, function: Callable[..., Any]) -> Any:
     """
     import tensorflow as tf
 
+    traced, spec = _traced_datasets(function, dataset.element_spec)
+    return traced.applied(tf.raw_ops.FlatMapDataset, dataset, spec)
+
+
+def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, parallel: int) -> Any:
+    """Return what `tf.data.Dataset.interleave` does, one element of each dataset ahead.
+
+    That one would choose how many elements to hold; here these are windows, of which as few as can be are in memory.
+
+    >>> import tensorflow as tf
+    >>> [int(i) for i in interleaved(tf.data.Dataset.range(4), tf.data.Dataset.range, cycle=4, parallel=2)]
+    [0, 0, 0, 1, 1, 2]
+
+    Args:
+        dataset: as for `flat_mapped`.
+        function: as for `flat_mapped`.
+        cycle: from how many of the datasets elements come in turn.
+        parallel: how many of these are read at a time. The order is the same.
+    """
+    import tensorflow as tf
+
+    traced, spec = _traced_datasets(function, dataset.element_spec)
+    return traced.applied(
+        tf.raw_ops.ParallelInterleaveDatasetV4,
+        dataset,
+        spec,
+        cycle_length=tf.constant(cycle, tf.int64),
+        block_length=tf.constant(1, tf.int64),
+        buffer_output_elements=tf.constant(1, tf.int64),
+        prefetch_input_elements=tf.constant(0, tf.int64),
+        num_parallel_calls=tf.constant(parallel, tf.int64),
+    )
+
+
+def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, Any]:
+    """Return a function to datasets, traced, and the structure, shapes and dtypes of their elements."""
+    import tensorflow as tf
+
     spec: list[Any] = []
 
     def make(*element: Any) -> Any:
@@ -146,8 +190,7 @@ def flat_mapped(dataset: Any, function: Callable[..., Any]) -> Any:
         spec[:] = [made.element_spec]
         return tf.data.experimental.to_variant(made)
 
-    traced = Traced.of(make, dataset.element_spec)
-    return traced.applied(tf.raw_ops.FlatMapDataset, dataset, spec[0])
+    return Traced.of(make, taken), spec[0]
 
 
 def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]]) -> Any:

@@ -9,7 +9,7 @@ import attrs
 
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_boundaries import boundaries_for, given_boundaries
-from seqrecorder.reading.batching.bucket_plan import BucketPlan
+from seqrecorder.reading.batching.bucket_plan import BucketPlan, sorted_window
 from seqrecorder.reading.batching.by_length import BatchesByLength
 from seqrecorder.reading.batching.option_checks import check_batch_size, check_count
 
@@ -44,17 +44,19 @@ class Bucket(BatchesByLength):
     the end of the epoch. They are planned from the lengths, in vectors. As records come shuffled, so do the buckets:
     shapes do not come in runs.
 
-    `"sorted"` pads least and has the most distinct shapes; on a few batches' worth of records it may pad more than
-    `"auto"`. `seqrecorder.plan` tells these figures for a dataset of yours. `TokenBudget` has batches of at most so
-    many steps instead of so many records.
+    `"sorted"` pads least and has the most distinct shapes, and no batch of it holds records of two of the buckets.
+    `seqrecorder.plan` tells these figures for a dataset of yours. `TokenBudget` has batches of at most so many steps
+    instead of so many records.
 
     Attributes:
         batch_size: records to a batch; or one size for each of the `len(boundaries) + 1` buckets.
         boundaries: ascending lengths; `"auto"`: those that give the least padded steps for this data, computed from its
             lengths by exact dynamic programming; `"quantile"`: those that give buckets of equal size; or `"sorted"`:
-            windows of 64 batches sorted by length, whose batches come in random order where the records are shuffled,
-            and shortest first where not.
-        buckets: how many buckets `"auto"` and `"quantile"` may use.
+            those of `"auto"`, within which windows of `shuffle` records, of 64 batches at least, are sorted by length.
+            Their batches come in random order where the records are shuffled, and shortest first where not; the longest
+            of each bucket, less than a batch of them, wait for the next window. Of bare shards and other data whose
+            lengths are not known beforehand there is one bucket.
+        buckets: how many buckets there may be, where they are computed.
         pad_to_bucket_boundary: whether batches are padded to their bucket's largest length, `boundaries[i] - 1`, for
             few distinct shapes: a model is traced anew for each. The last bucket's is the largest length of the data.
         drop_remainder: whether incomplete batches at the end of an epoch are dropped.
@@ -102,7 +104,7 @@ class Bucket(BatchesByLength):
         parse = self.boundaries in ("auto", "quantile") or self.warm_up is not None
         lengths = feed.lengths(group, parse=parse, drop_empty=self.empty == "drop")
         by_length = self.boundaries == "sorted"
-        boundaries = () if by_length else boundaries_for(self.boundaries, lengths, self.buckets)
+        boundaries = boundaries_for("auto" if by_length else self.boundaries, lengths, self.buckets)
         sizes = self.batch_size
         plan = BucketPlan(
             boundaries=boundaries,
@@ -111,6 +113,6 @@ class Bucket(BatchesByLength):
             drop_remainder=self.drop_remainder,
             last=None if lengths is None or not lengths.size else int(lengths.max()),
             sizes=sizes if isinstance(sizes, tuple) else (sizes,) * (len(boundaries) + 1),
-            by_length=by_length,
+            sorted_window=sorted_window(feed, max(sizes) if isinstance(sizes, tuple) else sizes) if by_length else 0,
         )
         return plan, feed, lengths

@@ -11,11 +11,20 @@ from seqrecorder.reading.batching.bucket_by_length import bucket_batches
 from seqrecorder.reading.batching.bucket_sorted import sorted_batches
 from seqrecorder.reading.batching.by_length import PLANNED_RECORDS, LengthPlan
 from seqrecorder.reading.batching.window_plan import in_turns
+from seqrecorder.reading.record_stream import shuffle_window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_SORTED_BATCHES = 64  # a window; smaller ones pad more
+    from seqrecorder.reading.strategy import Feed
+
+_SORTED_BATCHES = 64
+"""Batches to a window that is sorted by length, at least; more where more records are shuffled at a time."""
+
+
+def sorted_window(feed: Feed, batch_size: int) -> int:
+    """Return how many records of a feed are sorted by length at a time."""
+    return shuffle_window(feed.origin, max(batch_size * _SORTED_BATCHES, feed.options.shuffle))
 
 
 @attrs.frozen(kw_only=True)
@@ -24,16 +33,16 @@ class BucketPlan(LengthPlan):
 
     Attributes:
         sizes: records to a batch, for each bucket.
-        by_length: whether windows are sorted by length, instead of put into buckets.
+        sorted_window: records that are sorted by length at a time, within their buckets; 0 for none.
     """
 
     sizes: tuple[int, ...]
-    by_length: bool
+    sorted_window: int
 
     @property
     def window(self) -> int:
         """How many records are planned at a time."""
-        return self.sizes[0] * _SORTED_BATCHES if self.by_length else PLANNED_RECORDS
+        return self.sorted_window or PLANNED_RECORDS
 
     @property
     def least_window(self) -> int:
@@ -46,7 +55,7 @@ class BucketPlan(LengthPlan):
     @property
     def in_buckets(self) -> bool:
         """Whether batches are of one bucket each. Then `apply` permutes the rows of windows of shuffled records."""
-        return not self.by_length
+        return True
 
     def rows(self, lengths: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - as every plan has it
         """Return the most records of a batch."""
@@ -54,15 +63,24 @@ class BucketPlan(LengthPlan):
 
     def turns(self, windows: Any, number: Any) -> Any:
         """Return the windows of an epoch, as `apply` takes them."""
-        if self.by_length:
-            windows = windows.rebatch(self.window)  # windows end at every file, and may be as small as `shuffle`
+        if self.sorted_window:
+            windows = windows.rebatch(self.sorted_window)  # windows end at every file, and may be as small as `shuffle`
         return in_turns(windows, 0 if number is None else number)
 
-    def apply(self, turns: Any, *, shuffled: bool) -> Any:
+    def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
-        if self.by_length:
-            return sorted_batches(turns, self.sizes[0], drop_remainder=self.drop_remainder, at_random=shuffled)
-        return bucket_batches(turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=shuffled)
+        if self.sorted_window:
+            return sorted_batches(
+                turns,
+                self.sizes[0],
+                self.boundaries,
+                drop_remainder=self.drop_remainder,
+                permute=shuffle > 1,
+                at_random=shuffle > 0,
+            )
+        return bucket_batches(
+            turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=shuffle > 1
+        )
 
     def batches(self, lengths: NDArray[np.int64]) -> int:
         """Return how many batches an epoch of records of these lengths has."""

@@ -84,12 +84,12 @@ class LengthPlan(ABC):
         """
 
     @abstractmethod
-    def apply(self, turns: Any, *, shuffled: bool) -> Any:
+    def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`.
 
         Args:
             turns: what `turns` made of each epoch, one after the other.
-            shuffled: whether records are shuffled.
+            shuffle: how many records are permuted at a time: 1 where they come shuffled already, 0 where they are not.
         """
 
     @abstractmethod
@@ -202,6 +202,12 @@ class BatchesByLength(PaddedBatches, ABC):
         planned = self._planned(feed, plan, group)
         return planned.map(lambda batch: shape_of(batch.lengths, width(groups_of(group)[0], batch.lengths)))
 
+    def order(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the serialized records of each batch."""
+        group = self._record_length(feed)
+        plan, feed, _ = self.resolve(feed, group)
+        return self._planned(feed, plan, group).map(lambda batch: batch.serialized())
+
     def _record_length(self, feed: Feed) -> RecordLength:
         return record_length(feed.origin.schema, self.length_field, self.length_of)
 
@@ -216,8 +222,7 @@ class BatchesByLength(PaddedBatches, ABC):
             drop_empty=drop,
             permute=not plan.in_buckets,
         )
-        # A window of one row, or of elements that came shuffled, is not permuted; batches may still come at random.
-        return plan.apply(turns, shuffled=feed.options.shuffle > int(plan.in_buckets))
+        return plan.apply(turns, shuffle=feed.options.shuffle)
 
     def _padding(self, feed: Feed, group: RecordLength, plan: LengthPlan) -> Padding:
         # The boundaries of sums are those of no feature list.

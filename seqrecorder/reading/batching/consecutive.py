@@ -32,11 +32,12 @@ def consecutive_batches(
     options: dict[str, Any] = {"multiple": batch_size, "group": group, "drop_empty": drop}
     if feed.options.shuffle <= 1:
         return feed.stream(lambda windows, _: windows.rebatch(batch_size, drop_remainder=drop_remainder), **options)
-    turns = feed.stream(
-        lambda windows, number: in_turns(windows if group else mapped(windows, _without_lengths), number),
-        permute=False,
-        **options,
-    )
+
+    def in_order(windows: Any, number: Any) -> Any:
+        windows = windows if group else mapped(windows, _without_lengths)
+        return in_turns(windows, 0 if number is None else number)  # nothing is drawn where there are no files
+
+    turns = feed.stream(in_order, permute=False, **options)
 
     def plan(lengths: Any, turn: Turn) -> tuple[Any, Any]:
         import tensorflow as tf

@@ -117,6 +117,10 @@ class Ragged:
 
         return self._batches(feed, feed.group()).map(shape)
 
+    def order(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the serialized records of each batch."""
+        return self._batches(feed).map(lambda *batch: parts_of(*batch)[0])
+
     def _batches(self, feed: Feed, group: str | None = None) -> Any:
         return consecutive_batches(feed, self.batch_size, **self._of_batches, group=group)
 

@@ -43,7 +43,7 @@ class TokenBudgetPlan(LengthPlan):
         # Windows end at every file, and may be as small as `shuffle`.
         return in_turns(windows.rebatch(self.window), 0 if number is None else number)
 
-    def apply(self, turns: Any, *, shuffled: bool) -> Any:
+    def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
         return budget_batches(
             turns,
@@ -52,7 +52,7 @@ class TokenBudgetPlan(LengthPlan):
             batch_size_multiple=self.batch_size_multiple,
             max_batch_size=self.max_batch_size,
             drop_remainder=self.drop_remainder,
-            at_random=shuffled,
+            at_random=shuffle > 0,
         )
 
     def batches(self, lengths: NDArray[np.int64]) -> int:  # noqa: ARG002 - as every plan has it

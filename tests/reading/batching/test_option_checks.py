@@ -62,12 +62,11 @@ def test_sorted_windows_pad_least(lines: Path, shuffle: int) -> None:
     """`"sorted"` needs the least padding, holds every record once, and knows the number of its batches."""
     dataset = sr.read(lines, batch=sr.Bucket(16, boundaries="sorted"), shuffle=shuffle, seed=0)
     batches = list(dataset)
-    assert len(batches) == int(dataset.cardinality()) == -(-len(LENGTHS) // 16)
+    assert len(batches) == int(dataset.cardinality()) <= len(LENGTHS) // 16 + 8
     assert keys(batches) == sorted(f"k{i}".encode() for i in range(len(LENGTHS)))
-    assert efficiency(batches) > (0.85 if shuffle else 0.9)  # what the newest records pad is left to chance
-    widths = [b["ids"].shape[1] for b in batches]
-    # The last batch holds the newest records, which filled no other.
-    assert (widths[:-1] == sorted(widths[:-1])) == (shuffle == 0)
+    assert efficiency(batches) > 0.93
+    widths = [b["ids"].shape[1] for b in batches if b["ids"].shape[0] == 16]
+    assert (widths == sorted(widths)) == (shuffle == 0)
 
 
 @pytest.mark.parametrize("options", [sr.Bucket(16, boundaries="sorted"), sr.TokenBudget(600)], ids=["sorted", "budget"])
