@@ -58,7 +58,8 @@ class Plan:
         shapes: the distinct shapes `(rows, steps)`, with how many batches have each, the largest first; steps are None
             where sequences are not padded.
         displacement: how far records come from their place in the files, on average, as a share of the split: a
-            third where every order is equally likely. None where records are not shuffled, and of strategies that cut them.
+            third where every order is equally likely. None where records are not shuffled, and of strategies that cut
+            them.
     """
 
     strategy: Batching

@@ -10,7 +10,7 @@ import pytest
 
 from seqrecorder import OptionError
 from seqrecorder.cli import main
-from seqrecorder.cli.bench import access, apart, candidates, peers, run, table, training
+from seqrecorder.cli.bench import access, apart, candidates, cores, peers, run, table, training
 from seqrecorder.cli.bench.candidates import Operation
 from seqrecorder.cli.bench.content import LENGTH, content, whole
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
@@ -224,6 +224,26 @@ def test_packed_classes_have_the_same_fields():
         workload = make(name, quick=True)
         plain, packed = Schema.of(workload.record_class), Schema.of(workload.packed_class)
         assert [attrs.evolve(field, storage="auto") for field in packed.fields] == list(plain.fields)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux tells what threads take")
+def test_cores_tells_what_the_busiest_thread_leaves(capsys, monkeypatch):
+    """No thread takes more than all do; both candidates are read on one core and on those that there are."""
+    monkeypatch.setattr(cores, "_QUICK_SECONDS", 0.1)
+    monkeypatch.setattr(cores, "in_new_process", lambda function, *args, **options: function(*args, **options))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert main.main(["bench", "--cores", "--quick", "--workload", "W4", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["W4"]
+    assert 0 < figures["busiest"] <= figures["processor"]
+    assert figures["cores"] == figures["processor"] / figures["busiest"]
+    assert {name: list(speeds) for name, speeds in figures["records_per_second"].items()} == {
+        candidates.OURS: ["1", "2"],
+        candidates.EXPERT: ["1", "2"],
+    }
+    assert all(speed > 0 for speeds in figures["records_per_second"].values() for speed in speeds.values())
+    figures["records_per_second"] = {candidates.OURS: {1: 1.0, 2: 2000.0}}
+    assert "| W4       | seqrecorder | 1 | 2,000 |" in cores.text({"W4": figures})
 
 
 def test_training_tells_how_long_it_waits(capsys, monkeypatch):

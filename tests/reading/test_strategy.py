@@ -11,6 +11,7 @@ import tensorflow as tf
 import seqrecorder as sr
 from seqrecorder.codec.parser import Parser
 from seqrecorder.dataset.resolve import resolve
+from seqrecorder.reading import strategy
 from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.strategy import Feed, _bytes_of
 
@@ -62,13 +63,17 @@ def made_ahead(feed: Feed, size: int, shape: list[int] | None = None, width: int
     return count
 
 
-@pytest.mark.parametrize(("size", "most"), [(1, 65), (2, 5), (1600, 5), (1800, 3)])
-def test_batches_are_made_ahead_as_their_size_allows(clips: Path, size: int, most: int) -> None:
-    """Batches come in order; four wait for the consumer, two of over 16 MiB, and 64 of up to 16 KiB."""
+@pytest.mark.parametrize(("size", "cores", "most"), [(1, 2, 65), (2, 2, 5), (2, 5, 11), (3000, 5, 5), (9600, 5, 3)])
+def test_batches_are_made_ahead_as_their_size_allows(
+    clips: Path, monkeypatch: pytest.MonkeyPatch, size: int, cores: int, most: int
+) -> None:
+    """Batches come in order; two for each core wait for the consumer, of large ones 128 MiB, and 64 of up to 16 KiB."""
+    monkeypatch.setattr(strategy, "cores", lambda: cores)
     feed = feed_of(clips)
     record = feed.origin.mean_bytes
     assert record < 1 << 14 < 2 * record
-    assert 1600 * record < 16 << 20 < 1800 * record
+    assert 4 * 3000 * record < 1 << 27 < 2 * 9600 * record
+    assert 5 * 3000 * record > 1 << 27
     assert most // 4 < made_ahead(feed, size) <= most
 
 

@@ -174,7 +174,7 @@ def run(
     reports = []
     for name in names:
         say(f"{name} ...")
-        reports.append(_in_new_process(measure, name, quick=quick, rounds=rounds, seconds=seconds, peers=peers))
+        reports.append(in_new_process(measure, name, quick=quick, rounds=rounds, seconds=seconds, peers=peers))
     return BenchReport(
         date=dt.datetime.now(dt.timezone.utc).date().isoformat(),
         machine=machine(),
@@ -187,7 +187,8 @@ def run(
     )
 
 
-def _in_new_process(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def in_new_process(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return what a function returns in a process of its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(function, *args, **options).result()
 
@@ -239,7 +240,7 @@ def measure(
         _compare(workload, operations)
         taken = _rounds(operations, workload, rounds, seconds, only)
         if peers and "read" in only:
-            found = _in_new_process(measure_tfrecord, name, directory / "by_hand" / "data.tfrecord", BATCH, quick=quick)
+            found = in_new_process(measure_tfrecord, name, directory / "by_hand" / "data.tfrecord", BATCH, quick=quick)
             if isinstance(found, str):
                 skipped["tfrecord"] = found
             else:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from seqrecorder.cli.bench.run import ACCESS, MEASURES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from seqrecorder.cli.bench.run import BenchReport, Timing
 
 _TITLES = {
@@ -33,7 +35,7 @@ def text(report: BenchReport) -> str:
         f"medians of {report.rounds} interleaved rounds, of {report.seconds:g} s of reading each"
         + (", a tenth of the data" if report.quick else ""),
         "",
-        *_rows(
+        *table_lines(
             ["workload", *[workload.name for workload in report.workloads]],
             [
                 ["", *[workload.title for workload in report.workloads]],
@@ -61,7 +63,7 @@ def _table(report: BenchReport, measure: str) -> list[str]:
     }
     candidates = list(dict.fromkeys(candidate for candidate, _ in cells))
     names = [workload.name for workload in report.workloads]
-    return _rows(
+    return table_lines(
         ["candidate", *names],
         [[name, *[cells.get((name, workload), "") for workload in names]] for name in candidates],
     )
@@ -86,10 +88,11 @@ def _sizes(report: BenchReport) -> list[str]:
         ]
         for name in candidates
     ]
-    return _rows(["candidate", *[workload.name for workload in report.workloads]], rows)
+    return table_lines(["candidate", *[workload.name for workload in report.workloads]], rows)
 
 
-def _rows(header: list[str], rows: list[list[str]]) -> list[str]:
+def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a Markdown table that reads well in a terminal too."""
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in
              [header, *rows]]  # fmt: skip

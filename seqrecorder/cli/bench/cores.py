@@ -1,0 +1,164 @@
+"""How reading uses several cores: what cannot be divided, and how fast it is on one core, two, four and so on.
+
+A stage that one thread does in turn sets the limit, whatever the number of cores. So the pipeline is read with many
+more threads than it needs: those that share the work then take little each, and the busiest is one that shares none.
+Batches stay in C++, for to make Python's objects of them takes its own time, in one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.cli.bench import handwritten
+from seqrecorder.cli.bench.candidates import EXPERT, OURS
+from seqrecorder.cli.bench.content import LENGTH
+from seqrecorder.cli.bench.run import in_new_process
+from seqrecorder.cli.bench.table import table_lines
+from seqrecorder.cli.bench.workloads import make
+from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.bucket import Bucket
+from seqrecorder.reading.batching.pad import Pad
+from seqrecorder.reading.read import read
+from seqrecorder.writing.write import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_SHARDS = 8
+_THREADS = 64
+_TAKEN = 16  # of so many batches one comes to Python
+_SECONDS, _QUICK_SECONDS = 5.0, 0.5
+_WARM = 0.4  # of the seconds, before anything is measured
+
+
+def measure(names: Sequence[str], *, quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
+    """Measure on how many cores the reading of workloads can run, and how fast it is on as many as there are.
+
+    Args:
+        names: of the workloads.
+        quick: a tenth of the data, for half a second each.
+        say: takes a line for the user.
+
+    Returns:
+        By workload: microseconds of the processor for a record (`processor`), those of the busiest thread (`busiest`),
+        their quotient (`cores`), and `records_per_second` by candidate and number of cores.
+
+    Raises:
+        OptionError: the system does not tell what threads take, or cannot keep a process on some cores.
+    """
+    if not (hasattr(os, "sched_setaffinity") and Path("/proc/self/task").exists()):
+        raise OptionError("bench --cores: needs Linux, which tells what each thread takes")
+    available = len(os.sched_getaffinity(0))
+    counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count <= available]
+    seconds = _QUICK_SECONDS if quick else _SECONDS
+    report: dict[str, Any] = {}
+    for name in names:
+        say(f"{name} on {', '.join(map(str, counts))} cores")
+        workload = make(name, quick=quick)
+        with tempfile.TemporaryDirectory(prefix="seqrecorder-bench-") as place:
+            write(workload.records, Path(place) / "own", schema=workload.record_class, shards=_SHARDS)
+            handwritten.write(workload, Path(place) / "by_hand")
+            files = name, place, workload.boundaries
+            speeds: dict[str, dict[int, float]] = {OURS: {}, EXPERT: {}}
+            for count in counts:
+                for candidate, found in speeds.items():
+                    measured = in_new_process(_on_cores, files, candidate, count, seconds=seconds)
+                    found[count] = measured["records_per_second"]
+            alone = in_new_process(_on_cores, files, OURS, available, seconds=seconds, threads=_THREADS)
+        del alone["records_per_second"]
+        report[name] = {**alone, "cores": alone["processor"] / alone["busiest"], "records_per_second": speeds}
+    return report
+
+
+def text(report: dict[str, Any]) -> str:
+    """Return what was measured as two tables."""
+    limits = [
+        [name, *(f"{found[figure]:.3g}" for figure in ("processor", "busiest", "cores"))]
+        for name, found in report.items()
+    ]
+    counts = sorted({count for found in report.values() for count in found["records_per_second"][OURS]})
+    speeds = [
+        [name, candidate, *(f"{by_count[count]:,.0f}" for count in counts)]
+        for name, found in report.items()
+        for candidate, by_count in found["records_per_second"].items()
+    ]
+    lines = [
+        f"microseconds of the processor a record, of {_SHARDS} shards: of all threads, and of the busiest,",
+        "which sets the limit on many cores; and how many cores that are",
+        "",
+        *table_lines(["workload", "all threads", "busiest", "cores"], limits),
+        "",
+        "records a second, by number of cores",
+        "",
+        *table_lines(["workload", "candidate", *map(str, counts)], speeds),
+    ]
+    return "\n".join(lines)
+
+
+def _on_cores(
+    workload: tuple[str, str, tuple[int, ...]],
+    candidate: str,
+    count: int,
+    *,
+    seconds: float,
+    threads: int | None = None,
+) -> dict[str, float]:
+    """Read a workload on so many cores; call it in a process of its own.
+
+    Args:
+        workload: its name, the directory of its files, and the boundaries of its buckets.
+        candidate: who reads.
+        count: of the cores.
+        seconds: for how long.
+        threads: of the pipeline, where these are not to be as many as cores.
+    """
+    name, place, boundaries = workload
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+    quieten_tensorflow()
+    import tensorflow as tf
+
+    shuffle = make(name, quick=True).shuffle
+    if candidate == OURS:
+        batch = Bucket(handwritten.BATCH, boundaries=boundaries) if boundaries else Pad(handwritten.BATCH)
+        batches = read(Path(place) / "own", batch=batch, shuffle=shuffle, seed=0, epochs=None)
+    else:
+        batches = handwritten.expert_dataset(make(name, quick=True), Path(place) / "by_hand", 0, None)
+    options = tf.data.Options()
+    if threads is not None:
+        options.threading.private_threadpool_size = threads
+    taken = iter(batches.shard(_TAKEN, 0).with_options(options))
+    _drain(taken, seconds * _WARM)
+    before, processor, began = _of_threads(), time.process_time(), time.perf_counter()
+    records = _drain(taken, seconds)
+    took, processor = time.perf_counter() - began, time.process_time() - processor
+    busiest = max(spent - before.get(thread, 0) for thread, spent in _of_threads().items())
+    return {
+        "processor": processor / records * 1e6,
+        "busiest": busiest / records * 1e-3,
+        "records_per_second": records / took,
+    }
+
+
+def _drain(taken: Any, seconds: float) -> int:
+    """Take batches for so long, and return how many records they had with those that were left out between them."""
+    end, records = time.perf_counter() + seconds, 0
+    while not records or time.perf_counter() < end:
+        batch = next(taken)
+        records += _TAKEN * int(batch[LENGTH].shape[0])
+    return records
+
+
+def _of_threads() -> dict[str, int]:
+    """Return the nanoseconds that each thread of this process has run."""
+    spent = {}
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            spent[task.name] = int((task / "schedstat").read_text().split()[0])
+        except OSError:  # it has ended
+            continue
+    return spent
