@@ -44,8 +44,10 @@ def _order_of(seed: int, epoch: Any) -> Any:
     """Return the number that stands for the order of an epoch of a seed: int64 scalar."""
     import tensorflow as tf
 
-    key = tf.stack([tf.constant(seed, tf.int64), epoch])
-    return tf.random.stateless_uniform([], key, None, None, tf.int64, alg="philox")
+    # As `tf.random.stateless_uniform` gives it with alg="philox", in a tenth of the operations.
+    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=tf.stack([tf.constant(seed, tf.int64), epoch]))
+    scalar = tf.zeros([0], tf.int32)
+    return tf.raw_ops.StatelessRandomUniformFullIntV2(shape=scalar, key=key, counter=counter, alg=1, dtype=tf.int64)
 
 
 def permutation(number: Any, index: Any, size: Any) -> Any:

@@ -38,6 +38,9 @@ _WRITTEN = ("start", "step")
 _CYCLE = 16
 """Files that a shuffled stream mixes at a time."""
 
+_SHARE_BYTES = 1 << 22
+"""Records that are taken from a file at its turn, at most: of each file of a cycle as many are read ahead."""
+
 _SHUFFLED_BYTES = 1 << 28
 """Records that are permuted at a time, at most: two such windows are in memory, since one is read ahead."""
 
@@ -199,10 +202,11 @@ class _Files:
         if not self.options.shuffle:
             return self._of_all(None, lambda file: self.windows(file, self.options.window, number))
         shuffle = shuffle_window(self.origin, self.options.shuffle)
+        if self.count == 1:
+            return self._of_all(number, lambda file: self.windows(file, shuffle, number))
         cycle = min(_CYCLE, self.count)
-        share = -(-shuffle // cycle)
-        windows = self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle)
-        return windows if self.count == 1 else windows.rebatch(shuffle)
+        share = min(-(-shuffle // cycle), max(1, _SHARE_BYTES // max(1, self.origin.mean_bytes)))
+        return self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle).rebatch(shuffle)
 
     def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
         """Return what is made of each file, in random order or, for the number None, in theirs.

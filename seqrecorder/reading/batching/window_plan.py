@@ -129,13 +129,16 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
         lengths_ = tf.gather(lengths_, rows)
         order = tf.cast(rows, tf.int64) if drawn_rows is None else tf.gather(drawn_rows, rows)
         # Rows are kept for the next window, but after the last they are dropped.
-        kept = (tf.size(order, tf.int64) - leaving) * tf.cast(~last, tf.int64)
-        left_lengths = lengths_[leaving : leaving + kept]
-        places, copied = _places(order[:leaving], sizes, first)
-        strings = _taken(held, serialized, tf.concat([copied, order[leaving : leaving + kept]], 0))
+        rest = tf.size(order, tf.int64) - leaving
+        kept = rest * tf.cast(~last, tf.int64)
+        parts = tf.stack([leaving, kept, rest - kept])
+        planned_lengths, left_lengths, _ = tf.split(lengths_, parts, num=3)
+        planned, later, _ = tf.split(order, parts, num=3)
+        places, copied = _places(planned, sizes, first)
+        strings = _taken(held, serialized, tf.concat([copied, later], 0))
         others, left = tf.split(strings, tf.stack([tf.size(copied, tf.int64), kept]))
         following = (index + 1) * tf.cast(~last, index.dtype)
-        return (left, left_lengths, following), (_listed(serialized, others), places, lengths_[:leaving], sizes)
+        return (left, left_lengths, following), (_listed(serialized, others), places, planned_lengths, sizes)
 
     def cut(sources: Any, rows: Any, lengths: Any, sizes: Any) -> Any:
         # `rebatch` needs no function for each batch, and slices without copying.
@@ -166,10 +169,12 @@ def _places(order: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
     import tensorflow as tf
 
     batches = tf.size(sizes)
-    batch = tf.repeat(tf.range(batches), sizes)
+    # What `tf.repeat` and `tf.boolean_mask` would give, in far fewer operations.
+    ends = tf.cumsum(sizes)[tf.newaxis]
+    batch = tf.raw_ops.UpperBound(sorted_inputs=ends, values=tf.range(tf.size(order, tf.int64))[tf.newaxis])[0]
     mixed = tf.gather(tf.math.unsorted_segment_min(order, batch, batches) < first, batch)
     number = tf.cumsum(tf.cast(mixed, tf.int64))
-    return tf.where(mixed, -number, order - first), tf.boolean_mask(order, mixed)
+    return tf.where(mixed, -number, order - first), tf.dynamic_partition(order, tf.cast(mixed, tf.int32), 2)[1]
 
 
 def _taken(held: Any, serialized: Any, rows: Any) -> Any:
