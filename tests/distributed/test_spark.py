@@ -14,6 +14,7 @@ import seqrecorder as sr
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Spark's own
+    pyspark = pytest.importorskip("pyspark")
     sql = pytest.importorskip("pyspark.sql")
 
     from seqrecorder.distributed import spark as module
@@ -46,8 +47,11 @@ SHARES = {"train": 0.7, "eval": 0.3}
 def session() -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = sql.SparkSession.builder.master("local[2,4]")  # each task may fail three times
-    for name, value in {"ui.enabled": False, "driver.host": "127.0.0.1", "driver.bindAddress": "127.0.0.1"}.items():
+    os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]")  # two workers, each a JVM of its own
+    settings = {"ui.enabled": False, "driver.host": "127.0.0.1", "driver.bindAddress": "127.0.0.1"}
+    for name, value in {**settings, "executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}.items():
         builder = builder.config(f"spark.{name}", value)
     made = builder.getOrCreate()
     yield made
