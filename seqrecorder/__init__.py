@@ -85,8 +85,8 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read import info as info
     from seqrecorder.reading.read import read as read
     from seqrecorder.reading.read_records import read_records as read_records
-    from seqrecorder.reading.shifted import next_step as next_step
-    from seqrecorder.reading.shifted import previous_step as previous_step
+    from seqrecorder.reading.shifted_steps import next_step as next_step
+    from seqrecorder.reading.shifted_steps import previous_step as previous_step
     from seqrecorder.sources.array_files import from_h5 as from_h5
     from seqrecorder.sources.array_files import from_npz as from_npz
     from seqrecorder.sources.conll import from_conll as from_conll
@@ -96,10 +96,10 @@ if TYPE_CHECKING:
     from seqrecorder.sources.tables import from_table as from_table
     from seqrecorder.sources.ts import from_ts as from_ts
     from seqrecorder.writing.commit import commit as commit
+    from seqrecorder.writing.edits import compact as compact
+    from seqrecorder.writing.edits import merge as merge
+    from seqrecorder.writing.edits import rewrite as rewrite
     from seqrecorder.writing.options import WriteOptions as WriteOptions
-    from seqrecorder.writing.selected import compact as compact
-    from seqrecorder.writing.selected import merge as merge
-    from seqrecorder.writing.selected import rewrite as rewrite
     from seqrecorder.writing.write import write as write
     from seqrecorder.writing.write_part import write_part as write_part
     from seqrecorder.writing.writer import Writer as Writer
@@ -146,7 +146,7 @@ _LAZY = {
     "Writer": "seqrecorder.writing.writer",
     "from_conll": "seqrecorder.sources.conll",
     "commit": "seqrecorder.writing.commit",
-    "compact": "seqrecorder.writing.selected",
+    "compact": "seqrecorder.writing.edits",
     "batch": "seqrecorder.reading.batch",
     "from_csv": "seqrecorder.sources.csv_rows",
     "from_h5": "seqrecorder.sources.array_files",
@@ -157,17 +157,17 @@ _LAZY = {
     "from_ts": "seqrecorder.sources.ts",
     "info": "seqrecorder.reading.read",
     "leakage": "seqrecorder.analysis.leakage",
-    "merge": "seqrecorder.writing.selected",
+    "merge": "seqrecorder.writing.edits",
     "mix": "seqrecorder.reading.mix",
-    "next_step": "seqrecorder.reading.shifted",
+    "next_step": "seqrecorder.reading.shifted_steps",
     "open": "seqrecorder.dataset.corpus",
     "plan": "seqrecorder.reading.plan",
     "plot": "seqrecorder.analysis.plot",
-    "previous_step": "seqrecorder.reading.shifted",
+    "previous_step": "seqrecorder.reading.shifted_steps",
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read_records",
     "report": "seqrecorder.analysis.report",
-    "rewrite": "seqrecorder.writing.selected",
+    "rewrite": "seqrecorder.writing.edits",
     "salvage": "seqrecorder.dataset.salvage",
     "stats": "seqrecorder.analysis.stats",
     "verify": "seqrecorder.dataset.verify",

@@ -4,8 +4,8 @@ import contextlib
 import errno
 import os
 
+from seqrecorder.storage.bad_sectors import on_read
 from seqrecorder.storage.files import on_fault_point
-from seqrecorder.storage.read_around import on_read
 
 
 def names(directory):

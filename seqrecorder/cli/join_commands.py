@@ -52,7 +52,7 @@ def _commit(options: argparse.Namespace) -> int:
 
 def _merge(options: argparse.Namespace) -> int:
     from seqrecorder.cli import report
-    from seqrecorder.writing.selected import merge
+    from seqrecorder.writing.edits import merge
 
     quieten_tensorflow()
     done = merge(

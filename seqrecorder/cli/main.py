@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
-from seqrecorder.cli import analysis_commands, arguments, join_commands, old_data_commands, selected
+from seqrecorder.cli import analysis_commands, arguments, join_commands, old_data_commands, selection_arguments
 from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import SeqrecorderError
@@ -111,8 +111,8 @@ def _demo(options: argparse.Namespace) -> int:
 def _info(options: argparse.Namespace) -> int:
     from seqrecorder.cli import inspect, report
 
-    if selected.are_given(options):
-        print_result(options, *selected.describe(selected.selection(options.path, options)))
+    if selection_arguments.are_given(options):
+        print_result(options, *selection_arguments.describe(selection_arguments.selection(options.path, options)))
         return OK
     found = inspect.describe(options.path)
     if isinstance(found, inspect.ShardDescription):
@@ -127,8 +127,8 @@ def _head(options: argparse.Namespace) -> int:
     from seqrecorder.cli.head_text import head_table, head_text
 
     schema = load_class(options.schema)
-    if selected.are_given(options):
-        found = inspect.head_of_selection(selected.selection(options.path, options, schema), options.count)
+    if selection_arguments.are_given(options):
+        found = inspect.head_of_selection(selection_arguments.selection(options.path, options, schema), options.count)
     else:
         found = inspect.head(options.path, options.split, count=options.count, schema=schema)
     print_result(options, found, head_table(found) if options.table else head_text(found))
@@ -243,7 +243,7 @@ def _parser() -> argparse.ArgumentParser:
 
     info = add_command(commands, "info", _info, "what a dataset, or an unknown TFRecord file, contains")
     info.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
-    selected.add_options(info)
+    selection_arguments.add_options(info)
 
     head = add_command(commands, "head", _head, "the first records")
     head.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
@@ -253,7 +253,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     head.add_argument("--table", action="store_true", help="a line for each record")
     add_schema(head, "read as this class (default for a shard: what its messages hold)")
-    selected.add_options(head)
+    selection_arguments.add_options(head)
 
     verify = add_command(commands, "verify", _verify, "check files and records; list everything that is wrong")
     verify.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")

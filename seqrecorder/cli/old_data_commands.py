@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli import arguments, selected, table_commands
+from seqrecorder.cli import arguments, selection_arguments, table_commands
 from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.dataset.manifest import dataset_of
@@ -71,7 +71,7 @@ def add_commands(commands: Any) -> None:
     )
     _add_inference(convert)
     table_commands.add_options(convert, converts=True)
-    selected.add_options(convert, keys=False)
+    selection_arguments.add_options(convert, keys=False)
 
     migrate = add_command(commands, "migrate", _migrate, "rewrite the input queues of TensorFlow 1 scripts for tf.data")
     migrate.add_argument("path", metavar="PATH", help="a script, or a directory of scripts")
@@ -151,7 +151,7 @@ def _convert(options: argparse.Namespace) -> int:
         raise OptionError("name the files once: FILES, or --split NAME=FILES for each split")
     if not options.splits and not options.paths:
         raise OptionError("which files? FILES, or --split NAME=FILES for each split")
-    if selected.are_given(options) or any(map(_is_dataset, options.paths)):
+    if selection_arguments.are_given(options) or any(map(_is_dataset, options.paths)):
         print_result(options, *_copy(options))
         return OK
     if table_commands.are_tables(options):
@@ -184,7 +184,7 @@ def _is_dataset(path: str) -> bool:
 def _copy(options: argparse.Namespace) -> tuple[Any, str]:
     """Write what is selected of datasets as one."""
     from seqrecorder.cli import report
-    from seqrecorder.writing.selected import merge
+    from seqrecorder.writing.edits import merge
 
     others = [path for path in options.paths if not _is_dataset(path)]
     if options.splits or others or not options.paths:
@@ -194,7 +194,7 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
     quieten_tensorflow()
     schema = load_class(options.schema)
     manifest = merge(
-        [selected.selection(path, options, schema) for path in options.paths],
+        [selection_arguments.selection(path, options, schema) for path in options.paths],
         options.destination,
         schema=schema,
         splits=dict(options.shares) or None,

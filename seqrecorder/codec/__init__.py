@@ -1,6 +1,7 @@
 """Records to columns to bytes and back, in numpy, and bytes to tensors, in graphs; knows no files."""
 
 __all__ = [
+    "allocator",
     "arrow",
     "columns",
     "construct",
@@ -14,7 +15,6 @@ __all__ = [
     "field_map",
     "forked_tensorflow",
     "graph_ops",
-    "malloc",
     "memory_size",
     "message_layout",
     "padding",

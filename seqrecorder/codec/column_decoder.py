@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.codec.absent_fields import Presence, agree, filled, known_presence, spread_fixed
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.flat_values import Broken, Reader, Values, kind_of
-from seqrecorder.codec.lacking import Presence, agree, filled, known_presence, spread_fixed
 from seqrecorder.schema.field import value_features
 from seqrecorder.wire.byte_rows import bounds
+from seqrecorder.wire.canonical_form import NoMessageError, canonical
 from seqrecorder.wire.many_messages import Messages, Spans, entries, halves, integers, parts, payloads
-from seqrecorder.wire.usual_form import NoMessageError, usual_form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _UnusualError(Exception):
-    """Records that are not in the usual form, or no messages at all."""
+    """Records that are not in canonical form, or no messages at all."""
 
     def __init__(self, which: NDArray[np.bool_]) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class ColumnDecoder:
             rows = []
             for number in numbers.tolist():
                 try:
-                    rows.append(usual_form(messages[number], self._context, self._lists))
+                    rows.append(canonical(messages[number], self._context, self._lists))
                 except NoMessageError as error:
                     raise Broken(number, "", str(error)) from None
             messages = messages.replaced(numbers, rows)
@@ -116,7 +116,7 @@ class ColumnDecoder:
             except _UnusualError as error:
                 numbers = error.numbers
                 if not remade.isdisjoint(numbers.tolist()):  # pragma: no cover - there is a bug here
-                    raise AssertionError("a message was put into the usual form, and is not in it") from None
+                    raise AssertionError("a message was put into canonical form, and is not in it") from None
 
     def _columns(self, messages: Messages) -> dict[str, Column]:
         context, lists, unusual = halves(messages)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqrecorder.codec.allocator import keep_freed_memory
 from seqrecorder.codec.columns import Column, gather, group_lengths
 from seqrecorder.codec.encode_values import encode_images, encode_tensors
-from seqrecorder.codec.malloc import keep_freed_memory
 from seqrecorder.codec.memory_size import sizer
 from seqrecorder.codec.slicing import parts
 from seqrecorder.errors import RecordError

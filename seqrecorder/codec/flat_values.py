@@ -80,7 +80,7 @@ class Reader:
 
         Args:
             lists: where they are.
-            check: is told which are not in the usual form.
+            check: is told which are not in canonical form.
         """
         field = self.field
         kind = kind_of(field)
@@ -171,7 +171,7 @@ class Reader:
 
         Args:
             places: where their packed numbers are, or their bytes values with headers.
-            check: is told which are not in the usual form.
+            check: is told which are not in canonical form.
             any_number: whether each may hold any number of values of the known dimensions; else it holds one,
             required: or may hold none.
         """

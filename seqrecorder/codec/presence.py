@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.codec.absent_fields import flat_default
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.cropping import kept_of
 from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
-from seqrecorder.codec.lacking import flat_default
 from seqrecorder.schema.field import value_features
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import names_of, weight_names
 from seqrecorder.reading.field_maps import field_maps
 from seqrecorder.reading.missing import Observed, mask_missing
-from seqrecorder.reading.shifted import Shift, name_shifts
+from seqrecorder.reading.shifted_steps import Shift, name_shifts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

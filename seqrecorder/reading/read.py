@@ -5,9 +5,9 @@ from __future__ import annotations
 import numbers
 from typing import TYPE_CHECKING, Any, Literal
 
+from seqrecorder.codec.allocator import keep_freed_memory
 from seqrecorder.codec.cropping import check_steps
 from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
-from seqrecorder.codec.malloc import keep_freed_memory
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import with_number
 from seqrecorder.dataset.manifest import Manifest, read_manifest

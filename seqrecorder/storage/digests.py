@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from seqrecorder.errors import ShardReadError
+from seqrecorder.storage.bad_sectors import open_source, reason_at
 from seqrecorder.storage.files import error_at
-from seqrecorder.storage.read_around import open_source, reason_at
 from seqrecorder.storage.threads import submit
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seqrecorder.errors import OptionError, ShardReadError
-from seqrecorder.storage.read_around import PlacedFile, reason_at
+from seqrecorder.storage.bad_sectors import PlacedFile, reason_at
 from seqrecorder.storage.shard import RecordReader, damage_error
 from seqrecorder.storage.tfrecord.check import advice, check_frames, check_size
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c_of_spans

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from seqrecorder.errors import ShardReadError
-from seqrecorder.storage.read_around import open_source, reason_at
+from seqrecorder.storage.bad_sectors import open_source, reason_at
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_spans
 from seqrecorder.storage.tfrecord.format import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit
 from seqrecorder.wire.many_messages import ROOM, Messages

@@ -15,11 +15,11 @@ import numpy as np
 
 from seqrecorder.errors import ShardReadError, ShardWriteError
 from seqrecorder.storage.background_sync import Follower
+from seqrecorder.storage.bad_sectors import open_source, reason_at
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.file_state import FileState, remember
 from seqrecorder.storage.files import advice_on, faults_around
 from seqrecorder.storage.names import MANIFEST
-from seqrecorder.storage.read_around import open_source, reason_at
 from seqrecorder.storage.record_blocks import DamageError, read_blocks
 from seqrecorder.storage.shard_files import AppendedFile, FramedFile, OpenShards
 from seqrecorder.storage.tfrecord.format import walk_frames

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seqrecorder.errors import DatasetExistsError, OptionError
-from seqrecorder.storage.exchange import NOT_REPLACEABLE, exchange, exchange_now
 from seqrecorder.storage.files import (
     REPLACING,
     fault_point,
@@ -33,6 +32,7 @@ from seqrecorder.storage.locks import Held, exclusive, is_at, lock, unlock
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.permissions import take_after
+from seqrecorder.storage.swap_directories import NOT_REPLACEABLE, exchange, exchange_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -2,11 +2,11 @@
 
 __all__ = [
     "byte_rows",
+    "canonical_form",
     "feature_bytes",
     "many_messages",
     "message_objects",
     "one_message",
     "sequence_example",
-    "usual_form",
     "varints",
 ]

@@ -6,7 +6,7 @@ from the bytes that begin each, and taken if they lead from the first byte to th
 them.
 
 What is read is as protobuf's own serializers write it: each message once, keys before values, numbers packed. Functions
-say of which messages that is not so, and `seqrecorder.wire.usual_form` puts these into that form.
+say of which messages that is not so, and `seqrecorder.wire.canonical_form` puts these into that form.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Spans:
 
 
 def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
-    """Return where context and feature lists of each message are, and which messages are not in the usual form."""
+    """Return where context and feature lists of each message are, and which messages are not in canonical form."""
     data, stops = messages.data, messages.stops
     nowhere = np.full(len(messages), -1, np.int64)
     found = {_ONE: (nowhere, nowhere), _TWO: (nowhere, nowhere)}
@@ -168,7 +168,7 @@ def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
 
 
 def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Flags]:
-    """Return where the features of some names are in each half, and which halves are not in the usual form.
+    """Return where the features of some names are in each half, and which halves are not in canonical form.
 
     Of several of one name the last counts.
     """
@@ -251,7 +251,7 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
     """Return where the packed numbers of features are, or of kind `bytes` the values with their headers.
 
     Returns:
-        The places, and which features are not in the usual form, or of another kind.
+        The places, and which features are not in canonical form, or of another kind.
     """
     data, stops = features.data, features.stops
     empty = features.starts == stops

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.wire.canonical_form import NoMessageError, Stream
 from seqrecorder.wire.feature_bytes import FEATURE_TAG
-from seqrecorder.wire.usual_form import NoMessageError, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

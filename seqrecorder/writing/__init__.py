@@ -3,11 +3,11 @@
 __all__ = [
     "column_source",
     "commit",
+    "edits",
     "encoded_pieces",
     "encoder",
     "external_shuffle",
     "options",
-    "selected",
     "write",
     "write_part",
     "writer",

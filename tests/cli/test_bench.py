@@ -10,7 +10,7 @@ import pytest
 
 from seqrecorder import OptionError
 from seqrecorder.cli import main
-from seqrecorder.cli.bench import access, apart, candidates, cores, peers, run, table, training
+from seqrecorder.cli.bench import access, candidates, cores, peers, run, separate_process, table, training
 from seqrecorder.cli.bench.candidates import Operation
 from seqrecorder.cli.bench.content import LENGTH, content, whole
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
@@ -155,7 +155,7 @@ def test_a_peer_that_is_missing_says_so(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "tfrecord", None)
     assert "pyarrow" in (attrs.evolve(peers.PEERS[1], needs=("pyarrow",)).missing() or "")
-    assert "tfrecord" in apart.measure_tfrecord("W4", tmp_path / "none", 64, quick=True)
+    assert "tfrecord" in separate_process.measure_tfrecord("W4", tmp_path / "none", 64, quick=True)
 
 
 def test_a_peer_that_fails_says_so(monkeypatch):

@@ -94,7 +94,7 @@ import errno, hashlib, os, shutil, signal, sys
 from pathlib import Path
 import tensorflow  # imported once for all children; this process starts none of its threads
 import seqrecorder as sr
-from seqrecorder.storage import exchange
+from seqrecorder.storage import swap_directories
 from seqrecorder.storage.files import on_fault_point
 
 @sr.record
@@ -104,7 +104,7 @@ class Word:
 root = Path(sys.argv[1])
 old, new = [Word([1]), Word([2, 3])], [Word([4]), Word([5, 6]), Word([])]
 options = changes = None
-exchange_now = exchange.exchange_now
+exchange_now = swap_directories.exchange_now
 
 def write(destination, victim):
     points = []
@@ -154,7 +154,7 @@ for mode in ("shuffled", "append", "overwrite", "overwrite in place"):
     if mode == "shuffled":
         options |= {"shuffle": True, "splits": {"train": 0.5, "eval": 0.5}}
     changes = {"append": {"append": True}}.get(mode, {"overwrite": True} if "overwrite" in mode else {})
-    exchange.exchange_now = (lambda one, other: errno.EINVAL) if mode == "overwrite in place" else exchange_now
+    swap_directories.exchange_now = (lambda one, other: errno.EINVAL) if mode == "overwrite in place" else exchange_now
     if changes:
         sr.write(old, root / mode / "old", **options)
     assert forked(prepared(root / mode / "whole"), 0) == 0

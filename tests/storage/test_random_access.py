@@ -7,8 +7,8 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.storage import random_access
+from seqrecorder.storage.bad_sectors import on_read
 from seqrecorder.storage.random_access import SoughtShard
-from seqrecorder.storage.read_around import on_read
 from seqrecorder.storage.tfrecord.encode import frames, is_framed
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts
 

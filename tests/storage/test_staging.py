@@ -19,13 +19,13 @@ from seqrecorder.errors import (
     OptionError,
     ShardWriteError,
 )
-from seqrecorder.storage import exchange as module
 from seqrecorder.storage import files, locks
-from seqrecorder.storage.exchange import exchange
+from seqrecorder.storage import swap_directories as module
 from seqrecorder.storage.files import link_file, on_fault_point, replace_file
 from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.swap_directories import exchange
 
 # Python 3.12 warns of threads, such as those of TensorFlow in other tests; our children touch files only.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -698,7 +698,7 @@ def test_overwrite_without_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Where directories cannot be exchanged, new files go beside the old ones, which go after the manifest."""
     sr.write(items(10), tmp_path / "d", splits="group", csv=True, assets={"v": "old", "u": "old"})
     (tmp_path / "d" / "mine").write_text("kept")
-    monkeypatch.setattr("seqrecorder.storage.exchange.exchange_now", lambda _one, _other: errno.EINVAL)
+    monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda _one, _other: errno.EINVAL)
     calls: list[tuple[str, str]] = []
     with on_fault_point(lambda name, path: calls.append((name, Path(path).name))):
         manifest = sr.write(items(3), tmp_path / "d", overwrite=True, csv=True, assets={"v": "new"})
@@ -779,7 +779,7 @@ def test_failure_beside_an_old_dataset(
 ) -> None:
     """A failure at any operation of an append or overwrite leaves the old dataset, and nothing beside it."""
     if mode == "overwrite in place":
-        monkeypatch.setattr("seqrecorder.storage.exchange.exchange_now", lambda _one, _other: errno.EINVAL)
+        monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda _one, _other: errno.EINVAL)
     options: Any = {"append": True} if mode == "append" else {"overwrite": True}
     sr.write(items(4), tmp_path / "old" / "d", csv=True, assets={"v": "old"})
     before = digest(tmp_path / "old")

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.cli.bench import access
-from seqrecorder.cli.bench.apart import measure_tfrecord
 from seqrecorder.cli.bench.candidates import HANDWRITTEN, RAW, Operation, Reading, by_hand, own
 from seqrecorder.cli.bench.content import content, whole
 from seqrecorder.cli.bench.handwritten import BATCH
 from seqrecorder.cli.bench.machine import machine
 from seqrecorder.cli.bench.peers import PEERS
+from seqrecorder.cli.bench.separate_process import measure_tfrecord
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import OptionError, first_line

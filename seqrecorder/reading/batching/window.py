@@ -14,7 +14,7 @@ from seqrecorder.reading.batching.step_slices import check_names, cut_batches, g
 from seqrecorder.reading.batching.window_plan import at_end, rows_of
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.random_draws import draw_below
-from seqrecorder.reading.shifted import Shift
+from seqrecorder.reading.shifted_steps import Shift
 from seqrecorder.reading.strategy import Batches
 from seqrecorder.reading.tfdata_ops import mapped, scanned
 

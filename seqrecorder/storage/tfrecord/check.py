@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seqrecorder.errors import ShardReadError
+from seqrecorder.storage.bad_sectors import reason_at
 from seqrecorder.storage.file_state import FileState, remember
-from seqrecorder.storage.read_around import reason_at
 from seqrecorder.storage.tfrecord.format import lengths_lead_to_end, walk_frames
 
 if TYPE_CHECKING:

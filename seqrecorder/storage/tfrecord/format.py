@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError, ShardReadError
-from seqrecorder.storage.read_around import open_source, reason_at
+from seqrecorder.storage.bad_sectors import open_source, reason_at
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
 
 if TYPE_CHECKING:

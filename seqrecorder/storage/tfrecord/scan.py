@@ -17,8 +17,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import ShardReadError
+from seqrecorder.storage.bad_sectors import ReadAround
 from seqrecorder.storage.files import faults_around, writing
-from seqrecorder.storage.read_around import ReadAround
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_spans
 from seqrecorder.storage.tfrecord.format import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit, walk_plain
 

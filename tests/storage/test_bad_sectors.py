@@ -7,7 +7,7 @@ import pytest
 from faults import bad_bytes
 
 import seqrecorder as sr
-from seqrecorder.storage.read_around import ReadAround, open_source, reason_at
+from seqrecorder.storage.bad_sectors import ReadAround, open_source, reason_at
 from seqrecorder.storage.tfrecord.format import detect_compression, walk_frames
 
 PAGE = 4096

@@ -1,4 +1,4 @@
-"""One serialized SequenceExample in whatever form, put into the usual one: for the few that others write differently.
+"""One serialized SequenceExample in whatever form, put into canonical form: for the few that others write differently.
 
 It follows what TensorFlow's own parser takes and refuses (tensorflow/core/util/example_proto_fast_parsing.cc), which is
 neither all that protobuf allows nor nothing else, so that no record means one thing in a graph and another here.
@@ -27,10 +27,10 @@ class NoMessageError(Exception):
     """Bytes that are no SequenceExample, or one whose feature is of another kind."""
 
 
-def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, str]) -> bytes:
+def canonical(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, str]) -> bytes:
     r"""Return the message with some features alone, as this library writes it.
 
-    >>> usual_form(b"\x18\x05\n\x09\n\x07\n\x01a\x12\x02\x1a\x00", {b"a": "int64"}, {})
+    >>> canonical(b"\x18\x05\n\x09\n\x07\n\x01a\x12\x02\x1a\x00", {b"a": "int64"}, {})
     b'\n\t\n\x07\n\x01a\x12\x02\x1a\x00'
 
     Args:
