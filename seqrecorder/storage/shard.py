@@ -21,7 +21,13 @@ from seqrecorder.storage.file_state import FileState, remember
 from seqrecorder.storage.files import advice_on, faults_around
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.record_blocks import DamageError, read_blocks
-from seqrecorder.storage.shard_files import AppendedFile, FramedFile, OpenShards
+from seqrecorder.storage.shard_files import (
+    AppendedFile,
+    FramedFile,
+    OpenShards,
+    TensorFlowFile,
+    tensorflow_is_faster,
+)
 from seqrecorder.storage.tfrecord.format import walk_frames
 from seqrecorder.storage.tfrecord.scan import find_records, opened
 from seqrecorder.wire.byte_rows import sizes
@@ -61,6 +67,7 @@ class ShardWriter:
         self, path: Path, lengths_path: Path, compression: Compression, open_shards: OpenShards | None = None
     ) -> None:
         self.path, self.lengths_path = path, lengths_path
+        self._compression = compression
         self.records = 0
         self.payload = 0
         self.follower = Follower(path)
@@ -69,7 +76,7 @@ class ShardWriter:
         self._waiting: list[bytes] = []
         self._open_shards = open_shards or OpenShards()
         self._stays_open = self._open_shards.take_place()
-        self._file: AppendedFile | FramedFile | None = None
+        self._file: AppendedFile | FramedFile | TensorFlowFile | None = None
         try:
             with self._writing("open", path):
                 self._file = (FramedFile if self._stays_open else AppendedFile)(path, compression)
@@ -122,6 +129,9 @@ class ShardWriter:
 
     def _write_now(self, data: Sequence[bytes]) -> None:
         with self._writing("write", self.path):
+            if not self.records and self._stays_open and self._compression is None and tensorflow_is_faster(data):
+                self._opened.close()
+                self._file = TensorFlowFile(self.path)
             self._opened.write(data)
 
     def write_waiting(self) -> None:
@@ -137,7 +147,7 @@ class ShardWriter:
             self._append_rows()
 
     @property
-    def _opened(self) -> AppendedFile | FramedFile:
+    def _opened(self) -> AppendedFile | FramedFile | TensorFlowFile:
         if self._file is None:  # pragma: no cover - nothing is written after the end
             raise RuntimeError(f"{self.path} is closed")
         return self._file

@@ -1,4 +1,4 @@
-"""The files of shards while records are added to them: two ways to do it, and how many are open at a time.
+"""The files of shards while records are added to them: three ways to do it, and how many are open at a time.
 
 A process may have some thousand files open, often 1,024, and a dataset may have more shards and splits. So the first
 shards of a writer stay open, as long as they are written to. The records of the others wait in memory, and are appended
@@ -7,15 +7,22 @@ to their files many at a time, which are open no longer than that takes.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import sys
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
+from seqrecorder.errors import first_line
+from seqrecorder.storage.tfrecord import crc32c
 from seqrecorder.storage.tfrecord.encode import framed
 from seqrecorder.storage.threads import submit
+from seqrecorder.wire.byte_rows import sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from seqrecorder.storage.tfrecord.format import Compression
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 # GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
 _GZIP_LEVEL = 1
 _MANY = 2048  # records that are worth a thread
+_SHORT = 128  # mean bytes of records whose frames are made in numpy as fast as by TensorFlow
+_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
 _MOST_OPEN = 32
 _MOST_WAITING = 32 << 20  # bytes
 _OBJECTS = 200  # bytes that a record takes beside its own: the object, its places in lists, the array of its lengths
@@ -115,6 +124,53 @@ class FramedFile:
         """Close the file."""
         self._pool.shutdown()
         self._file.close()
+
+
+def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
+    """Whether TensorFlow, where it is loaded anyway, makes the CRCs of records faster than they are made here."""
+    return not crc32c.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
+
+
+class TensorFlowFile:
+    """A file without compression that stays open, and that TensorFlow writes. Its errors are told as the system's."""
+
+    def __init__(self, path: Path) -> None:
+        import tensorflow as tf
+
+        with _errors_of_the_system():
+            self._writer: Any = tf.io.TFRecordWriter(str(path))
+
+    def write(self, data: Sequence[bytes]) -> None:
+        """Add serialized records."""
+        # TensorFlow's class wraps the method in Python, which doubles the time that short records take.
+        plain: Any = super(type(self._writer), self._writer)
+        write = plain.write
+        with _errors_of_the_system():
+            for item in data:
+                write(item)
+
+    def flush(self) -> None:
+        """Write out what is buffered."""
+        with _errors_of_the_system():
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        with _errors_of_the_system():
+            self._writer.close()
+
+
+@contextlib.contextmanager
+def _errors_of_the_system() -> Iterator[None]:
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        said = first_line(error)
+        # TensorFlow has the system's words for it, but not its number.
+        number = next((one for one in _CAUSES if os.strerror(one) in said), errno.EIO)
+        raise OSError(number, said) from error
 
 
 class AppendedFile:

@@ -18,6 +18,7 @@ from written_records import Clip, Item, items
 
 import seqrecorder as sr
 from seqrecorder.codec import slicing
+from seqrecorder.storage import shard, shard_files
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.tfrecord.format import walk_frames
 from seqrecorder.writing import record_buffer, unique_keys
@@ -582,9 +583,7 @@ class Keyed:
 
 
 @pytest.mark.parametrize("together", [3, 1024])
-def test_append_finds_duplicates_in_every_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
-) -> None:
+def test_append_finds_duplicates_in_every_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int) -> None:
     """However many keys are read together, a key of any shard is found; and damage is named."""
     monkeypatch.setattr(unique_keys, "_TOGETHER", together)
     path = tmp_path / "lines"
@@ -935,3 +934,23 @@ def test_plain_dataclasses_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(sr.SchemaError, match=r"seqrecorder\.record"):
         sr.write([Plain()], tmp_path / "d")
+
+
+@pytest.mark.parametrize("size", [1, 500, 100_000])
+def test_tensorflow_and_numpy_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Who makes the frames of records depends on their size and on what is loaded; the bytes do not."""
+    records = [Item(f"{n}", "", np.full(size, n)) for n in range(5)]
+    made = {}
+    for faster in (True, False):
+        monkeypatch.setattr(shard, "tensorflow_is_faster", lambda _, faster=faster: faster)
+        sr.write(records, tmp_path / str(faster))
+        made[faster] = [path.read_bytes() for path in sorted((tmp_path / str(faster)).rglob("*.tfrecord"))]
+    assert made[True] == made[False]
+
+
+def test_errors_of_tensorflow_files_are_those_of_the_system(tmp_path: Path) -> None:
+    """What TensorFlow says of a file becomes an error with the system's number."""
+    with pytest.raises(FileNotFoundError) as caught:
+        shard_files.TensorFlowFile(tmp_path / "none" / "x")
+    assert caught.value.errno == errno.ENOENT
+    assert "none/x" in caught.value.strerror

@@ -28,6 +28,9 @@ _other: Any = None
 with contextlib.suppress(ImportError):  # an optional extra
     _other = importlib.import_module("google_crc32c").value
 
+IS_COMPILED = _other is not None
+"""Whether the package of the extra `fast` makes the CRCs."""
+
 _MASK_DELTA = 0xA282EAD8
 _POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
 _ONES = 0xFFFFFFFF
