@@ -54,11 +54,17 @@ def shares_of(distribution: Any, edges: Any) -> Any:
 
 
 def ticks_of(edges: Any) -> list[tuple[float, str]]:
-    """Return places on the axis of some bins, with what is written there."""
+    """Return round places on the axis of some bins, with what is written there."""
     whole = 0.5 if float(edges[0]) % 1 == 0.5 else 0.0  # noqa: PLR2004 - edges between whole numbers
-    places = _between(edges[0] + whole, edges[-1] - whole, 4)
-    places = np.round(places) if whole else places
-    return [(float(place), number(place)) for place in places]
+    low, high = float(edges[0]) + whole, float(edges[-1]) - whole
+    raw = max(high / 5 - low / 5, 1e-12 * max(-low, high), float(np.finfo(np.float64).tiny))
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = next(each * power for each in (1, 2, 5, 10) if each * power >= raw)
+    step = max(1.0, step) if whole else step
+    first, last = np.ceil(low / step), np.floor(high / step)
+    if last - first < 1:
+        return [(place, number(place)) for place in sorted({low, high})]
+    return [(place, f"{place:,.10g}") for place in (np.arange(first, last + 1) * step + 0.0).tolist()]
 
 
 def number(value: Any) -> str:

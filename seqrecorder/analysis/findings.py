@@ -9,15 +9,23 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.binning import shares_below
-from seqrecorder.analysis.distances import codes_of, distance, numbers_distance
+from seqrecorder.analysis.shifts import (
+    LABEL_VALUES,
+    is_code,
+    is_label,
+    length_shifts,
+    shifts_of,
+    told_difference,
+    told_distance,
+    values_apart,
+)
 from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.texts import Texts
 from seqrecorder.schema.display import cut, number_of, some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from seqrecorder.analysis.distances import Distance
     from seqrecorder.analysis.field_stats import FieldStats
     from seqrecorder.analysis.numbers import Numbers
     from seqrecorder.analysis.record_stats import Stats
@@ -34,10 +42,9 @@ _PADDED = 0.2
 _GATHERED = 3
 """Records of each value, on average, from which on a field may name groups."""
 _PLACEHOLDERS = {"nan", "none", "null", "n/a", "na", "nil", "?", "unknown", "unk", "-", "todo", "#n/a", "undefined"}
-LABEL_VALUES = 50
-"""A scalar context field of at most so many values is taken for a label."""
 LEVELS = {"error": "Wrong", "warning": "Look at it", "note": "Good to know"}
 """What each level of findings is called."""
+_TALLIES = {"error": "wrong", "warning": "to look at", "note": "good to know"}
 
 
 @attrs.frozen
@@ -63,93 +70,66 @@ def find(found: Survey) -> tuple[Finding, ...]:
     """Return all that is remarkable, the gravest first."""
     every = [*_damage(found), *_leaks(found)]
     if found.stats is not None:
-        rules: list[Callable[[Stats], Iterator[Finding]]] = [_groups, _splits, _lengths, _labels, _shifts]
-        every += [*_copies(found), *_fields(found, found.stats)]
+        rules: list[Callable[[Stats], Iterator[Finding]]] = [_groups, _splits, _labels, _shifts]
+        every += [*_copies(found), *_fields(found, found.stats), *_lengths(found, found.stats)]
         every += [finding for rule in rules for finding in rule(found.stats)]
     return tuple(sorted(every, key=lambda finding: list(LEVELS).index(finding.level)))
 
 
-def is_label(stats: Stats, name: str) -> bool:
-    """Whether a field has few values, of which splits share most."""
-    distinct = stats.fields[name].distinct
-    few = distinct is not None and 1 < distinct <= LABEL_VALUES
-    return few and _is_code(stats.fields[name]) and not _values_apart(stats, name)
+def tally(findings: Sequence[Finding]) -> str:
+    """Return how many findings there are, and how many of each level."""
+    levels = [finding.level for finding in findings]
+    counts = [f"{levels.count(level):,} {name}" for level, name in _TALLIES.items() if level in levels]
+    return f"{number_of(len(levels), 'finding')}{': ' * bool(counts)}{', '.join(counts)}"
 
 
-def _is_code(stats: FieldStats) -> bool:
-    field = stats.field
-    scalar = not field.is_list and not field.shape and field.sparse is None and not (field.key or field.chunk)
-    return scalar and (field.element.is_text or field.element.numpy.kind in "iub")
+def in_splits(counts: Mapping[str, int]) -> str:
+    """Return how many there are in each of some splits.
 
-
-def _values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
-    """Return the splits that share at most half of their values, with those in both and how many the fewer are."""
-    parts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
-    found = []
-    for (one, a), (other, b) in itertools.combinations(parts.items(), 2):
-        common, least = [value for value in a if value in b], min(len(a), len(b))
-        if least and len(common) <= least / 2:
-            found.append((one, other, common, least))
-    return found
-
-
-def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
-    """Return how far a field's values are apart in the first split and the others; nothing where they have to be."""
-    field = stats.fields[name].field
-    if field.key or field.chunk or field.element.is_time:
-        return []
-    apart = {pair[:2] for pair in _values_apart(stats, name)} if _is_code(stats.fields[name]) else set()
-    named = [(split, part.fields[name]) for split, part in stats.splits.items()]
-    coded = codes_of(stats.fields[name]) is not None
-    told = [
-        (named[0][0], split, distance(named[0][1], part, coded=coded))
-        for split, part in named[1:]
-        if (named[0][0], split) not in apart
-    ]
-    return [(one, other, each) for one, other, each in told if each is not None]
-
-
-def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
-    """Return how far the lengths of the records are apart in the first split and each other one."""
-    (first, a), *others = stats.splits.items()
-    lengths = a.groups[group].distributions[0]
-    told = [
-        (first, name, numbers_distance(lengths, b.groups[group].distributions[0], a.records, b.records))
-        for name, b in others
-    ]
-    return [(one, other, each) for one, other, each in told if each is not None]
+    >>> in_splits({"train": 664, "eval": 0})
+    '664 in train, 0 in eval'
+    """
+    return ", ".join(f"{count:,} in {split}" for split, count in counts.items())
 
 
 def _damage(found: Survey) -> Iterator[Finding]:
     if found.problems:
         first = cut(str(found.problems[0]), 3 * _WIDTH)
-        text = f"{number_of(len(found.problems), 'problem')} in the files: {first}"
+        more = number_of(len(found.problems) - 1, "other problem")
+        text = f"{first}{f'; the section Damage has {more}' if len(found.problems) > 1 else ''}."
         yield Finding("damaged files", "error", "", text, "damage")
     lost = {split: count for split, count in found.lost.items() if count}
     if lost:
-        text = ", ".join(f"{number_of(count, 'record')} of {split}" for split, count in lost.items())
-        yield Finding(
-            "unreadable records", "error", "", f"{text} cannot be read; no other figure counts them.", "damage"
-        )
+        some_lost = " and ".join(number_of(count, f"{split} record") for split, count in lost.items())
+        they = "it is" if sum(lost.values()) == 1 else "they are"
+        text = f"{some_lost} cannot be read; {they} left out of all other figures."
+        yield Finding("unreadable records", "error", "", text, "damage")
 
 
 def _leaks(found: Survey) -> Iterator[Finding]:
-    meaning = {
-        "keys": "the same keys are in both",
-        "contents": "records of the same contents, whatever their keys, are in both",
-        "groups": "the same groups are in both",
-        "times": "records of either lie in the time of the other",
-    }
-    for shared in () if found.leakage is None else found.leakage.shared:
-        where = " and ".join(shared.splits)
-        such = "" if shared.what == "contents" else f", such as {cut(', '.join(map(str, shared.examples)), _WIDTH)}"
-        text = f"{shared.count:,}: {meaning[shared.what]}{such}."
-        yield Finding(f"shared {shared.what}", "error", where, text, "leakage")
+    every = () if found.leakage is None else found.leakage.shared
+    keyed = {shared.splits for shared in every if shared.what == "keys"}
+    for shared in every:
+        one, other = shared.splits
+        are = "is" if shared.count == 1 else "are"
+        such = cut(", ".join(map(str, shared.examples)), _WIDTH)
+        if shared.what == "contents":
+            apart = found.leakage is not None and "keys" in found.leakage.looked_for and shared.splits not in keyed
+            has = "has" if shared.count == 1 else "have"
+            text = f"{number_of(shared.count, 'record')} {has} identical contents in {one} and {other}"
+            text += ", under different keys." if apart else "."
+        elif shared.what == "times":
+            text = f"{number_of(shared.count, 'record')} of either split {are} within the time of the other: {such}."
+        else:
+            text = f"{number_of(shared.count, shared.what[:-1])} {are} in both {one} and {other}, such as {such}."
+        yield Finding(f"shared {shared.what}", "error", f"{one} and {other}", text, "leakage")
 
 
 def _copies(found: Survey) -> Iterator[Finding]:
     if found.copied:
-        text = f"{number_of(found.copied, 'record')} with exactly the contents of another one of the same split."
+        repeats = "repeats" if sum(found.copied.values()) == 1 else "repeat"
+        first, second = (cut(found.name_of(position), _WIDTH) for position in found.copies[0][:2])
+        text = f"{_records_in(found.copied)} {repeats} an earlier one exactly (first: {second} = {first})."
         yield Finding("exact copies", "warning", "", text, "worst")
 
 
@@ -161,15 +141,15 @@ def _groups(stats: Stats) -> Iterator[Finding]:
             for (one, a), (other, b) in itertools.combinations(parts.items(), 2):
                 if np.all(a.count) and np.all(b.count):
                     yield from _overlap(name, {one: a, other: b})
-        if not _is_code(field) or field.distinct is None or _GATHERED * field.distinct > field.present:
+        if not is_code(field) or field.distinct is None or _GATHERED * field.distinct > field.present:
             continue
-        for one, other, common, least in _values_apart(stats, name):
+        for one, other, common, least in values_apart(stats, name):
             about = f"{name}, {one} and {other}"
             if common:
                 such = cut(some(list(map(str, common))), _WIDTH)
-                text = (
-                    f"{len(common):,} of {least:,} values are in both, such as {such}; if these are groups, they leak."
-                )
+                fewer, more = (other, one) if stats.splits[other].fields[name].distinct == least else (one, other)
+                text = f"{len(common):,} of {fewer}'s {number_of(least, 'value')} of {name} ({such}) are also in "
+                text += f"{more}. If splits should not share a {name}, this is leakage."
                 yield Finding("groups nearly apart", "warning", about, text, "leakage")
             elif field.distinct <= LABEL_VALUES:
                 text = "no value is in both, which is right for a group, and wrong for a label."
@@ -194,25 +174,28 @@ def _overlap(name: str, parts: dict[str, FieldStats]) -> Iterator[Finding]:
 def _splits(stats: Stats) -> Iterator[Finding]:
     for split, part in stats.splits.items() if len(stats.splits) > 1 else ():
         if part.records < _RARE_SPLIT * stats.records:
-            text = f"has {number_of(part.records, 'record')} of {stats.records:,}."
+            text = f"{part.records:,} of {number_of(stats.records, 'record')}."
             yield Finding("small split", "error" if not part.records else "warning", split, text, "contents")
 
 
-def _lengths(stats: Stats) -> Iterator[Finding]:
+def _lengths(found: Survey, stats: Stats) -> Iterator[Finding]:
     for group, numbers in stats.groups.items():
         lengths = Summary(numbers)
-        empty = int(numbers.zeros[0])
-        if empty:
-            text = f"{number_of(empty, 'record')} have no step."
+        empty = {split: int(part.groups[group].zeros[0]) for split, part in stats.splits.items()}
+        if any(empty.values()):
+            text = f"{_records_in(empty)} {'has' if sum(empty.values()) == 1 else 'have'} no step."
             yield Finding("empty records", "warning", group if len(stats.groups) > 1 else "", text, "worst")
         common = lengths.quantile(0.99) if lengths.count else 0.0
         if lengths.maximum is not None and lengths.maximum > max(_LONG * common, 20):
-            text = f"the longest record has {lengths.maximum:,} steps; 99% have at most {common:,.0f}."
+            steps, positions = found.worst["longest"]
+            longest = cut(found.name_of(positions[0]), _WIDTH) if steps[0] == lengths.maximum else "The longest record"
+            text = f"{longest} has {lengths.maximum:,} steps, {lengths.maximum / lengths.total:.1%} of all steps; "
+            text += f"99% of the records have at most {common:,.0f}."
             yield Finding("very long records", "warning", "", text, "lengths")
         for one, other, far in length_shifts(stats, group):
             if far.differs:
-                means = [Summary(stats.splits[split].groups[group]).mean for split in (one, other)]
-                text = f"{_far(far)}; on average {means[0]:,.1f} and {means[1]:,.1f} steps."
+                means = [f"{Summary(stats.splits[split].groups[group]).mean:,.1f} in {split}" for split in (one, other)]
+                text = f"mean {', '.join(means)} ({told_distance(far)})."
                 yield Finding("lengths differ", "warning", f"{one} and {other}", text, "lengths")
 
 
@@ -229,13 +212,15 @@ def _fields(found: Survey, stats: Stats) -> Iterator[Finding]:
                 yield Finding("stored padding", "warning", name, text, "fields")
         constant = np.atleast_1d(field.constant)
         if constant.any() and field.records > 1 and np.sum(field.count) > 1:
-            which = "has one value all over" if constant.all() else _channels(constant)
-            value = f": {cut(str(field.top(1)[0][0]), _WIDTH)}" if constant.all() and len(field.top(2)) == 1 else ""
-            yield Finding("constant values", "warning", name, f"{which}{value}.", "fields")
+            yield Finding("constant values", "warning", name, _unchanging(field, constant), "fields")
         if field.gaps is not None:
             duplicates = int(field.gaps.zeros[0])
-            if field.backwards:
-                text = f"goes backwards at {number_of(field.backwards, 'step')}."
+            back = {at[1]: each for at, each in found.backwards.items() if at[0] == name}
+            if back:
+                steps = number_of(field.backwards, "step")
+                first = cut(found.name_of(next(iter(back.values()))[1]), _WIDTH)
+                records = _records_in({split: count for split, (count, _) in back.items()})
+                text = f"goes backwards at {steps}, of {records} (first: {first})."
                 yield Finding("time goes backwards", "error", name, text, "fields")
             if duplicates:
                 text = f"stands still at {number_of(duplicates, 'step')} of {field.gaps.count[0]:,}."
@@ -253,19 +238,25 @@ def _presence(found: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
         if not count:
             continue
         share = _none_share if rule == "None" else _missing_share
-        shares = {split: share(part.fields[field.name]) for split, part in stats.splits.items()}
+        parts = {split: part.fields[field.name] for split, part in stats.splits.items()}
+        shares = [share(part) for part in parts.values()]
         level = "warning" if count > _MOST_MISSING * of else "note"
         text = f"{count:,} of {of:,} {noun} ({count / of:.1%})"
         missing = np.atleast_1d(field.missing) / np.maximum(
             1, np.atleast_1d(field.missing) + np.atleast_1d(field.count)
         )
+        if len(parts) > 1:
+            by_split = {
+                split: part.none if rule == "None" else int(np.sum(part.missing)) for split, part in parts.items()
+            }
+            text += f": {in_splits(by_split)}"
         if missing.size > 1 and missing.max() > 2 * count / of:
             text += f", {missing.max():.0%} of channel {int(missing.argmax())}"
         if rule != "None":
             text += _where(found, field.name, field.sizes)
-        if max(shares.values()) - min(shares.values()) > _MOST_MISSING:
+        if max(shares) - min(shares) > _MOST_MISSING:
             level = "warning"
-            text += "; by split " + ", ".join(f"{split} {share:.1%}" for split, share in shares.items())
+            text += "; shares of the splits: " + ", ".join(f"{share:.1%}" for share in shares)
         yield Finding(rule, level, field.name, f"{text}.", "missing" if noun == "values" else "fields")
 
 
@@ -281,6 +272,10 @@ def _where(found: Survey, name: str, sizes: Numbers | None) -> str:
     if 2 * (last - first) > end - begin:
         return ""
     return f", nine tenths of them at steps {first * found.width:,} to {(last + 1) * found.width - 1:,}"
+
+
+def _records_in(counts: Mapping[str, int]) -> str:
+    return " and ".join(f"{number_of(count, 'record')} in {split}" for split, count in counts.items() if count)
 
 
 def _none_share(field: FieldStats) -> float:
@@ -316,11 +311,15 @@ def _numbers(field: FieldStats) -> Iterator[Finding]:
         far = np.nan_to_num(np.abs(ends - middle) / np.maximum(high - low, 1e-300), posinf=0.0)
         far = np.where(high > low, far, 0.0)
     if far.max() > _FAR:
-        end, at = np.unravel_index(int(far.argmax()), far.shape)
+        end, at = map(int, np.unravel_index(int(far.argmax()), far.shape))
         where = f" in channel {at}" if far.shape[1] > 1 else ""
+        parts = field.values.distributions  # type: ignore[union-attr]
+        part = parts[min(at, len(parts) - 1)]
+        exact = None if part.values is None else part.counts[part.values.astype(np.float64) == ends[end, at]]
+        times = "" if exact is None else f" ({number_of(int(exact.sum()), 'time')})"
         text = (
-            f"{('the least', 'the largest')[int(end)]} value{where}, {ends[end, at]:.6g}, is far from all others: 98% "
-            f"lie from {low[at]:.4g} to {high[at]:.4g}."
+            f"{('the least', 'the largest')[end]} value{where}, {ends[end, at]:.6g}"
+            f"{times}, is far from all others: 98% lie from {low[at]:.4g} to {high[at]:.4g}."
         )
         yield Finding("outliers", "warning", field.name, text, "fields")
 
@@ -354,23 +353,19 @@ def _shifts(stats: Stats) -> Iterator[Finding]:
                 label = is_label(stats, name)
                 rule, section = ("labels differ", "labels") if label else ("values differ", "fields")
                 channel = "" if far.channel is None else f" in channel {far.channel}"
-                text = f"{_far(far)}{channel}{_means(stats, name, (one, other), far)}."
+                text = f"{told_difference(stats, name, (one, other), far)} ({told_distance(far)}{channel})."
                 yield Finding(rule, "warning", f"{name}, {one} and {other}", text, section)
 
 
-def _far(far: Distance) -> str:
-    return f"{far.measure} distance {far.value:.2f}, above {far.threshold:.2f}"
-
-
-def _means(stats: Stats, name: str, splits: tuple[str, str], far: Distance) -> str:
-    if far.measure.startswith("Jensen") or stats.fields[name].field.element.is_time:
-        return ""
-    at = far.channel or 0
-    means = [float(np.atleast_1d(stats.splits[split].fields[name].mean)[at]) for split in splits]
-    return f"; the means are {means[0]:.4g} and {means[1]:.4g}"
-
-
-def _channels(mask: Any) -> str:
-    which = np.flatnonzero(mask).tolist()
-    one = len(which) == 1
-    return f"channel{'' if one else 's'} {some(list(map(str, which)), 6)} never change{'s' if one else ''}"
+def _unchanging(field: FieldStats, constant: Any) -> str:
+    """Return which channels have one value all over, and which, if it is the same."""
+    if field.field.element.is_text or constant.size == 1:
+        return f"is always {cut(str(field.top(1)[0][0]), _WIDTH)}."
+    which = np.flatnonzero(constant)
+    values = np.atleast_1d(field.minimum)[which]
+    value = str(values[0]) if field.field.element.is_time else f"{float(values[0]):.6g}"
+    what = f"always {value}" if (values == values[0]).all() else "constant"
+    one = which.size == 1
+    names = some(list(map(str, which.tolist())), 6)
+    which_one = "Every channel" if constant.all() else f"Channel{'' if one else 's'} {names} (counting from 0)"
+    return f"{which_one} {'is' if one or constant.all() else 'are'} {what}."

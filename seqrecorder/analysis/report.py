@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.analysis.findings import LEVELS, Finding, find
+from seqrecorder.analysis.findings import LEVELS, Finding, find, tally
 from seqrecorder.analysis.report_page import page
 from seqrecorder.analysis.survey import survey
-from seqrecorder.schema.display import cut, html_table, number_of
+from seqrecorder.schema.display import cut, html_table
 from seqrecorder.storage.files import write_file
 from seqrecorder.storage.paths import local_path
 
@@ -44,8 +44,7 @@ class Report:
         return ((LEVELS[each.level], each.rule, each.about, cut(each.message, 160)) for each in self.findings)
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{sum(each.level == level for each in self.findings)} {level}" for level in LEVELS)
-        return f"<Report on {cut(self.path, 120)!r}: {number_of(len(self.findings), 'finding')} ({counts})>"
+        return f"<Report on {cut(self.path, 120)!r}: {tally(self.findings)}>"
 
     def __str__(self) -> str:
         lines = [
@@ -77,8 +76,8 @@ def report(
     >>> series = [Series(f"s{n}", np.random.default_rng(n % 9).normal(size=20)) for n in range(10)]
     >>> _ = sr.write(series, corpus)
     >>> print(sr.report(corpus))  # doctest: +ELLIPSIS
-    Report on '...': 1 finding (0 error, 1 warning, 0 note)
-    Look at it: exact copies: 1 record with exactly the contents of another one of the same split.
+    Report on '...': 1 finding: 1 to look at
+    Look at it: exact copies: 1 record in train repeats an earlier one exactly (first: s9 = s0).
 
     It shows lengths and what each strategy of batching wastes on them, the values of each field by split and where they
     differ, missing values, labels, what splits share, the most extreme records, and damage, which is reported, not

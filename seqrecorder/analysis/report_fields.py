@@ -8,8 +8,8 @@ import numpy as np
 
 from seqrecorder.analysis.binning import edges_of, number, shares_of, ticks_of
 from seqrecorder.analysis.distances import LEAST, codes_of
-from seqrecorder.analysis.findings import LABEL_VALUES, length_shifts, shifts_of
 from seqrecorder.analysis.report_parts import MOST_BARS, MOST_FIELDS, figure, first_splits, table, told
+from seqrecorder.analysis.shifts import LABEL_VALUES, length_shifts, shifts_of
 from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.survey import BINS
 from seqrecorder.analysis.texts import Texts
@@ -44,10 +44,12 @@ def lengths_section(found: Survey, stats: Stats) -> str:
             continue
         whole = {name: each.numbers.distributions[0] for name, each in summaries.items()}
         edges = edges_of(stats.groups[group].distributions[0], is_whole=True)
-        lines = ", the vertical lines are the widths of its buckets" if marks and not at else ""
         which = "" if len(stats.groups) == 1 else f" in {group}"
         longest = max(each.maximum or 0 for each in summaries.values())
-        caption = f"Steps of the records{which}, share of the records of each split, up to {longest:,}{lines}"
+        title = f"Length of records in steps{which}"
+        caption = f"{title}, as a share of each split's records."
+        caption += f" The last bin holds everything up to {longest:,}." if longest > edges[-1] else ""
+        caption += " Grey lines: boundaries of buckets." if marks and not at else ""
         rows = [
             (name, f"{s.count:,}", number(s.minimum), *(number(s.quantile(q)) for q in (0.25, 0.5, 0.75, 0.99)),
              number(s.maximum), number(s.mean), f"{int(s.numbers.zeros[0]):,}")
@@ -55,9 +57,9 @@ def lengths_section(found: Survey, stats: Stats) -> str:
         ]  # fmt: skip
         heads = ("split", "records", "shortest", "25%", "median", "75%", "99%", "longest", "mean", "empty")
         drawn = outlines(
-            caption, edges, {n: shares_of(d, edges) for n, d in whole.items()}, ticks_of(edges), [] if at else marks
+            title, edges, {n: shares_of(d, edges) for n, d in whole.items()}, ticks_of(edges), [] if at else marks
         )
-        parts.append(figure(drawn, caption, table(caption, heads, rows)) + told(length_shifts(stats, group)))
+        parts.append(figure(drawn, caption, table(title, heads, rows)) + told(length_shifts(stats, group)))
     body = f'<div class="grid">{"".join(f"<div>{part}</div>" for part in parts)}{_plans(found)}</div>'
     return body if found.plans else body + "<p>Strategies cannot be compared: files are missing or damaged.</p>"
 
@@ -67,7 +69,7 @@ def _plans(found: Survey) -> str:
         return ""
     split, plans = found.plans
     heads, *rows = plans.lines()
-    caption = f"Padding: the share of the steps of {split}'s batches that are none, by strategy"
+    caption = f"Padding: the share of each {split} batch that is filler, by strategy."
     drawn = bars(caption, [row[0] for row in rows], {"padding": [1 - plan.efficiency for plan in plans]})
     return f"<div>{figure(drawn, caption, table(caption, heads, rows))}</div>"
 
@@ -75,9 +77,9 @@ def _plans(found: Survey) -> str:
 def fields_section(stats: Stats, shown: Sequence[str]) -> str:
     """Return the distribution of each field by split, and how far these are apart."""
     rule = (
-        f"<p>Splits differ where their distance is above {LEAST}, and above what chance gives once in a thousand times "
-        "with so many records. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Jensen-Shannon: "
-        "the root of the divergence in bits. Outermost bins hold the values beyond.</p>"
+        f"<p>Two splits are said to differ when their distance exceeds both {LEAST} and what chance would exceed once "
+        "in a thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Jensen-Shannon: "
+        "the root of the divergence in bits. The first and the last bin also hold all values beyond.</p>"
     )
     more = len(stats.fields) - len(shown)
     cards = "".join(f'<div class="card">{_field(stats, name)}</div>' for name in shown)
@@ -90,7 +92,7 @@ def _field(stats: Stats, name: str) -> str:
     head = f"<h3>{plain(name)}</h3><p class='soft'>{field.field.element.name}, {field.field.kind.replace('_', ' ')}</p>"
     if not np.any(field.count):
         return f"{head}<p>No value at all.</p>"
-    caption = f"{name}: share of the values of each split"
+    title, caption = f"{name}: share of each split's values", "Share of each split's values"
     if field.field.key:
         return f"{head}<p>{number_of(len(codes or {}), 'distinct value')}.</p>"
     if codes is not None:
@@ -99,21 +101,24 @@ def _field(stats: Stats, name: str) -> str:
         shares = {
             split: [each.get(code, 0) / max(1, sum(each.values())) for code in some] for split, each in counts.items()
         }
-        distinct = "more than were counted" if field.distinct is None else f"{field.distinct:,}"
-        caption += f"; distinct values: {distinct}"
+        if field.distinct is None or field.distinct > len(some):
+            of = "" if field.distinct is None else f" of {field.distinct:,}"
+            sums = [f"{sum(each):.1%} of {split}" for split, each in shares.items()]
+            caption += f": the {len(some)} most frequent{of}, which are {' and '.join(sums)}"
         names = [str(code) if str(code).strip() else repr(code) for code in some]
         rows = [
             (name, *(f"{counts[split].get(code, 0):,}" for split in parts))
             for name, code in zip(names, some, strict=True)
         ]
-        drawn = bars(caption, names, shares)
-        body = figure(drawn, caption, table(f"{name}: how often", ("value", *parts), rows))
+        body = figure(bars(title, names, shares), f"{caption}.", table(f"{name}: how often", ("value", *parts), rows))
     else:
-        body = _histogram(caption, field, parts)
+        body = _histogram(title, caption, field, parts)
+    if field.field.element.is_time and len(parts) > 1:
+        body += "<p class='soft'>Times are not compared: splits may well lie apart in time.</p>"
     return head + body + told(shifts_of(stats, name)) + _channels(field)
 
 
-def _histogram(caption: str, field: FieldStats, parts: Mapping[str, FieldStats]) -> str:
+def _histogram(title: str, caption: str, field: FieldStats, parts: Mapping[str, FieldStats]) -> str:
     whole = field.whole
     assert not isinstance(whole, Texts)  # noqa: S101 - texts are codes
     dtype = field.field.element.numpy
@@ -122,11 +127,18 @@ def _histogram(caption: str, field: FieldStats, parts: Mapping[str, FieldStats])
     shares = {split: shares_of(each, edges) for split, each in known.items() if each.total}
     ticks = ticks_of(edges)
     if dtype.kind in "mM":
-        ticks = [(place, str(np.array(int(place), np.int64).view(dtype))) for place, _ in ticks]
-    channels = " of all channels" if np.size(field.count) > 1 else ""
+        texts = [str(np.array(int(place), np.int64).view(dtype)) for place in np.linspace(edges[0], edges[-1], 4)]
+        days = {text.partition("T")[0] for text in texts}
+        if len(days) == 1 and dtype.kind == "M":
+            caption += f", on {days.pop()}"
+            texts = [text.partition("T")[2] for text in texts]
+        brief = [text.partition(".")[0] for text in texts]
+        texts = brief if len({*brief}) == len(brief) else texts
+        ticks = list(zip(np.linspace(edges[0], edges[-1], 4).tolist(), texts, strict=True))
+    channels = ", all channels together" if np.size(field.count) > 1 else ""
     heads = ("split", "values", "missing", "least", "1%", "median", "99%", "largest", "mean", "deviation")
     rows = [(split, *_figures(part)) for split, part in parts.items()]
-    return figure(outlines(caption + channels, edges, shares, ticks), caption + channels, table(caption, heads, rows))
+    return figure(outlines(title, edges, shares, ticks), f"{caption}{channels}.", table(title, heads, rows))
 
 
 def _figures(field: FieldStats) -> list[str]:
@@ -151,4 +163,6 @@ def _channels(field: FieldStats) -> str:
     caption = f"{field.name} by channel" + (
         f", the first {_MOST_CHANNELS} of {channels:,}" if channels > _MOST_CHANNELS else ""
     )
-    return table(caption, ("channel", "missing", "least", "mean", "largest", "deviation"), rows)
+    return table(
+        caption, ("channel", "missing", "least", "mean", "largest", "deviation"), rows, summary="Channels as a table"
+    )

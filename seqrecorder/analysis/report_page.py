@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.analysis.findings import LABEL_VALUES, LEVELS, is_label, shifts_of
+from seqrecorder.analysis.findings import LEVELS, in_splits, tally
 from seqrecorder.analysis.report_fields import fields_section, lengths_section
 from seqrecorder.analysis.report_parts import MOST_FIELDS, figure, first_splits, table, told
 from seqrecorder.analysis.report_records import records_section
 from seqrecorder.analysis.report_style import STYLE
+from seqrecorder.analysis.shifts import LABEL_VALUES, is_label, shifts_of
+from seqrecorder.analysis.survey import BINS
 from seqrecorder.schema.display import bytes_text, number_of
 from seqrecorder.schema.svg import plain, strips
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from seqrecorder.analysis.findings import Finding
+    from seqrecorder.analysis.leakage import Shared
     from seqrecorder.analysis.record_stats import Stats
     from seqrecorder.analysis.survey import Survey
 
@@ -84,7 +87,6 @@ def _shown_fields(stats: Stats, findings: Sequence[Finding], most: int) -> list[
 def _findings(findings: Sequence[Finding]) -> str:
     if not findings:
         return "<p>Nothing remarkable was found.</p>"
-    counts = [f"{name}: {sum(finding.level == level for finding in findings)}" for level, name in LEVELS.items()]
     items = "".join(
         f'<li class="{each.level}"><span class="level">{LEVELS[each.level]}</span> '
         f'<a href="#{each.section}">{plain(each.rule)}</a>'
@@ -93,8 +95,7 @@ def _findings(findings: Sequence[Finding]) -> str:
     )
     more = len(findings) - _MOST_FINDINGS
     return (
-        f"<p>{number_of(len(findings), 'finding')}: {', '.join(counts)}.</p><ol class='findings'>{items}</ol>"
-        f"{f'<p>And {more:,} more.</p>' if more > 0 else ''}"
+        f"<p>{tally(findings)}</p><ol class='findings'>{items}</ol>{f'<p>And {more:,} more.</p>' if more > 0 else ''}"
     )
 
 
@@ -113,14 +114,14 @@ def _contents(found: Survey, stats: Stats) -> str:
         for field in stats.schema.fields[:MOST_FIELDS]
     ]  # fmt: skip
     of = len(stats.schema.fields)
-    heads = ("split", "records read", "not readable", "share", "steps", "size", "shards")
+    heads = ("split", "records read", "not readable", "share of records", "steps", "size", "shards")
     return (
-        table(f"{number_of(stats.records, 'record')} of {stats.schema.name}", heads, rows, hidden=False)
+        table(f"{number_of(stats.records, 'readable record')} (class {stats.schema.name})", heads, rows, summary="")
         + table(
             f"{number_of(of, 'field')}" + (f", the first {MOST_FIELDS}" if of > MOST_FIELDS else ""),
             ("field", "kind", "dtype", "shape", "options"),
             fields,
-            hidden=False,
+            summary="",
         )
     )  # fmt: skip
 
@@ -130,11 +131,10 @@ def _missing(found: Survey, stats: Stats, shown: Sequence[str]) -> str:
     for name in shown:
         field = stats.fields[name]
         if field.none or np.sum(field.missing):
-            by_split = [
-                f"{int(np.sum(part.fields[name].missing)):,} / {part.fields[name].none:,}"
-                for part in first_splits(stats).values()
-            ]
-            rows.append((name, *by_split))
+            parts = {split: part.fields[name] for split, part in first_splits(stats).items()}
+            missing = {split: int(np.sum(part.missing)) for split, part in parts.items()}
+            without = {split: part.none for split, part in parts.items()}
+            rows.append((name, *(in_splits(each) if any(each.values()) else "none" for each in (missing, without))))
         counts = found.missing.get(name)
         if counts is not None and counts.any() and field.sizes is not None:
             steps = found.steps_of_bins(field.sizes)
@@ -142,7 +142,7 @@ def _missing(found: Survey, stats: Stats, shown: Sequence[str]) -> str:
     if not rows:
         return "<p>No value is missing, and no field is None.</p>"
     counted = table(
-        "Missing values (NaN, NaT) / records with None", ("field", *first_splits(stats)), rows, hidden=False
+        "What is missing, by split", ("field", "NaN or NaT values", "records without the field"), rows, summary=""
     )
     if not strip:
         return counted
@@ -153,9 +153,13 @@ def _missing(found: Survey, stats: Stats, shown: Sequence[str]) -> str:
         (f"{at * found.width:,}", *(f"{each[at]:.1%}" if at < len(each) else "-" for each in strip.values()))
         for at in range(last)
     ]
-    drawn = strips(caption, strip, ("step 0", f"step {(last - 1) * found.width:,} on"))
+    on = "and later" if last == BINS else f"to {last * found.width - 1:,}"
+    drawn = strips(caption, strip, ("step 0", f"step {(last - 1) * found.width:,} {on}"))
     darkest = max(float(each.max()) for each in strip.values())
-    return figure(drawn, f"{caption}; the darkest is {darkest:.1%}", table(caption, heads, cells)) + counted
+    scale = (
+        f"Empty cells 0%, the fullest colour {darkest:.1%}; the last cell covers step {(last - 1) * found.width:,} {on}"
+    )
+    return figure(drawn, f"{caption}. {scale}.", table(caption, heads, cells)) + counted
 
 
 def _labels(stats: Stats, shown: Sequence[str]) -> str:
@@ -172,7 +176,7 @@ def _labels(stats: Stats, shown: Sequence[str]) -> str:
         ]
         more = max(0, (stats.fields[name].distinct or 0) - _MOST_LABELS)
         title = f"{name}: records of each value, and their share of the split" + (f"; {more} more" if more else "")
-        blocks.append(table(title, ("value", *parts), rows, hidden=False) + told(shifts_of(stats, name)))
+        blocks.append(table(title, ("value", *parts), rows, summary="") + told(shifts_of(stats, name)))
     return "".join(blocks)
 
 
@@ -186,12 +190,19 @@ def _leakage(found: Survey) -> str:
     looked = ", ".join(found.leakage.looked_for)
     if found.leakage.is_clean:
         return f"<p>Splits share nothing of what was looked for: {plain(looked)}.</p>"
-    rows = [
-        (" and ".join(each.splits), each.what, f"{each.count:,}", ", ".join(map(str, each.examples)))
-        for each in found.leakage.shared
-    ]
-    note = "<p>Of contents, the places of the two records in their splits are named.</p>"
-    return note + table(f"looked for {looked}", ("splits", "what", "how many", "such as"), rows, hidden=False)
+    rows = [(" and ".join(each.splits), each.what, f"{each.count:,}", _examples(each)) for each in found.leakage.shared]
+    kinds = {each.what for each in found.leakage.shared}
+    pairs = "<p>Each pair gives the record's position in the first split, then in the second, counting from 0.</p>"
+    looked = " and ".join(what + " (none shared)" * (what not in kinds) for what in found.leakage.looked_for)
+    heads = ("splits", "what", "how many", "examples")
+    return (pairs if "contents" in kinds else "") + table(f"Checked: {looked}.", heads, rows, summary="")
+
+
+def _examples(shared: Shared) -> str:
+    more = shared.what != "times" and shared.count > len(shared.examples)
+    return ", ".join(map(str, shared.examples)) + (
+        f" (first {len(shared.examples)} of {shared.count:,})" if more else ""
+    )
 
 
 def _damage(found: Survey) -> str:
@@ -203,6 +214,6 @@ def _damage(found: Survey) -> str:
     unread = "".join(
         f"<p>{number_of(count, 'record')} of {plain(split)} cannot be read.</p>" for split, count in lost.items()
     )
-    listed = table(number_of(len(found.problems), "problem"), ("file", "problem"), rows, hidden=False) if rows else ""
+    listed = table(number_of(len(found.problems), "problem"), ("file", "problem"), rows, summary="") if rows else ""
     advice = "<p><code>seqrecorder salvage</code> writes what is whole to a new place.</p>"
     return unread + listed + (f"<p>And {more:,} more.</p>" if more > 0 else "") + advice

@@ -18,8 +18,8 @@ MOST_BARS = 10
 _MOST_SPLITS = 8
 
 
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, hidden: bool = True) -> str:
-    """Return a table; on a narrow page each row becomes a block, so that nothing is cut."""
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, summary: str = "As a table") -> str:
+    """Return a table, behind its summary if it has one; on a narrow page each row becomes a block: nothing is cut."""
     head = "".join(f'<th role="columnheader" scope="col">{plain(head)}</th>' for head in heads)
     lines = "".join(
         '<tr role="row">'
@@ -34,7 +34,7 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, 
         f'<table role="table"><caption>{plain(caption, 120)}</caption><thead role="rowgroup"><tr role="row">{head}</tr>'
         f'</thead><tbody role="rowgroup">{lines}</tbody></table>'
     )
-    return f"<details><summary>As a table</summary>{body}</details>" if hidden else body
+    return f"<details><summary>{summary}</summary>{body}</details>" if summary else body
 
 
 def figure(picture: str, caption: str, table: str) -> str:
@@ -46,8 +46,8 @@ def told(shifts: Sequence[tuple[str, str, Distance]]) -> str:
     """Return how far splits are apart."""
     items = "".join(
         f"<li{' class=differs' if far.differs else ''}>{plain(one, 30)} and {plain(other, 30)}: {far.measure} "
-        f"{far.value:.3f} ({'differs, above' if far.differs else 'below'} {far.threshold:.3f})"
-        f"{'' if far.channel is None else f', channel {far.channel}'}</li>"
+        f"{far.value:.3f}{'' if far.channel is None else f' in channel {far.channel}'}, limit {far.threshold:.3f}"
+        f"{': differs' if far.differs else ''}</li>"
         for one, other, far in shifts[: _MOST_SPLITS - 1]
     )
     return f"<ul class='told'>{items}</ul>" if items else ""

@@ -10,17 +10,22 @@ from seqrecorder.analysis.binning import number
 from seqrecorder.analysis.report_parts import MOST_BARS, table
 from seqrecorder.schema.display import number_of
 from seqrecorder.schema.schema import Schema
-from seqrecorder.schema.svg import curves, plain
+from seqrecorder.schema.svg import POINTS, curves, plain
 
 if TYPE_CHECKING:
     from seqrecorder.analysis.survey import Survey
 
 _MOST_WORDS, _MOST_LISTS = 12, 3
+_NOTE = (
+    "<p>Headings name the split, the record's position in it, counting from 0, and its key. Of more than three "
+    "channels, the thick line is the mean, and the thin ones are the least and the largest. Red at the bottom: steps "
+    "with missing values.</p>"
+)
 
 
 def records_section(found: Survey) -> str:
     """Return the longest, emptiest and least complete records, and such as are there twice."""
-    blocks = []
+    blocks = [_NOTE]
     for kind, (scores, positions) in found.worst.items():
         facts = [_fact(kind, score) for score in scores.tolist()]
         cards = "".join(
@@ -45,7 +50,7 @@ def _fact(kind: str, score: int) -> str:
 
 def _place(found: Survey, position: int) -> str:
     split, place = found.split_of(position)
-    return f"{split} {place:,}"
+    return f"{split}, position {place:,}"
 
 
 def _record(found: Survey, position: int, fact: str) -> str:
@@ -53,7 +58,7 @@ def _record(found: Survey, position: int, fact: str) -> str:
     if record is None:
         return ""
     schema = Schema.of(record)
-    key = "" if schema.key_field is None else f", {plain(getattr(record, schema.key_field.name), 40)}"
+    key = "" if schema.key_field is None else f", key {plain(getattr(record, schema.key_field.name), 40)}"
     lists, rows = list[tuple[bool, str]](), list[tuple[str, str]]()
     for field in schema.fields:
         value = getattr(record, field.name)
@@ -67,7 +72,8 @@ def _record(found: Survey, position: int, fact: str) -> str:
         else:
             numbers = _as_curves(value)
             rows.append((field.name, _brief(numbers)))
-            drawing = f"<p class='soft'>{plain(field.name)}</p>{curves(field.name, numbers)}"
+            some = f", drawn from {POINTS} of {len(numbers):,} steps" if len(numbers) > POINTS else ""
+            drawing = f"<p class='soft'>{plain(field.name)}{some}</p>{curves(field.name, numbers)}"
             lists.append((field.element.is_time, drawing))
     drawn = "".join(text for _, text in sorted(lists, key=lambda pair: pair[0])[:_MOST_LISTS])
     behind = table(f"values of {_place(found, position)}", ("field", "value"), rows[:MOST_BARS])

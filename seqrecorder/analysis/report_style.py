@@ -23,7 +23,7 @@ p{margin:4px 0 8px}
 a{color:var(--link)}
 nav{display:flex;flex-wrap:wrap;gap:4px 16px}
 nav a{padding:4px 0}
-.findings{padding-left:1.6em}
+.findings{padding-left:2.6em}
 .findings li{margin:6px 0;padding:6px 10px;border-radius:6px;background:var(--note-bg)}
 .findings .error{background:var(--error-bg)}
 .findings .warning{background:var(--warning-bg)}
@@ -49,11 +49,13 @@ th,td{text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1p
 .grid tr{border-bottom:2px solid var(--line);padding:4px 0}
 .grid td{border:0;padding:0}
 .grid td:empty{display:none}
-.grid td::before{content:attr(data-h) ": ";color:var(--muted)}
+.grid td:first-child{font-weight:700}
+.grid td::before{font-weight:400;content:attr(data-h) ": ";color:var(--muted)}
 @media(max-width:640px){table,thead,tbody,tr,td,caption{display:block}
 thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 tr{border-bottom:2px solid var(--line);padding:4px 0}td{border:0;padding:0}
-td::before{content:attr(data-h) ": ";color:var(--muted)}td:empty{display:none}}
+td:first-child{font-weight:700}
+td::before{font-weight:400;content:attr(data-h) ": ";color:var(--muted)}td:empty{display:none}}
 @media print{:root{--bg:#fff;--fg:#000;--muted:#444;--card:#fff;--link:#000}nav{display:none}
 .card,figure,tr,.findings li{break-inside:avoid}h2,h3{break-after:avoid}
 details::details-content{content-visibility:visible;block-size:auto}}

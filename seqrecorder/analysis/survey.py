@@ -54,7 +54,8 @@ class Survey:
         padded: by feature list, how many records end in zeros.
         worst: by kind the scores and positions of ten records, the worst first.
         copies: positions of records of one split that hold the same, some groups of them.
-        copied: how many records hold what one before them in the same split does.
+        copied: by split, how many records hold what one before them does; no split without any.
+        backwards: by feature list and split, how many records have times that go backwards, and the first's position.
         leakage: what splits share; None where there is one alone.
         plans: what strategies cost, of the split named first; None where lengths cannot be read.
         store: where the records are; None where the manifest cannot be read.
@@ -69,7 +70,8 @@ class Survey:
     padded: dict[str, int] = attrs.field(factory=dict)
     worst: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = attrs.field(factory=dict)
     copies: list[list[int]] = attrs.field(factory=list)
-    copied: int = 0
+    copied: dict[str, int] = attrs.field(factory=dict)
+    backwards: dict[tuple[str, str], tuple[int, int]] = attrs.field(factory=dict)
     leakage: Leakage | None = None
     plans: tuple[str, PlanTable] | None = None
     store: RecordStore | None = None
@@ -87,6 +89,13 @@ class Survey:
             return None if self.store is None else next(iter(Selection(self.store, np.array([position]))))
         except (SeqrecorderError, OSError):
             return None
+
+    def name_of(self, position: int) -> str:
+        """Return the key of a record; where it has none, its place in its split."""
+        split, place = self.split_of(position)
+        key = None if self.store is None else self.store.schema.key_field
+        record = None if key is None else self.record(position)
+        return f"record {place:,} of {split}" if key is None or record is None else str(getattr(record, key.name))
 
     def split_of(self, position: int) -> tuple[str, int]:
         """Return the split of a position, and the place of the record in it."""
@@ -178,7 +187,7 @@ def _survey_records(found: Survey, parts: Mapping[str, Selection], bar: Progress
             bar.advance(len(data))
             read.append(positions)
             digests += [content_digest(store.manifest.schema, record) for record in data]
-            _survey_chunk(found, schema.fields, columns, positions)
+            _survey_chunk(found, name, schema.fields, columns, positions)
         whole[name] = np.concatenate(read)
         found.lost[name] = len(selection) - whole[name].size
         total.merge(attrs.evolve(part, splits={name: part}))
@@ -221,9 +230,9 @@ def _readable(
 
 
 def _survey_chunk(
-    found: Survey, fields: tuple[Field, ...], columns: Mapping[str, Column], positions: NDArray[np.int64]
+    found: Survey, split: str, fields: tuple[Field, ...], columns: Mapping[str, Column], positions: NDArray[np.int64]
 ) -> None:
-    """Take in where values are missing, and which of some records are the longest, emptiest and least complete."""
+    """Take in where values are missing, times that go backwards, and the longest, emptiest, least complete records."""
     missing, empty = np.zeros(positions.size, np.int64), np.zeros(positions.size, np.int64)
     longest = np.zeros(positions.size, np.int64)
     for field in fields:
@@ -240,6 +249,13 @@ def _survey_chunk(
             continue
         values = column.values.reshape(len(column.values), -1)
         starts = np.cumsum(column.steps) - column.steps
+        if field.element.is_time and not field.shape:
+            late = np.flatnonzero(np.diff(np.repeat(here, column.steps)) == 0) + 1  # all steps but each record's first
+            late = late[values[late, 0] < values[late - 1, 0]]
+            owners = np.unique(positions[np.repeat(here, column.steps)[late]])
+            if owners.size:
+                count, first = found.backwards.get((field.name, split), (0, owners[0]))
+                found.backwards[field.name, split] = count + owners.size, int(min(first, owners[0]))
         if field.element.numpy.kind in "fcmMV":
             gone = np.isnat(values) if field.element.is_time else np.isnan(values)
             steps = np.flatnonzero(gone.any(1)) if gone.any() else np.empty(0, np.int64)
@@ -267,7 +283,8 @@ def _find_copies(found: Survey, whole: Mapping[str, NDArray[np.int64]], digests:
     order = np.lexsort((positions, splits, digests[:, 1], digests[:, 0]))
     told = np.column_stack([digests[order], splits[order].astype(np.uint64)])
     same = np.concatenate([[False], (told[1:] == told[:-1]).all(1)])[: order.size]
-    found.copied = int(same.sum())
+    counts = np.bincount(splits[order][same], minlength=len(whole)).tolist()
+    found.copied = {name: count for name, count in zip(whole, counts, strict=True) if count}
     firsts = np.flatnonzero(~same)
     sizes = np.diff(np.append(firsts, order.size))
     largest = np.lexsort((positions[order[firsts]], -sizes))[:WORST]

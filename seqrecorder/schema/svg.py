@@ -22,7 +22,8 @@ COLOURS = ("#2f74c0", "#d9651f", "#2e9e5b", "#9b59d0", "#a17a00", "#d0406f", "#1
 _DASHES = ("", "6 3", "2 2", "8 3 2 3", "12 3", "4 6", "1 3", "10 2 1 2")
 _WIDTH, _LINE = 320, 16
 _PLOT = 104
-_POINTS = 110
+POINTS = 110
+"""So many steps of a curve are drawn at most."""
 _MOST_CURVES = 3
 
 
@@ -83,7 +84,7 @@ def outlines(
 
 def bars(title: str, names: Sequence[str], shares: Mapping[str, Sequence[float]]) -> str:
     """Return horizontal bars: for each name one of each series, with its share as text."""
-    top, parts = _legend(list(shares))
+    top, parts = _legend(list(shares), filled=True)
     most = max((share for each in shares.values() for share in each), default=0) or 1.0
     for at, name in enumerate(names):
         parts.append(f'<text x="2" y="{top + 11}" fill="currentColor">{plain(name, 44)}</text>')
@@ -156,9 +157,9 @@ def colour(number: int) -> str:
 
 def _sampled(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return so many steps as a picture has room for: the extremes of runs of them, in their order."""
-    if len(values) <= _POINTS:
+    if len(values) <= POINTS:
         return values
-    runs = np.array_split(values, _POINTS // 2)
+    runs = np.array_split(values, POINTS // 2)
     with np.errstate(invalid="ignore"):
         ends = [(run.min(0), run.max(0)) if at % 2 else (run.max(0), run.min(0)) for at, run in enumerate(runs)]
     return np.array([end for pair in ends for end in pair])
@@ -175,14 +176,18 @@ def _path(x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
     return path or "M0 0"
 
 
-def _legend(names: Sequence[str]) -> tuple[int, list[str]]:
+def _legend(names: Sequence[str], *, filled: bool = False) -> tuple[int, list[str]]:
     """Return where what follows begins, and a line for each of several names."""
     if len(names) < 2:  # noqa: PLR2004 - there is nothing to tell apart
         return 6, []
     parts = []
     for at, name in enumerate(names):
         x, y = 2 + (_WIDTH // 3) * (at % 3), 10 + _LINE * (at // 3)
-        parts.append(f'<path d="M{x} {y - 3}h22" style="{_stroke(at)}"/>')
+        parts.append(
+            f'<rect x="{x}" y="{y - 8}" width="22" height="9" style="fill:{colour(at)}"/>'
+            if filled
+            else f'<path d="M{x} {y - 3}h22" style="{_stroke(at)}"/>'
+        )
         parts.append(f'<text x="{x + 26}" y="{y}" fill="currentColor">{plain(name, 13)}</text>')
     return 8 + _LINE * -(-len(names) // 3), parts
 

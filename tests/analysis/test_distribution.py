@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seqrecorder.analysis.binning import ticks_of
 from seqrecorder.analysis.distribution import RELATIVE_ERROR, Distribution
 from seqrecorder.analysis.numbers import Numbers
 
@@ -84,3 +85,21 @@ def test_many_channels_are_counted_as_each_alone(random):
     for channel, found in enumerate(together.distributions):
         alone = counted(everything[:, channel][~np.isnan(everything[:, channel])], limit=100)
         assert np.array_equal(found.counts, alone.counts)
+
+
+@pytest.mark.parametrize(
+    ("edges", "texts"),
+    [
+        ([-0.5, 99.5], ["0", "20", "40", "60", "80"]),
+        ([-0.5, 1.5], ["0", "1"]),
+        ([36.02, 99.79], ["40", "60", "80"]),
+        ([-0.31, 0.29], ["-0.2", "0", "0.2"]),
+        ([1e6 + 0.1, 1e6 + 5.1], ["1,000,001", "1,000,002", "1,000,003", "1,000,004", "1,000,005"]),
+        ([-1.7e308, 1.7e308], ["-1e+308", "0", "1e+308"]),
+        ([1.7e308, 1.7e308], ["1.7e+308"]),
+        ([0.0, 5e-324], ["0", "4.941e-324"]),
+    ],
+)
+def test_ticks_are_round(edges, texts):
+    """Axes have few, round numbers, those of whole numbers whole ones, whatever their ends."""
+    assert [text for _, text in ticks_of(np.array(edges))] == texts

@@ -26,6 +26,26 @@ class Series:
     flags: np.ndarray = sr.feature_list("int8", default=())
 
 
+TOLD = {
+    "damaged files": "train/train-00000-of-00002.tfrecord: its SHA-256 is not the manifest's: the contents changed; "
+    "the section Damage has 1 other problem.",
+    "unreadable records": "1 train record cannot be read; it is left out of all other figures.",
+    "shared contents": "6 records have identical contents in train and eval, under different keys.",
+    "time goes backwards": "goes backwards at 3 steps, of 3 records in train (first: r17).",
+    "exact copies": "9 records in train repeat an earlier one exactly (first: again-0 = r100).",
+    "constant values": "Channel 2 (counting from 0) is always 0.25.",
+    "outliers": "the least value, -9999 (22 times), is far from all others: 98% lie from 55 to 94.",
+    "groups nearly apart": "2 of eval's 12 values of speaker (s0, s7) are also in train. If splits should not share a "
+    "speaker, this is leakage.",
+    "empty records": "5 records in train have no step.",
+    "very long records": "r320 has 4,000 steps, 14.9% of all steps; 99% of the records have at most 99.",
+    "labels differ": "seizure is 32.3% of train, 0.0% of eval (Jensen-Shannon 0.429, limit 0.198).",
+    "values differ": "mean 36.84 in train, 94.06 in eval (Kolmogorov-Smirnov 0.931, limit 0.242).",
+    "missing values": "696 of 26,827 values (2.6%): 664 in train, 32 in eval, nine tenths of them at steps 30 to 38.",
+}
+"""What is said of the flawed corpus."""
+
+
 @pytest.fixture(scope="module")
 def flawed(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "flawed"
@@ -69,10 +89,32 @@ def test_every_planted_flaw_is_found(report):
     top = report.html[report.html.index('id="findings"') : report.html.index('id="contents"')]
     for rule, about in FLAWS.values():
         assert re.search(rf'<a href="#\w+">{rule}</a>(?: <b>{about}</b>)?:', top)
-    assert "nine tenths of them at steps 30 to 38" in top
+    told = {each.rule: each.message for each in report.findings}
+    assert {rule: told[rule] for rule in TOLD} == TOLD
     assert [each.level for each in report.findings] == sorted(
         (each.level for each in report.findings), key=list(LEVELS).index
     )
+
+
+def test_captions_say_what_is_drawn(report):
+    """What bins, colours, lines and positions stand for is said where they are."""
+    for text in (
+        "<p>14 findings: 4 wrong, 9 to look at, 1 good to know</p>",
+        "341 readable records (class Recording)",
+        "The last bin holds everything up to 4,000. Grey lines: boundaries of buckets.",
+        "the 10 most frequent of 30, which are 52.8% of train and 8.0% of eval.",
+        "Kolmogorov-Smirnov 0.931, limit 0.242: differs",
+        "Share of each split&#x27;s values, on 2026-01-01.",
+        "Times are not compared",
+        "<summary>Channels as a table</summary>",
+        "Empty cells 0%, the fullest colour 25.9%; the last cell covers step 141 and later.",
+        "664 in train, 32 in eval</td>",
+        "Checked: keys (none shared) and contents.",
+        "(160, 84) (first 5 of 6)",
+        "train, position 240, key r320",
+        "ecg, drawn from 110 of 4,000 steps",
+    ):
+        assert text in report.html
 
 
 def test_sound_data_has_no_findings(tmp_path):
@@ -96,7 +138,7 @@ def test_a_selection_has_a_report(flawed):
 
 def test_a_report_is_short_in_a_line_and_a_table_in_notebooks(report):
     """It prints its findings; the page is only what `html` is."""
-    assert repr(report).endswith(f"{len(report.findings)} findings (4 error, 9 warning, 1 note)>")
+    assert repr(report).endswith(f"{len(report.findings)} findings: 4 wrong, 9 to look at, 1 good to know>")
     assert len(str(report).splitlines()) == 1 + len(report.findings)
     assert report._repr_html_().count("<tr>") == 1 + len(report.findings)
 
