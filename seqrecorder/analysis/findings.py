@@ -136,7 +136,7 @@ def _copies(found: Survey) -> Iterator[Finding]:
 def _groups(stats: Stats) -> Iterator[Finding]:
     """Find what splits almost keep apart, groups and times of which only some are in both; and labels that they do."""
     for name, field in stats.fields.items():
-        if field.field.element.is_time:
+        if field.field.element.is_time and not field.field.rest:
             parts = {split: part.fields[name] for split, part in stats.splits.items()}
             for (one, a), (other, b) in itertools.combinations(parts.items(), 2):
                 if np.all(a.count) and np.all(b.count):
@@ -271,7 +271,8 @@ def _where(found: Survey, name: str, sizes: Numbers | None) -> str:
     )
     if 2 * (last - first) > end - begin:
         return ""
-    return f", nine tenths of them at steps {first * found.width:,} to {(last + 1) * found.width - 1:,}"
+    start, stop = first * found.width, (last + 1) * found.width - 1
+    return f", nine tenths of them at step{f's {start:,} to {stop:,}' if start < stop else f' {start:,}'}"
 
 
 def _records_in(counts: Mapping[str, int]) -> str:

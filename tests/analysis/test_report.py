@@ -210,6 +210,9 @@ def test_what_is_no_dataset_is_refused(tmp_path):
 def test_extreme_values_have_a_report(tmp_path):
     """The ends of every type, nothing but NaN, None, empty and constant values: each has its place."""
 
+    def moments() -> np.ndarray:
+        return np.full((3, 2), np.datetime64("2026-01-01", "s"))
+
     @sr.record
     class Extreme:
         huge: int = sr.context("int64", default=2**63 - 1)
@@ -220,6 +223,7 @@ def test_extreme_values_have_a_report(tmp_path):
         wholes: np.ndarray = sr.feature_list("int64", default=(), align=None)
         gone: np.ndarray = sr.feature_list("float32", shape=(2,), align=None, default=())
         late: np.ndarray = sr.feature_list("timedelta64[s]", align=None, default=())
+        spans: np.ndarray = sr.feature_list("datetime64[s]", shape=(2,), align=None, factory=moments)
         waves: np.ndarray = sr.feature_list("complex128", align=None, default=())
         frames: np.ndarray = sr.feature_list("uint8", shape=(2, 2, 3), align=None, default=())
         ragged: list = sr.feature_list("bfloat16", shape=(None,), align=None, default=())
@@ -241,6 +245,7 @@ def test_extreme_values_have_a_report(tmp_path):
         ("missing values", "gone"),
         ("exact copies", ""),
     } <= rules_of(found)
+    assert "Every channel is always 2026-01-01T00:00:00." in [each.message for each in found.findings]
     assert all(f"<h3>{name}</h3>" in found.html for name in found.stats)
     assert not re.search(r'(?:d|x|y|width)="[^"]*(?:nan|inf)', found.html)
 
