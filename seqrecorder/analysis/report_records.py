@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST_WORDS, _MOST_LISTS = 12, 3
 _NOTE = (
     "<p>Headings name the split, the record's position in it, counting from 0, and its key. Of more than three "
-    "channels, the thick line is the mean, and the thin ones are the least and the largest. Red at the bottom: steps "
+    "channels, the thick line is the mean, and the thin ones are the least and the largest. Bars at the bottom: steps "
     "with missing values.</p>"
 )
 
