@@ -6,6 +6,7 @@ distribution with as many records exceed once in a thousand times.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.analysis.distribution import Distribution
     from seqrecorder.analysis.field_stats import FieldStats
+    from seqrecorder.analysis.numbers import Numbers
 
 LEAST = 0.1
 """A smaller distance is none worth to be told."""
@@ -34,7 +36,8 @@ class Distance:
     """How far two distributions are apart.
 
     Attributes:
-        measure: `Kolmogorov-Smirnov`, or `Jensen-Shannon`: the root of the divergence in bits.
+        measure: `Kolmogorov-Smirnov`; `Difference of means`, where that tells more of numbers that are close together
+            and were counted in buckets; or `Jensen-Shannon`: the root of the divergence in bits.
         value: from 0 to 1.
         threshold: above which they differ.
         channel: the one in which they are farthest apart; None where there are none.
@@ -70,6 +73,10 @@ def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | N
         return None
     pairs = zip(one.values.distributions, other.values.distributions, strict=True)
     found = [numbers_distance(a, b, one.present, other.present) for a, b in pairs]
+    for at, each in enumerate(found):
+        coarse = one.values.distributions[at].values is None or other.values.distributions[at].values is None
+        if each is not None and coarse and (value := _means_apart(one.values, other.values, at)) > each.value:
+            found[at] = attrs.evolve(each, measure="Difference of means", value=value)
     known = [(at, each) for at, each in enumerate(found) if each is not None]
     if not known:
         return None
@@ -92,6 +99,13 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     points = np.unique(np.concatenate(coarse or [one.steps()[0], other.steps()[0]]))
     value = float(np.abs(shares_below(one, points) - shares_below(other, points)).max())
     return Distance("Kolmogorov-Smirnov", value, max(LEAST, _SMIRNOV * float(np.sqrt(1 / n + 1 / m))))
+
+
+def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
+    """Return Kolmogorov and Smirnov's distance of normal distributions with these means and their common deviation."""
+    apart = abs(float(one.mean[channel] - other.mean[channel]))
+    spread = float(np.sqrt((one.variance[channel] + other.variance[channel]) / 2))
+    return math.erf(apart / (spread * math.sqrt(8))) if spread else 0.0
 
 
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:

@@ -78,8 +78,9 @@ def fields_section(stats: Stats, shown: Sequence[str]) -> str:
     """Return the distribution of each field by split, and how far these are apart."""
     rule = (
         f"<p>Two splits are said to differ when their distance exceeds both {LEAST} and what chance would exceed once "
-        "in a thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Jensen-Shannon: "
-        "the root of the divergence in bits. The first and the last bin also hold all values beyond.</p>"
+        "in a thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Difference of "
+        "means: the same of normal distributions with these means. Jensen-Shannon: the root of the divergence in "
+        "bits. The first and the last bin also hold all values beyond.</p>"
     )
     more = len(stats.fields) - len(shown)
     cards = "".join(f'<div class="card">{_field(stats, name)}</div>' for name in shown)
