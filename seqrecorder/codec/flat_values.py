@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FLOAT_BYTES = 4
 _HEAD = 6  # bytes before a short text in a step
 _SHOWN = 16
-_LARGE_LIST = 4 << 20  # bytes
+_LARGE_LIST = 1 << 20  # bytes
 _MANY_TEXTS = 1 << 17
 _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
 

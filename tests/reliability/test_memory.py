@@ -82,7 +82,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / siz
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are in kilobytes there")
 def test_large_records_are_read_one_at_a_time(tmp_path: Path, warm_python: Any, figure: Any) -> None:
-    """A large record is in memory serialized and as arrays, beside what is parsed and the one before, still used."""
+    """A large record is in memory serialized and as arrays, beside the one before, still used, and what was freed."""
 
     def run(doing: str) -> str:
         command = [sys.executable, "-c", LARGE, str(tmp_path), doing]
@@ -90,8 +90,8 @@ def test_large_records_are_read_one_at_a_time(tmp_path: Path, warm_python: Any, 
 
     run("write")
     assert float(run("verify")) < 4
-    assert float(run("read")) < 4
-    figure(9, "large records read", 4, "more than 4 times one of them in memory")
+    assert float(run("read")) < 5
+    figure(9, "large records read", 4, "more than 5 times one of them in memory")
 
 
 ROWS = """
