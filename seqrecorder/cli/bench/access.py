@@ -30,7 +30,7 @@ _TENTH, _LEAST = 10, 8
 class Access(Protocol):
     """Records that are open; each is a mapping of field to value, or an object with attributes."""
 
-    def at(self, place: int) -> Any:
+    def at(self, place: int, /) -> Any:
         """Return the record at a position."""
         ...
 
@@ -78,7 +78,7 @@ def check(workload: Workload, record: Any, place: int) -> None:
 class _Own:
     def __init__(self, workload: Workload, directory: Path) -> None:
         self.selection = open_corpus(directory, schema=workload.record_class)["train"]
-        self.at = self.selection.__getitem__
+        self.at: Callable[[int], Any] = self.selection.__getitem__
 
     def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
         return list(self.selection[places])
@@ -108,7 +108,7 @@ class _Flat:
     def __init__(self, workload: Workload, path: Path) -> None:
         import h5py
 
-        file = h5py.File(path / "data.h5", "r")
+        file: Any = h5py.File(path / "data.h5", "r")
         self.lists = {name: file[name] for name in workload.flat}
         self.contexts = {name: file[name] for name in workload.contexts}
         self.ends = np.concatenate([[0], np.cumsum(workload.lengths)]).tolist()
@@ -146,9 +146,9 @@ def h5py_files(workload: Workload, directory: Path) -> list[Operation]:
                 for record in workload.records:
                     for name in workload.flat:
                         file[f"{record.key}/{name}"] = bytes_of(getattr(record, name))
-        file = h5py.File(groups / "data.h5", "r")
+        stored: Any = h5py.File(groups / "data.h5", "r")
         keys = [workload.contexts["key"][place] for place in drawn(workload).tolist()]
-        return lambda: sum(bool([file[key][name][()] for name in workload.flat]) for key in keys)
+        return lambda: sum(bool([stored[key][name][()] for name in workload.flat]) for key in keys)
 
     found = [writing("write", "h5py", write, flat)]
     if not any(np.asarray(values).dtype == object for values in workload.flat.values()):

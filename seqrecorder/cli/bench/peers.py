@@ -245,7 +245,7 @@ class _Rows:
     def __init__(self, files: Path) -> None:
         import datasets
 
-        self.at = datasets.load_from_disk(str(files)).with_format("numpy").__getitem__
+        self.at: Callable[[Any], Any] = datasets.load_from_disk(str(files)).with_format("numpy").__getitem__
 
     def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
         taken = self.at(places)
