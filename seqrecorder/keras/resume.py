@@ -57,13 +57,13 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
     The place in the data is saved with the iterator, like by `tf.train.Checkpoint`: as large as the records that are
     held, which are up to `shuffle` of them. The epochs behind it take their order from the seed, so give one to
-    whatever shuffles. An iterator that cannot be saved (`prefetch_to_device`, `from_generator`, Keras on another
-    backend than TensorFlow) is run again up to its place, with a warning.
+    whatever shuffles, `tf.data.Dataset.shuffle` too. An iterator that cannot be saved (`prefetch_to_device`,
+    `from_generator`) is run again up to its place, with a warning, and so is any where Keras runs on JAX.
 
     Not saved are the other callbacks: `EarlyStopping` and `ReduceLROnPlateau` count anew after a restart, and
-    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). Give `Resume`
-    last, so that what the others do at the end is in the state of a training that has ended. Random numbers of Python,
-    of numpy, and of operations in `map` that keep a state are not saved either.
+    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). Their order does
+    not matter: what the others do at the end is in the state of a training that has ended. Random numbers of Python, of
+    numpy, and of operations in `map` that keep a state are not saved either.
 
     Args:
         directory: of the states, for this one `fit`. It is made where there is none.
@@ -85,7 +85,11 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, like all that follow
         """Find the last state, and bring the model and the data to where they were."""
-        self._data = _epoch_iterator()
+        self._data, others = _fit_locals()
+        # Behind all others, what these do at the end is done.
+        self._last = keras.callbacks.LambdaCallback(on_train_end=lambda logs: self._end())  # noqa: ARG005
+        others.callbacks.append(self._last)
+        self._others = others
         self._steps = next(name for name in _STEPS if hasattr(self._data, name))
         self._new_steps: Callable[[], Iterator[Any]] = getattr(self._data, self._steps)
         setattr(self._data, self._steps, self._run_epoch)
@@ -114,8 +118,9 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
             logs.setdefault(name, float(value))
         self._unseen_logs = {}
 
-    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002
-        """Save what was reached."""
+    def _end(self) -> None:
+        """Save what was reached, once all callbacks have ended."""
+        self._others.callbacks.remove(self._last)
         setattr(self._data, self._steps, self._new_steps)
         if self._restored is not None:  # nothing was left to do
             self._finish_restoring()
@@ -289,13 +294,13 @@ class _Place:
     taken: int = 0
 
 
-def _epoch_iterator() -> Any:
-    """Return what `fit` takes the steps of its epochs from: Keras gives callbacks no access to the data."""
+def _fit_locals() -> tuple[Any, Any]:
+    """Return what `fit` takes the steps of its epochs from, and its callbacks: Keras gives them no access to these."""
     frame = inspect.currentframe()
     while frame is not None:
-        found = frame.f_locals.get("epoch_iterator")
-        if any(hasattr(found, name) for name in _STEPS):
-            return found
+        found, callbacks = (frame.f_locals.get(name) for name in ("epoch_iterator", "callbacks"))
+        if any(hasattr(found, name) for name in _STEPS) and isinstance(callbacks, keras.callbacks.CallbackList):
+            return found, callbacks
         frame = frame.f_back
     raise OptionError(f"Resume: found no data in `fit` of Keras {keras.version()}; Resume is a callback of `Model.fit`")
 

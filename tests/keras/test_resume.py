@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -41,6 +42,7 @@ def read(data: Path, **options: Any) -> tf.data.Dataset:
 
 def plain(size: int = 9) -> tf.data.Dataset:
     """Return a dataset that is made in a moment, and shuffled by `tf.data` itself."""
+    keras.utils.set_random_seed(1)  # as `fit` does; the seed of `shuffle` is taken with that of the program
     x = np.random.default_rng(0).normal(size=(45, 2)).astype("f4")
     return tf.data.Dataset.from_tensor_slices((x, np.ones((45, 1), "f4"))).shuffle(20, seed=5).batch(size)
 
@@ -185,6 +187,24 @@ def test_early_stopping_is_an_end(tmp_path: Path) -> None:
     assert again[1:] == first[1:]
 
 
+def test_the_order_of_callbacks_does_not_matter(tmp_path: Path) -> None:
+    """What a callback behind does at the end, such as to bring the best weights back, is in the state."""
+
+    class Zeros(keras.callbacks.Callback):
+        def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it
+            self.model.set_weights([np.zeros_like(weight) for weight in self.model.get_weights()])
+
+    def weights(*callbacks: Any) -> list[Any]:
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse", run_eagerly=True)
+        model.fit(plain(), verbose=0, shuffle=False, callbacks=[sr.keras.Resume(tmp_path), *callbacks])
+        return model.get_weights()
+
+    weights(Zeros())
+    assert not any(weight.any() for weight in weights())
+
+
 def test_what_is_not_saved_leaves_the_last_state(tmp_path: Path) -> None:
     """A disk that is full at any operation stops `fit`, with the states before it whole and nothing unfinished read."""
     fit(plain(), tmp_path / "state", (0, 2))
@@ -287,8 +307,6 @@ print(run("whole"), *[run("killed", place) for place in json.loads(os.environ["P
 
 def killed(data: Path, tmp_path: Path, places: list[Any]) -> list[int]:
     """Return the exit codes of a run and of one that is killed at each place, after comparing both."""
-    import os
-
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(data), str(tmp_path)],
         env={**os.environ, "PLACES": json.dumps([*places, None])},
@@ -370,3 +388,54 @@ def test_tutorials_go_on(page: str, tmp_path: Path) -> None:
     whole, other = ({(epoch, batch): loss for epoch, batch, loss in log} for log in logs)
     assert other == whole
     assert len(logs[1]) <= len(whole) + 4  # it went on in the epoch in which it was killed, or at its start
+
+
+JAX = """
+import json, os, sys
+from pathlib import Path
+import keras, numpy as np, seqrecorder as sr
+assert keras.backend.backend() == "jax"
+data, root = map(Path, sys.argv[1:])
+
+class Log(keras.callbacks.Callback):
+    def __init__(self, place):
+        super().__init__()
+        self.place, self.losses = place, {}
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses[self.epoch, batch] = float(logs["loss"])
+        if self.place == (self.epoch, batch):
+            raise KeyboardInterrupt
+
+def script(name, place=None):
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.layers.Dropout(0.5), keras.layers.Dense(1)])
+    model.compile("adam", "mse", weighted_metrics=["mae"])
+    pad = sr.Pad(9, length=8, drop_remainder=True)
+    train = sr.read(data, batch=pad, shuffle=20, seed=5, inputs="x", targets="y")
+    log, history = Log(place), None
+    try:
+        callbacks = [log, sr.keras.Resume(root / name, every=2)]
+        history = model.fit(train, epochs=2, verbose=0, shuffle=False, callbacks=callbacks).history
+    except KeyboardInterrupt:
+        pass
+    return log.losses, history, [np.asarray(weight).tolist() for weight in model.get_weights()]
+
+whole = script("whole")
+first, second, third = script("killed", (0, 2)), script("killed", (1, 3)), script("killed")
+assert (min(second[0]), min(third[0])) == ((0, 2), (1, 2))
+assert {**first[0], **second[0], **third[0]} == whole[0]
+assert third[1:] == whole[1:]
+print("equal")
+"""
+
+
+@pytest.mark.nightly
+def test_goes_on_with_jax(data: Path, tmp_path: Path) -> None:
+    """Where Keras runs on JAX, which needs to be installed, losses, history and weights go on as with TensorFlow."""
+    pytest.importorskip("jax", reason="Keras' JAX backend needs jax")
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    command = [sys.executable, "-c", JAX, str(data), str(tmp_path)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
+    assert done.stdout == "equal\n"
