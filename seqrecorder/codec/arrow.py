@@ -212,8 +212,11 @@ def compute() -> Any:
 
 def one_array(column: Any) -> Any:
     """Return a column of chunks as one array, which is no copy where there is one chunk."""
-    if not isinstance(column, pyarrow().ChunkedArray):
+    pa = pyarrow()
+    if not isinstance(column, pa.ChunkedArray):
         return column
+    if not column.num_chunks and pa.types.is_dictionary(column.type):  # which pyarrow 18 has no empty arrays of
+        return pa.array([], column.type.value_type)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
