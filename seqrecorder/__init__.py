@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from seqrecorder import keras as keras
     from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
+    from seqrecorder.analysis.coverage import Coverage as Coverage
     from seqrecorder.analysis.field_stats import FieldStats as FieldStats
     from seqrecorder.analysis.leakage import Leakage as Leakage
     from seqrecorder.analysis.leakage import leakage as leakage
@@ -57,14 +58,13 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.report import Report as Report
     from seqrecorder.analysis.report import report as report
     from seqrecorder.analysis.stats import stats as stats
-    from seqrecorder.analysis.vocabulary import Coverage as Coverage
     from seqrecorder.analysis.vocabulary import Vocabulary as Vocabulary
     from seqrecorder.codec.columns import Column as Column
     from seqrecorder.dataset.corpus import Corpus as Corpus
     from seqrecorder.dataset.corpus import open as open  # noqa: A004 - `sr.open` is what users call
     from seqrecorder.dataset.manifest import Manifest as Manifest
-    from seqrecorder.dataset.salvage import Salvage as Salvage
     from seqrecorder.dataset.salvage import salvage as salvage
+    from seqrecorder.dataset.salvage_result import Salvage as Salvage
     from seqrecorder.dataset.selection import Selection as Selection
     from seqrecorder.dataset.split_shares import Balanced as Balanced
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
@@ -123,7 +123,7 @@ _LAZY = {
     "Bucket": "seqrecorder.reading.batching.bucket",
     "Column": "seqrecorder.codec.columns",
     "Corpus": "seqrecorder.dataset.corpus",
-    "Coverage": "seqrecorder.analysis.vocabulary",
+    "Coverage": "seqrecorder.analysis.coverage",
     "FieldStats": "seqrecorder.analysis.field_stats",
     "Crop": "seqrecorder.reading.batching.crop",
     "Leakage": "seqrecorder.analysis.leakage",
@@ -134,7 +134,7 @@ _LAZY = {
     "PlanTable": "seqrecorder.reading.plan",
     "Ragged": "seqrecorder.reading.batching.ragged",
     "Report": "seqrecorder.analysis.report",
-    "Salvage": "seqrecorder.dataset.salvage",
+    "Salvage": "seqrecorder.dataset.salvage_result",
     "Selection": "seqrecorder.dataset.selection",
     "Stats": "seqrecorder.analysis.record_stats",
     "TokenBudget": "seqrecorder.reading.batching.token_budget",

@@ -143,7 +143,7 @@ def test_encoding_needs_no_parsing() -> None:
         if name not in reached:
             reached.add(name)
             ahead += [module for module, _ in IMPORTS.get(name, ())]
-    assert "codec.slicing" in reached
+    assert "codec.pieces" in reached
     parsing = {
         "column_decoder",
         "decoder",

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.count_tokens import Tokens, count_tokens
+from seqrecorder.analysis.coverage import Coverage
 from seqrecorder.analysis.sources import selections_of
 from seqrecorder.analysis.token_lookup import bucket_of, lookup
 from seqrecorder.codec.field_map import FieldMap, as_numbers
@@ -28,30 +29,6 @@ UNKNOWN = "[UNK]"
 """What stands for unknown tokens of text, as in Keras."""
 _VERSION = 1
 _DRAWN = 8
-
-
-@attrs.frozen(eq=False, repr=False)
-class Coverage:
-    """How many of the tokens of some records a vocabulary knows.
-
-    Attributes:
-        tokens: how many there are.
-        known: how many of them are in the vocabulary.
-        unknown: the unknown ones that come most often, with how often.
-    """
-
-    tokens: int
-    known: int
-    unknown: tuple[tuple[Any, int], ...]
-
-    @property
-    def share(self) -> float:
-        """The share of tokens that are known, 1.0 where there are none."""
-        return self.known / self.tokens if self.tokens else 1.0
-
-    def __repr__(self) -> str:
-        rest = f"; unknown: {some([f'{token} ({count:,})' for token, count in self.unknown])}" if self.unknown else ""
-        return f"<Coverage {self.share:.2%} of {number_of(self.tokens, 'token')}{rest}>"
 
 
 def _given(tokens: Iterable[Any]) -> tuple[Any, ...]:

@@ -9,8 +9,7 @@ import numpy as np
 from seqrecorder.codec.allocator import keep_freed_memory
 from seqrecorder.codec.columns import Column, gather, group_lengths
 from seqrecorder.codec.encode_values import encode_images, encode_tensors
-from seqrecorder.codec.memory_size import sizer
-from seqrecorder.codec.slicing import parts
+from seqrecorder.codec.pieces import parts, sizer
 from seqrecorder.errors import RecordError
 from seqrecorder.wire.sequence_example import Leaf, check_limit, serialize
 

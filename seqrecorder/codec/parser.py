@@ -10,25 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.columns import Column
-from seqrecorder.codec.cropping import MARGINS, cropped_lengths, cropped_positions, cropped_stretches, without_margins
-from seqrecorder.codec.decode_values import decode_images, tensor_buffers
+from seqrecorder.codec.cropping import MARGINS, cropped_lengths, without_margins
 from seqrecorder.codec.derivation import derive_columns, derived_schema, sources_of
-from seqrecorder.codec.graph_ops import (
-    ascending,
-    check_items,
-    checked,
-    decode_buffers,
-    first_of_sparse,
-    pad_steps,
-    records_called,
-    sums_of_rows,
-    to_declared,
-    whole_buffers,
-    whole_rows,
-    with_shape,
-)
+from seqrecorder.codec.graph_ops import first_of_sparse, pad_steps, records_called, to_declared
 from seqrecorder.codec.padding import Padding, of_all_rows, padded
+from seqrecorder.codec.parsed_columns import column_of, fixed_values_of
 from seqrecorder.codec.parsing_spec import Specs, require_bounds
 from seqrecorder.codec.presence import agreed, fixed_values, held_features, presence_of, with_absent
 from seqrecorder.errors import SchemaError
@@ -37,6 +23,7 @@ from seqrecorder.schema.field import DEFAULT_GROUP, value_features
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from seqrecorder.codec.columns import Column
     from seqrecorder.codec.cropping import Crop
     from seqrecorder.codec.derivation import Derivation
     from seqrecorder.codec.parsing_spec import Layout, Spec
@@ -268,7 +255,7 @@ class Parser:
                 sizes, presence = presence_of(field, tf.cast(steps[field.feature], tf.int64), stated, held.get(name))
                 parsed.lengths[name] = whole[name] = sizes
             elif self._is_counted(field):
-                column, sizes = self._column(field, features)
+                column, sizes = column_of(field, features, self.specs, self._crop(field))
                 sizes, presence = presence_of(field, sizes, stated, held.get(name))
                 parsed.columns[name], sizes = with_absent(field, column, sizes, presence, self._crop(field))
                 if field.is_list:
@@ -277,7 +264,7 @@ class Parser:
                 if name in self._wide:
                     parsed.lengths[name] = cropped_lengths(sizes, self.crops[field.group], tf)
             else:
-                parsed.columns[name], presence = fixed_values(field, *self._fixed(field, features), stated)
+                parsed.columns[name], presence = fixed_values(field, *fixed_values_of(field, features), stated)
             if presence.present is not None:
                 parsed.present[name] = presence.present
             if presence.excused is not None:
@@ -328,151 +315,3 @@ class Parser:
     def _is_counted(field: Field) -> bool:
         """Whether a record says how many values it has, so that an empty value is one."""
         return field.is_list or field.is_ragged or field.sparse is not None
-
-    # One field ------------------------------------------------------------------------------------------------------
-
-    def _column(self, field: Field, features: dict[str, Any]) -> tuple[Column, Any]:
-        """Return a field flat, with values of its declared dtype, and how many parts each record has before cropping.
-
-        Parts are steps; of context, values.
-        """
-        crop = self._crop(field)
-        if field.sparse is not None:
-            return self._sparse_column(field, features, crop)
-        if not field.is_list:
-            values, counts = _ragged_values(field, features[field.feature])
-            return Column(values, counts=counts), counts
-        if self.specs.in_one_feature(field):
-            return self._packed_column(field, features[field.feature], crop)
-        return self._list_column(field, features[field.feature], crop)
-
-    @staticmethod
-    def _fixed(field: Field, features: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the values of a context field of known shape, and which records have one."""
-        ragged = features[field.feature]
-        items = ragged.row_lengths()
-        flat = check_items(ragged.values, field, items, 1 if field.in_items else field.count)
-        return with_shape(_elements(field, flat)[0], field), items > 0
-
-    def _packed_column(self, field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
-        """Return the column, and the steps of each record before they are cropped."""
-        import tensorflow as tf
-
-        if self.layout == "example":
-            splits, flat = ragged.row_splits, ragged.values
-        else:
-            splits, flat = tf.gather(ragged.values.row_splits, ragged.row_splits), ragged.flat_values
-        if crop and field.buffered:
-            return _cut_buffers(field, splits, flat, crop)
-        values, sizes = _elements(field, flat, whole=True)
-        if sizes is not None:
-            steps = sums_of_rows(sizes, splits)
-        else:
-            items = splits[1:] - splits[:-1]
-            values, steps = (values, items) if field.in_items else whole_rows(values, field, items)
-        values = with_shape(values, field)
-        if not crop:
-            return Column(values, steps=steps), steps
-        kept, positions = cropped_positions(steps, crop)
-        return Column(tf.gather(values, positions), steps=kept), steps
-
-    @staticmethod
-    def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
-        """Return the column, and the steps of each record before they are cropped."""
-        whole = ragged.row_lengths()
-        steps, inner = _kept(whole, ragged.values, crop)  # one row per step
-        if field.is_ragged:
-            values, counts = _ragged_values(field, inner)
-            return Column(values, steps=steps, counts=counts), whole
-        expected = 1 if field.in_items else field.count
-        flat = check_items(inner.values, field, inner.row_lengths(), expected, required=True)
-        return Column(with_shape(_elements(field, flat)[0], field), steps=steps), whole
-
-    @staticmethod
-    def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[Column, Any]:
-        """Return the column, and the steps of each record before they are cropped, None for context."""
-        indices, values = (features[f"{field.feature}/{part}"] for part in ("indices", "values"))
-        steps = whole = None
-        expected = f"field {field.name!r}: as many indices as values are expected in {field.feature!r}, got"
-        if field.is_list:
-            whole = checked(
-                indices.row_lengths(),
-                indices.row_lengths() == values.row_lengths(),
-                expected,
-                indices.row_lengths(),
-                values.row_lengths(),
-            )
-            steps, indices = _kept(whole, indices.values, crop)
-            values = _kept(whole, values.values, crop)[1]
-        elements, sizes = _elements(field, values.values)
-        have = values.row_lengths() if sizes is None else sums_of_rows(sizes, values.row_splits)
-        counts = checked(indices.row_lengths(), indices.row_lengths() == have, expected, indices.row_lengths(), have)
-        flat, elements = ascending(field, indices.values, elements, counts)
-        return Column(elements, steps=steps, counts=counts, indices=flat), counts if whole is None else whole
-
-
-def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[Column, Any]:
-    """Return a column of which only the steps that are kept are decoded, and the steps of each record before that.
-
-    Args:
-        field: whole sequences as buffers.
-        splits: of the buffers of each record; as a rule it has one.
-        buffers: string vector.
-        crop: what is kept.
-    """
-    import tensorflow as tf
-
-    buffers, sizes = whole_buffers(buffers, field)
-    ends = tf.concat([[0], tf.cumsum(sizes)], 0)
-    begins = tf.gather(ends, splits)
-    whole = begins[1:] - begins[:-1]
-    kept, first, step = cropped_stretches(whole, crop)
-    last = tf.minimum(whole, first + kept * step)
-    first = tf.minimum(first, last)
-    before = ends[:-1] - tf.repeat(begins[:-1], splits[1:] - splits[:-1])  # steps of the record in buffers before
-
-    def inside(places: Any) -> Any:
-        return tf.clip_by_value(tf.repeat(places, splits[1:] - splits[:-1]) - before, 0, sizes)
-
-    start, stop = inside(first), inside(last)
-    width = field.element.itemsize * field.count
-    parts = tf.strings.substr(buffers, start * width, (stop - start) * width)
-    values = with_shape(_elements(field, parts, whole=True)[0], field)
-    if step > 1:
-        places = tf.cumsum(last - first, exclusive=True)
-        values = tf.gather(values, tf.ragged.range(places, places + kept * step - step + 1, step).flat_values)
-    return Column(values, steps=kept), whole
-
-
-def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
-    """Return values of unknown length flat, and how many each item of a ragged tensor holds."""
-    values, sizes = _elements(field, ragged.values)
-    if sizes is None:
-        values, counts = whole_rows(values, field, ragged.row_lengths())
-    else:
-        counts = sums_of_rows(sizes, ragged.row_splits)
-    return with_shape(values, field), counts
-
-
-def _kept(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
-    """Return the steps that are kept of each record, and those of `inner`, a row per step."""
-    import tensorflow as tf
-
-    if not crop:
-        return whole, inner
-    steps, positions = cropped_positions(whole, crop)
-    return steps, tf.gather(inner, positions)
-
-
-def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
-    """Return flat values of the declared dtype, and how many values of the known dimensions each item held.
-
-    Sizes are None where each item is one value, or the items are the elements themselves.
-    """
-    if field.storage in ("png", "jpeg"):
-        return decode_images(flat, field), None
-    if field.storage == "tensor":
-        return decode_buffers(tensor_buffers(flat, field), field, fixed=not field.is_ragged)
-    if field.buffered:
-        return decode_buffers(flat, field, fixed=not (whole or field.is_ragged or field.sparse is not None))
-    return to_declared(flat, field), None

@@ -15,6 +15,7 @@ __all__ = [
     "record_store",
     "resolve",
     "salvage",
+    "salvage_result",
     "selection",
     "shard_set",
     "split_shares",

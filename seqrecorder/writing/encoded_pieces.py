@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.construct import maker_from_mapping, records_of
-from seqrecorder.codec.slicing import cut
+from seqrecorder.codec.pieces import cut
 from seqrecorder.codec.tables import is_table, table_of
 from seqrecorder.dataset.split_shares import Balanced
 from seqrecorder.errors import OptionError, RecordError

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.encoder import RecordEncoder
-from seqrecorder.codec.memory_size import sizer
+from seqrecorder.codec.pieces import PIECE_BYTES, PIECE_RECORDS, sizer
 from seqrecorder.dataset.csv_line import csv_line
 from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
 from seqrecorder.writing.record_copies import CannotWait, snapshotter
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 HOOKS = ("from_csv_row", "load", "split")
-_BLOCK_BYTES = 16 << 20
-_BLOCK_RECORDS = 8192
 
 
 def _no_splits(sources: Sources) -> NDArray[np.int64]:
@@ -209,7 +207,7 @@ class LifeCycle:
                 origins.append(done - 1)
                 records.append(chunks.popleft())
                 size += self._size(records[-1:])
-                if size > _BLOCK_BYTES or len(records) == _BLOCK_RECORDS:
+                if size > PIECE_BYTES or len(records) == PIECE_RECORDS:
                     yield from self._blocks(sources.become(origins, records), skipped, 0 if chunks else done)
                     origins, records, skipped, size = [], [], [], 0
                 elif not self._splits:  # others are snapshots already

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.codec.memory_size import sizer
+from seqrecorder.codec.pieces import PIECE_BYTES, PIECE_RECORDS, sizer
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.record_copies import CannotWait, snapshotter
 
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 # With hooks records are made larger later: there, chunks for workers begin with one source and grow as far as the bytes
 # of what came back allow.
-_CHUNK_RECORDS = 16384
 _HOOK_RECORDS = 256
-_CHUNK_BYTES = 4 << 20
+_CHUNK_BYTES = PIECE_BYTES * 2 // 3  # the record that makes it full fits into the same piece, as a rule
 
 # A block is what is taken from a source at once.
 _BLOCK = 32
@@ -62,7 +61,7 @@ class Waiting:
         self._snapshot = snapshotter(schema, whole=whole or hooks)
         self._leaves = workers > 1
         self._adapts = hooks and self._leaves
-        self._most = (1 if self._leaves else _HOOK_RECORDS) if hooks else _CHUNK_RECORDS
+        self._most = (1 if self._leaves else _HOOK_RECORDS) if hooks else PIECE_RECORDS
         self._records: list[Any] = []
         self._given: list[str | None] = []
         self._bytes = 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from seqrecorder.codec.construct import records_of
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.slicing import cut
+from seqrecorder.codec.pieces import cut
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import RecordError
 from seqrecorder.wire.many_messages import Messages

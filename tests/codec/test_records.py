@@ -9,7 +9,7 @@ import tensorflow as tf
 from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, records_of
 
 import seqrecorder as sr
-from seqrecorder.codec import slicing
+from seqrecorder.codec import pieces
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.encoder import RecordEncoder
 from seqrecorder.schema.equality import same_bits
@@ -421,8 +421,8 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = sr.Schema.of(record_class)
     want = [schema.encode(item) for item in data]
     for records, size in ((4096, 1 << 20), (3, 1 << 20), (4096, 1)):
-        monkeypatch.setattr(slicing, "PIECE_RECORDS", records)
-        monkeypatch.setattr(slicing, "PIECE_BYTES", size)
+        monkeypatch.setattr(pieces, "PIECE_RECORDS", records)
+        monkeypatch.setattr(pieces, "PIECE_BYTES", size)
         assert schema.encode_batch(data) == want
         with pytest.raises(sr.RecordError) as caught:
             schema.encode_batch([*data, object(), *data])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec import slicing
+from seqrecorder.codec import pieces
 from seqrecorder.codec.columns import Column, gather
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.column_input import given_columns
@@ -82,7 +82,7 @@ def test_columns_give_the_bytes_of_records(tmp_path, monkeypatch, chunk, options
     """Whatever the chunks, splits and options, a dataset from columns is the one from records, byte by byte."""
     if options.get("splits") == "speaker_split":
         options = {**options, "splits": lambda record: "none" if record.speaker is None else "some"}
-    monkeypatch.setattr(slicing, "PIECE_RECORDS", chunk)
+    monkeypatch.setattr(pieces, "PIECE_RECORDS", chunk)
     sr.write(RECORDS, tmp_path / "records", **options)
     with sr.Writer(tmp_path / "columns", Mixed, **options) as writer:
         writer.write_batch(columns_of(RECORDS[:4]))

@@ -36,7 +36,7 @@ def chunks(kept: Waiting, source: object) -> list[list[Clip]]:
 @pytest.mark.parametrize(("count", "sizes"), [(0, [0]), (6, [6]), (7, [7, 0]), (22, [7, 7, 7, 1])])
 def test_chunks_are_bounded_in_number(kind, count, sizes, monkeypatch):
     """Of lists and of iterators all records come, in order."""
-    monkeypatch.setattr(record_buffer, "_CHUNK_RECORDS", 7)
+    monkeypatch.setattr(record_buffer, "PIECE_RECORDS", 7)
     records = clips(count)
     found = chunks(Waiting(SCHEMA, hooks=False, workers=1), kind(records))
     assert [len(part) for part in found] == sizes

@@ -1,13 +1,13 @@
-"""Pieces of records and of columns: bounded in number and bytes, complete and in order."""
+"""Pieces of records and of columns: bounded in number and bytes, complete and in order; and what records take."""
 
 import attrs
 import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec import slicing
+from seqrecorder.codec import pieces
 from seqrecorder.codec.columns import Column, gather
-from seqrecorder.codec.slicing import bytes_of, cut, parts
+from seqrecorder.codec.pieces import bytes_of, cut, parts, sizer
 from seqrecorder.schema.equality import same_bits
 from seqrecorder.schema.schema import Schema
 
@@ -34,7 +34,7 @@ def parts_of(sizes: list[int]) -> list[list[int]]:
 
 def test_parts_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small records come in parts of as many as may be."""
-    monkeypatch.setattr(slicing, "PIECE_RECORDS", 100)
+    monkeypatch.setattr(pieces, "PIECE_RECORDS", 100)
     assert [len(part) for part in parts_of([1] * 250)] == [100, 100, 50]
     assert parts_of([]) == []
 
@@ -42,8 +42,8 @@ def test_parts_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001, 10**9])
 def test_parts_are_bounded_in_bytes(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of equal size come in parts of about as many bytes as a piece has, and one at least."""
-    monkeypatch.setattr(slicing, "PIECE_BYTES", 1000)
-    monkeypatch.setattr(slicing, "PIECE_RECORDS", 3000)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(pieces, "PIECE_RECORDS", 3000)
     found = [len(part) for part in parts_of([size] * 5000)]
     assert max(found) * size <= max(1000, size)
     assert min(3000, 2 * max(found)) * max(size, 1) >= 1000
@@ -63,12 +63,12 @@ def test_pieces_of_many_records_end_early(size: int, wanted: int) -> None:
 def test_large_records_among_small_ones(every: int) -> None:
     """However rare records of 1 MiB are, no part has more bytes than a piece."""
     sizes = [1 << 20 if number % every == every - 1 else 1 for number in range(20_000)]
-    assert max(map(sum, parts_of(sizes))) <= slicing.PIECE_BYTES
+    assert max(map(sum, parts_of(sizes))) <= pieces.PIECE_BYTES
 
 
 def test_records_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records sorted by their size come in parts of which none has more bytes than a piece, and few have fewer."""
-    monkeypatch.setattr(slicing, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 10_000)
     for sizes in (list(range(5000)), list(range(5000, 0, -1))):
         found = parts_of(sizes)
         assert all(sum(part) <= 10_000 for part in found)
@@ -77,7 +77,7 @@ def test_records_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_errors_name_the_position_in_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that does not fit is named by its place in what was given, whatever piece it is in."""
-    monkeypatch.setattr(slicing, "PIECE_RECORDS", 3)
+    monkeypatch.setattr(pieces, "PIECE_RECORDS", 3)
     bad = steps(1)[0]
     bad.ids = "x"  # type: ignore[assignment]  # what no converter has seen
     with pytest.raises(sr.RecordError) as caught:
@@ -91,7 +91,7 @@ def test_cut_columns_are_views_of_bounded_pieces(monkeypatch: pytest.MonkeyPatch
     columns = gather(schema, records)
     assert [size for size, _ in cut(columns, 100)] == [100]
     assert list(cut(gather(schema, []), 0)) == []
-    monkeypatch.setattr(slicing, "PIECE_BYTES", bytes_of(columns) // 9)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", bytes_of(columns) // 9)
     start = 0
     for size, piece in cut(columns, 100):
         assert size <= 12
@@ -117,3 +117,65 @@ def test_bytes_of_columns() -> None:
     records = [Steps("k" * 200, np.array([1])), Steps("é", np.arange(3))]
     assert bytes_of(gather(schema, records)) == 201 + 2 * 8 + 4 * 8 + 2 * 8 - 2 * 8
     assert bytes_of(gather(schema, [])) == 0
+
+
+# Sizes ----------------------------------------------------------------------------------------------------------------
+
+
+@sr.record
+class Everything:
+    key: str = sr.context(str)
+    number: int = sr.context("int64")
+    image: np.ndarray = sr.context("uint8", shape=(2, 3))
+    some: np.ndarray = sr.context("float32", shape=(None,), optional=True)
+    ids: np.ndarray = sr.feature_list("int64")
+    words: np.ndarray = sr.feature_list(str)
+    ragged: list = sr.feature_list("int16", shape=(None,))
+    bag: object = sr.feature_list("float32", sparse=9)
+
+
+def record(steps=2, some=(1.0, 2.0)):
+    return Everything(
+        "four", 7, np.zeros((2, 3), "uint8"), some, range(steps), ["ab"] * steps, [[1, 2]] * steps, [{3: 1.0}] * steps
+    )
+
+
+EXPECTED = 4 + 8 + 6 + 8 + 2 * (8 + (2 + 8) + 4 + (8 + 4))
+
+
+def test_sizes_of_every_kind():
+    """Arrays count their bytes, text its characters and a pointer each, and lists and sparse vectors what they hold."""
+    size = sizer(sr.Schema.of(Everything))
+    assert size([record()]) == EXPECTED
+    assert size([record(), record(0), record()]) == 2 * EXPECTED + 26
+    assert size([]) == 0
+
+
+def test_sizes_of_what_is_not_as_declared():
+    """Values in other forms are looked at one by one, None counts as a number, and what is no record as nothing."""
+    size = sizer(sr.Schema.of(Everything))
+    assert size([record(some=None), record()]) == 2 * EXPECTED
+    plain = record()
+    object.__setattr__(plain, "words", ["ab", "ab"])  # what no converter has seen
+    assert size([plain, record(some=None)]) == 2 * EXPECTED - 16
+    assert size([record(), object(), 3]) == EXPECTED
+
+
+def test_sizes_of_texts_from_a_sample():
+    """Texts of lists are counted, and sized by those of some records; all else is exact."""
+    size = sizer(sr.Schema.of(Everything))
+    records = [record(number % 5) for number in range(1000)]
+    assert size(records) == sum(size([one]) for one in records)
+    records[500].words = np.array(["x" * 100_000, "ab"] + [""] * 98, object)
+    alone = size(records[500:501])
+    assert alone > 100_000
+    assert 98 * 8 < size(records) - size(records[:500] + records[501:]) < 100_000
+
+
+def test_sizes_of_optional_arrays_of_texts():
+    """What is None, has no steps, or is in another form is no obstacle."""
+    rows = attrs.make_class("Rows", {"words": sr.feature_list(str, optional=True)})
+    size = sizer(sr.Schema.of(rows))
+    assert size([rows(None), rows([])]) == 8
+    assert size([rows([]), rows([])]) == 0
+    assert size([rows(["abc"]), rows([])]) == 3 + 8
