@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.source import Edit, lines_inside_strings, lines_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
 def _statement_starts(tree: ast.Module) -> list[int]:
     """Return the lines at which statements begin; a decorated function begins with its decorators."""
     starts = []
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.stmt):
             decorators = getattr(node, "decorator_list", [])
             starts.append(min([node.lineno, *(item.lineno for item in decorators)]))

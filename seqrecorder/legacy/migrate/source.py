@@ -69,9 +69,7 @@ class Source:
     """
 
     def __init__(self, text: str) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "\\d" in old scripts
-            self.tree = ast.parse(text)
+        self.tree = _parsed(text)
         self.text = text
         self._whole = lines_of(text)
         self.lines = [line.rstrip("\r\n") for line in self._whole]
@@ -90,7 +88,7 @@ class Source:
 
     def segment(self, node: ast.AST) -> str:
         """Return the text of an expression, on one line where it has no comments in it."""
-        found = ast.get_source_segment(self.text, node) or ast.unparse(node)
+        found = self._text_of(node) or ast.unparse(node)
         if len(lines := lines_of(found)) == 1:
             return found
         if "#" in found:
@@ -98,6 +96,16 @@ class Source:
         first = getattr(node, "lineno", 0)
         in_string = any(number in self._inside for number in range(first + 1, first + len(lines)))
         return ast.unparse(node) if in_string or "\\" in found else _joined(lines)
+
+    def _text_of(self, node: ast.AST) -> str:
+        """Return the text of a node as `ast.get_source_segment` does, without taking all lines apart."""
+        first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        if not isinstance(node, (ast.expr, ast.stmt)) or first is None or last is None:
+            return ""
+        lines = [line.encode() for line in self._whole[first - 1 : last]]
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
+        return b"".join(lines).decode()
 
     def indent(self, node: ast.stmt) -> str:
         """Return the white space before a statement."""
@@ -186,6 +194,14 @@ def _joined(lines: Sequence[str]) -> str:
             text = text.removesuffix(",") if line[0] != ")" else text  # the comma of a tuple of one is none to spare
         text += line if close else f" {line}"
     return text
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(text: str) -> ast.Module:
+    """Return the tree of a script, which nobody changes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "\\d" in old scripts
+        return ast.parse(text)
 
 
 def _blank(lines: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, own_nodes, reads, statements
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, own_nodes, reads, statements, walk
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def joined(scope: Scope, examples: ast.expr | None) -> Joined:
         if len(uses) != 1:
             raise Unclear("batch-join", "the list of examples is used for more than the batch", examples)
         return _written(value, (made[0],))
-    loops = [
-        node for node in own_nodes(scope) if isinstance(node, ast.For) and any(use in ast.walk(node) for use in uses)
-    ]
+    loops = [node for node in own_nodes(scope) if isinstance(node, ast.For) and any(use in walk(node) for use in uses)]
     if not isinstance(value, ast.List) or len(uses) != 2 or len(loops) != 1:  # noqa: PLR2004 - to append, and to batch
         raise Unclear("batch-join", "the list of examples is not filled by one loop", examples)
     return _filled(examples.id, loops[0], made[0])

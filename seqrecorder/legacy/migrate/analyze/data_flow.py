@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,16 +31,28 @@ _CHANGING = frozenset(
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
 
 
+@functools.lru_cache(maxsize=1024)
+def walk(node: ast.AST) -> tuple[ast.AST, ...]:
+    """Return a node and all that is inside, as `ast.walk` does, but for contexts and operators."""
+    found = [node]
+    for each in found:
+        for name in each._fields:
+            value = getattr(each, name, None)
+            if isinstance(value, list):
+                found += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST) and value._fields:
+                found.append(value)
+    return tuple(found)
+
+
 def reads(node: ast.AST) -> set[str]:
     """Return the names that are read anywhere inside, those of nested functions too.
 
     >>> sorted(reads(ast.parse("a += b; del c; d = e")))
     ['a', 'b', 'c', 'e']
     """
-    changed = (inner.target for inner in ast.walk(node) if isinstance(inner, ast.AugAssign))
-    found = {
-        inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Store)
-    }
+    changed = (inner.target for inner in walk(node) if isinstance(inner, ast.AugAssign))
+    found = {inner.id for inner in walk(node) if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Store)}
     return found | {target.id for target in changed if isinstance(target, ast.Name)}
 
 
@@ -50,7 +63,7 @@ def writes(node: ast.AST) -> set[str]:
     ['a', 'b', 'd', 'g']
     """
     names: set[str] = set()
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
             names.add(inner.name)
         elif isinstance(inner, ast.alias):
@@ -74,7 +87,7 @@ def _base(node: ast.expr) -> str | None:
 
 def binds(node: ast.AST) -> set[str]:
     """Return the names that a statement binds anew."""
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
+    return {inner.id for inner in walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
 
 
 def loads(scope: Scope, name: str) -> list[ast.Name]:
@@ -90,7 +103,7 @@ def loads(scope: Scope, name: str) -> list[ast.Name]:
             own = {argument.arg for argument in given} | {n for s in own_nodes(node) for n in _bound_by(s)}
             found += loads(node, name) if name not in own else []
         elif isinstance(node, (ast.ClassDef, ast.Lambda)):
-            found += [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name]
+            found += [n for n in walk(node) if isinstance(n, ast.Name) and n.id == name]
     return found
 
 
@@ -100,19 +113,21 @@ def _bound_by(node: ast.AST) -> set[str]:
 
 def scopes(tree: ast.Module) -> Iterator[Scope]:
     """Yield every function of a module, and the module itself."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
             yield node
 
 
-def own_nodes(scope: Scope) -> Iterator[ast.AST]:
-    """Yield what stands in a scope, without the insides of the functions and classes in it."""
-    waiting: list[ast.AST] = list(scope.body)
+@functools.lru_cache(maxsize=1024)
+def own_nodes(scope: Scope) -> tuple[ast.AST, ...]:
+    """Return what stands in a scope, without the insides of the functions and classes in it; trees stay as they are."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = [*reversed(scope.body)]
     while waiting:
-        node = waiting.pop(0)
-        yield node
+        found.append(node := waiting.pop())
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            waiting = [*ast.iter_child_nodes(node), *waiting]
+            waiting += [child for child in ast.iter_child_nodes(node) if child._fields][::-1]
+    return tuple(found)
 
 
 def block_of(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
@@ -208,9 +223,9 @@ def ignoring(tree: ast.AST) -> frozenset[str]:
     ['g']
     """
     found = set[str]()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.FunctionDef):
-            given = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+            given = {argument.arg for argument in walk(node.args) if isinstance(argument, ast.arg)}
             rebound = {name for statement in node.body for name in binds(statement)}
             hanging = (given - rebound) | hanging_surely(node.body, given)
             returned = [n.value for n in own_nodes(node) if isinstance(n, ast.Return)]
@@ -222,7 +237,7 @@ def _taken(node: ast.AST, ignoring: frozenset[str]) -> set[str]:
     """Return the names that are read, but for what functions are given that ignore it."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ignoring:
         return set()
-    if not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
+    if not any(isinstance(inner, ast.Call) for inner in walk(node)):
         return reads(node)
     own = reads(node) if isinstance(node, (ast.Name, ast.AugAssign)) else set[str]()
     return own.union(*(_taken(inner, ignoring) for inner in ast.iter_child_nodes(node)))
@@ -241,7 +256,7 @@ def _assigned(statement: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
 
 def only_indexed(nodes: Sequence[ast.AST], name: str) -> bool:
     """Whether a variable is only read by its items, `pair[0]` say, and never changed."""
-    inner = [node for part in nodes for node in ast.walk(part)]
+    inner = [node for part in nodes for node in walk(part)]
     indexed = {id(n.value) for n in inner if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)}
     return all(id(n) in indexed for n in inner if isinstance(n, ast.Name) and n.id == name)
 
@@ -253,11 +268,11 @@ def unused_now(old: ast.Module, new: ast.Module) -> dict[str, list[str]]:
     >>> unused_now(old, ast.parse("def f(a, b):\n c = a\n return g(b)"))
     {'f': ['c']}
     """
-    before = {node.name: node for node in ast.walk(old) if isinstance(node, ast.FunctionDef)}
+    before = {node.name: node for node in walk(old) if isinstance(node, ast.FunctionDef)}
     found: dict[str, list[str]] = {}
-    for node in ast.walk(new):
+    for node in walk(new):
         if isinstance(node, ast.FunctionDef) and node.name in before:
-            own = binds(node) | {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+            own = binds(node) | {argument.arg for argument in walk(node.args) if isinstance(argument, ast.arg)}
             if names := sorted(own & reads(before[node.name]) - reads(node)):
                 found[node.name] = names
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.batch_join import joined
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, walk
 from seqrecorder.legacy.migrate.analyze.names import (
     BATCHERS,
     OF_QUEUES,
@@ -52,7 +52,7 @@ def find_stages(scope: Scope, names: Names) -> Stages:
             stages.account(part)
     for name, node in names.mentions(ast.Module([n for n in scope.body if not _is_scope(n)], []), PIPELINE):
         if id(node) not in stages.accounted and name not in UNCONVERTED and _stands_in(scope, node):
-            handed = not any(isinstance(call, ast.Call) and call.func is node for call in ast.walk(scope))
+            handed = not any(isinstance(call, ast.Call) and call.func is node for call in walk(scope))
             raise Unclear(*_why(name, fed=any(names.mentions(scope, _FED)), handed=handed), node)
     return stages
 
@@ -155,7 +155,7 @@ def _reader_before(stages: Stages, name: str, read: ast.Assign) -> Reader | None
     found = None
     for reader in stages.readers.get(name, []):
         block = [] if reader.statement is None else block_of(stages.scope, reader.statement)
-        if any(read in ast.walk(statement) for statement in block) and reader.arguments.call.lineno <= read.lineno:
+        if any(read in walk(statement) for statement in block) and reader.arguments.call.lineno <= read.lineno:
             found = reader
     return found
 
@@ -172,7 +172,7 @@ def _read(node: ast.Assign, call: ast.Call, verb: str, reader: Reader, scope: Sc
     up_to = given[1] if verb == "read_up_to" else None
     key, value = pair[0], pair[1].id
     if not isinstance(key, ast.Name):
-        taken = {inner.id for inner in ast.walk(scope) if isinstance(inner, ast.Name)}
+        taken = {inner.id for inner in walk(scope) if isinstance(inner, ast.Name)}
         name = "key" if "key" not in taken else "record_key"
         return Read(node, reader, given[0], name, value, up_to, key)
     used = any(key.id in reads(inner) for inner in own_nodes(scope) if isinstance(inner, ast.Name))

@@ -7,12 +7,14 @@ The old names are those of TensorFlow 1: `tf.train.batch` stands for `tensorflow
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from typing import TYPE_CHECKING
 
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.bindings import Bindings
+from seqrecorder.legacy.migrate.analyze.data_flow import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,18 +129,15 @@ class Names:
     def __init__(self, tree: ast.Module) -> None:
         self.module: str | None = None
         self.imports: list[ast.Import | ast.ImportFrom] = []
-        self.bindings = Bindings(tree)
+        self.bindings, imports, self._assigned = _of_module(tree)
         self._imported: dict[int, str] = {}
-        self._assigned: dict[int, ast.expr] = {}
         self._starred: dict[str, str] = {}
         self._known: dict[tuple[int, str], str | None] = {}
-        for node in ast.walk(tree):
+        for node in imports:
             if isinstance(node, ast.Import):
                 self._import(node)
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 self._import_from(node)
-            elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-                self._assigned[id(node.targets[0])] = node.value
 
     def _import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -220,11 +219,19 @@ class Names:
 
     def mentions(self, tree: ast.AST, wanted: frozenset[str]) -> Iterator[tuple[str, ast.AST]]:
         """Yield every expression that means one of some old names."""
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load):
                 name = self.resolve(node)
                 if name in wanted:
                     yield name, node
+
+
+@functools.lru_cache(maxsize=16)
+def _of_module(tree: ast.Module) -> tuple[Bindings, list[ast.Import | ast.ImportFrom], dict[int, ast.expr]]:
+    """Return the variables of a module whose tree stays as it is, its imports, and what is assigned to names' ids."""
+    imports = [node for node in walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    assigned = [node for node in walk(tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
+    return Bindings(tree), imports, {id(node.targets[0]): node.value for node in assigned}
 
 
 def _canonical(name: str) -> str:

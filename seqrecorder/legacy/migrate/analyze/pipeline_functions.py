@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import depending, own_nodes, reads, statements, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import depending, own_nodes, reads, statements, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, Arguments
 from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, check_only
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
@@ -180,7 +180,7 @@ def _given(part: Part, call: ast.Call) -> dict[str, ast.expr]:
 def check_calls(part: Part, tree: ast.Module, names: Names) -> None:
     """Raise `Unclear` where a part is used otherwise than by the pipelines that are rewritten."""
     name, method = part.function.name, part.called.startswith("self.")
-    for node in ast.walk(tree):
+    for node in walk(tree):
         named = (
             isinstance(node, ast.Attribute) and node.attr == name
             if method

@@ -6,7 +6,7 @@ import ast
 import functools
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.legacy.migrate.analyze.data_flow import loads
+from seqrecorder.legacy.migrate.analyze.data_flow import loads, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ class Reaching:
         self._left: list[list[_State]] = []  # of the loops around, where they are left
         self._begun: list[list[_State]] = []  # likewise, where they are begun again
         self._raising: list[list[_State]] = []  # of the tries around
-        given = [] if isinstance(scope, ast.Module) else [n for n in ast.walk(scope.args) if isinstance(n, ast.arg)]
+        given = [] if isinstance(scope, ast.Module) else [n for n in walk(scope.args) if isinstance(n, ast.arg)]
         self._block(scope.body, {argument.arg: frozenset([argument]) for argument in given})
 
     def of(self, name: ast.Name) -> frozenset[ast.AST]:
@@ -95,7 +95,7 @@ class Reaching:
         ends: list[_State | None] = [state]
         for case in node.cases:
             inner = state
-            for part in ast.walk(case.pattern):
+            for part in walk(case.pattern):
                 name = getattr(part, "name", None) or getattr(part, "rest", None)
                 inner = self._binding(node, name, inner) if isinstance(name, str) else inner
             if case.guard is not None:
@@ -196,7 +196,7 @@ def _names_bound(part: ast.AST) -> list[str]:
         elif isinstance(node, ast.alias):
             found.append(node.asname or node.name.partition(".")[0])
         elif isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            found += [n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
+            found += [n.target.id for n in walk(node) if isinstance(n, ast.NamedExpr)]
         elif not isinstance(node, ast.Lambda):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 found.append(node.id)

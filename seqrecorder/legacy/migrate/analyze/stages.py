@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, walk
 from seqrecorder.legacy.migrate.analyze.names import Arguments, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -128,17 +128,17 @@ class Stages:
 
     def nodes(self) -> list[ast.AST]:
         """Return what stands in the scope, without the other branches."""
-        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        apart = {id(inner) for branch in self.others for statement in branch for inner in walk(statement)}
         return [node for node in own_nodes(self.scope) if id(node) not in apart]
 
     def uses(self, statements: Iterable[ast.AST], name: str) -> list[ast.Name]:
         """Return where it may be read what some statements bind to a name, but in the other branches."""
-        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        apart = {id(inner) for branch in self.others for statement in branch for inner in walk(statement)}
         return [node for node in reaching(self.scope).uses(statements, name) if id(node) not in apart]
 
     def others_of(self, use: ast.Name, statements: Iterable[ast.AST]) -> bool:
         """Whether a name may have its value from something else than some statements."""
-        apart = {id(inner) for branch in self.others for statement in branch for inner in ast.walk(statement)}
+        apart = {id(inner) for branch in self.others for statement in branch for inner in walk(statement)}
         return any(id(node) not in apart for node in reaching(self.scope).of(use) - {*statements})
 
     def branches(self) -> list[Stages]:
@@ -152,7 +152,7 @@ class Stages:
         return parts if len(parts) > 1 and whole and all(part.batches for part in parts) else [self]
 
     def _branch(self, block: list[ast.stmt], others: list[list[ast.stmt]]) -> Stages:
-        inside = {id(inner) for statement in block for inner in ast.walk(statement)}
+        inside = {id(inner) for statement in block for inner in walk(statement)}
         return attrs.evolve(
             self,
             producers=[producer for producer in self.producers if id(producer.statement) in inside],
@@ -163,7 +163,7 @@ class Stages:
 
     def account(self, node: ast.AST) -> None:
         """Note that an expression belongs to a stage."""
-        self.accounted |= {id(inner) for inner in ast.walk(node)}
+        self.accounted |= {id(inner) for inner in walk(node)}
 
 
 def bound(call: ast.Call, kind: str) -> Arguments:
@@ -183,9 +183,9 @@ def check_only(function: ast.FunctionDef, tree: ast.Module) -> None:
 
     A function and a method are told apart by how they are called.
     """
-    methods = [node for kind in ast.walk(tree) if isinstance(kind, ast.ClassDef) for node in kind.body]
+    methods = [node for kind in walk(tree) if isinstance(kind, ast.ClassDef) for node in kind.body]
     same = [
-        node for node in ast.walk(tree)
+        node for node in walk(tree)
         if isinstance(node, ast.FunctionDef) and node.name == function.name
         and (node in methods) == (function in methods)
     ]  # fmt: skip

@@ -6,6 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
+from seqrecorder.legacy.migrate.analyze.data_flow import walk
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -88,12 +90,12 @@ class Structures:
                 self._branch(statement)
             else:
                 self._forget(statement)
-                if any(isinstance(n, ast.Delete) or getattr(n, "attr", "") in _SHORTENING for n in ast.walk(statement)):
+                if any(isinstance(n, ast.Delete) or getattr(n, "attr", "") in _SHORTENING for n in walk(statement)):
                     self._least.clear()
 
     def _bind_inside(self, statement: ast.stmt) -> None:
         """Take in what expressions inside of a statement bind."""
-        for inner in ast.walk(statement):
+        for inner in walk(statement):
             if isinstance(inner, ast.NamedExpr):
                 simple = isinstance(statement, (ast.Assign, ast.Return))
                 self._known[inner.target.id] = self.of(inner.value) if simple else None
@@ -121,7 +123,7 @@ class Structures:
     def _forget(self, *nodes: ast.AST | None) -> None:
         """Take away what is known of the names that something binds."""
         for node in filter(None, nodes):
-            for inner in ast.walk(node):
+            for inner in walk(node):
                 if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
                     self._known[inner.id] = None
                     self._least.pop(inner.id, None)

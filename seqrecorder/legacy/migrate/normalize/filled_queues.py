@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import QUEUES, RUNNERS
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.analyze.stages import Batch, bound
@@ -139,10 +139,10 @@ def _goes_by(scope: Scope, put: ast.expr, taken: ast.stmt) -> bool:
     """Whether what is put in is used after the queue, for more than its shape: not all of it goes through the queue."""
     static = {
         id(inner)
-        for node in ast.walk(scope)
+        for node in walk(scope)
         if (isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape", "dtype"))
         or (isinstance(node, ast.Call) and ast.unparse(node.func) == "len")
-        for inner in ast.walk(node)
+        for inner in walk(node)
     }
     bases = [item.value if isinstance(item, ast.Subscript) else item for item in _items(put)]
     names = {base.id for base in bases if isinstance(base, ast.Name)} - writes(taken)
@@ -152,7 +152,7 @@ def _goes_by(scope: Scope, put: ast.expr, taken: ast.stmt) -> bool:
 
 def _statement_of(scope: Scope, inner: ast.AST) -> ast.stmt:
     """Return the innermost statement that an expression stands in."""
-    return [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and inner in ast.walk(n)][-1]
+    return [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and inner in walk(n)][-1]
 
 
 def _go(scope: Scope, names: Names, inner: ast.AST, gone: list[ast.stmt]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads, scopes
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.source import Edit, Source
 
@@ -58,7 +58,7 @@ def _written_out(source: Source, names: Names, statement: ast.Assign | ast.Retur
         return
     if reader is not None and names.resolve(reader) != "tf.TFRecordReader":
         return
-    used = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
+    used = {node.id for node in walk(source.tree) if isinstance(node, ast.Name)}
     files, queue, record, records = (next(n for n in (word, f"{word}_of_files") if n not in used) for word in _WORDS)
     said = {option: source.segment(value) for option, value in given.items()}
     tf, unit = names.module, source.unit(source.indent(statement))

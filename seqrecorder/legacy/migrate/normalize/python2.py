@@ -6,6 +6,8 @@ import ast
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.legacy.migrate.analyze.data_flow import walk
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -31,16 +33,16 @@ def left_of_python2(tree: ast.Module) -> Iterator[tuple[int, str]]:
     >>> list(left_of_python2(ast.parse("half = n / 2")))
     [(1, '/ of whole numbers gives a fraction in Python 3: // is what it was')]
     """
-    own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    imported = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    own = {node.id for node in walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    own |= {node.arg for node in walk(tree) if isinstance(node, ast.arg)}
+    imported = [node for node in walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     own |= {alias.asname or alias.name for node in imported for alias in node.names}
-    for node in ast.walk(tree):
+    for node in walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in _GONE and name not in own:
             yield node.lineno, f"{name} {_GONE[name].format(_NEW.get(name))}"  # type: ignore[attr-defined]
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and "division" not in own:
-            sides = [inner for side in (node.left, node.right) for inner in ast.walk(side)]
+            sides = [inner for side in (node.left, node.right) for inner in walk(side)]
             floats = [n for n in sides if isinstance(n, ast.Constant) and isinstance(n.value, float)]
             if not floats and not any(isinstance(n, ast.Name) and n.id == "float" for n in sides):
                 yield node.lineno, "/ of whole numbers gives a fraction in Python 3: // is what it was"

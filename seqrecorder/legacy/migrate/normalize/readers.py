@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, scopes
+from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import READERS, Names
 from seqrecorder.legacy.migrate.source import Edit, Source
 
@@ -22,7 +22,7 @@ def matched_files(text: str) -> str:
     source = Source(text)
     names = Names(source.tree)
     changed: dict[int, list[tuple[ast.expr, str]]] = {}
-    for node in ast.walk(source.tree):
+    for node in walk(source.tree):
         alone = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
         if isinstance(node, ast.Call) and alone and names.called(node) == _MATCHED_ONCE and names.module:
             changed.setdefault(node.lineno, []).append((node.func, f"{names.module}.io.matching_files"))
@@ -64,7 +64,7 @@ def records_by_attribute(text: str) -> str:
                 continue
             uses = [use for use in loads(scope, target.id) if use.lineno > node.lineno]
             values = [
-                n for n in ast.walk(scope)
+                n for n in walk(scope)
                 if isinstance(n, ast.Attribute) and n.attr == "value" and n.value in uses and n.lineno == n.end_lineno
             ]  # fmt: skip
             if len(values) == len(uses) and _bound_last(scope, node, target.id):
@@ -77,9 +77,9 @@ def readers_of_objects(text: str) -> str:
     """Make a reader that `__init__` keeps for one method where that reads: `self.reader = tf.TextLineReader()`."""
     source = Source(text)
     names = Names(source.tree)
-    attributes = [node for node in ast.walk(source.tree) if isinstance(node, ast.Attribute)]
+    attributes = [node for node in walk(source.tree) if isinstance(node, ast.Attribute)]
     edits: list[Edit] = []
-    for kind in (node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)):
+    for kind in (node for node in walk(source.tree) if isinstance(node, ast.ClassDef)):
         methods = [node for node in kind.body if isinstance(node, ast.FunctionDef)]
         making = [node for method in methods if method.name == "__init__" for node in method.body]
         for node in making:
@@ -116,6 +116,6 @@ def _is_read(call: ast.expr, scope: Scope, names: Names) -> bool:
 
 def _bound_last(scope: Scope, statement: ast.stmt, name: str) -> bool:
     """Whether a statement, which no loop repeats, is the last that gives a name its value."""
-    loops = [n for n in own_nodes(scope) if isinstance(n, (ast.For, ast.While)) and statement in ast.walk(n)]
+    loops = [n for n in own_nodes(scope) if isinstance(n, (ast.For, ast.While)) and statement in walk(n)]
     bound = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
     return not loops and all(n.lineno <= statement.lineno for n in bound)

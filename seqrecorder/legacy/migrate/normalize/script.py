@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, scopes, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, scopes, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import Names, arguments
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.learn_readers import without_contrib_learn
@@ -144,7 +144,7 @@ def _mark(source: Source, scope: Scope, queue: FilledQueue, made: ast.Assign, ki
             return None
         [condition] = holding
         making = condition
-        if any(isinstance(node, ast.Call) for node in ast.walk(condition.test)):
+        if any(isinstance(node, ast.Call) for node in walk(condition.test)):
             return None  # asked twice, it may answer otherwise
         test = source.segment(condition.test)
         test = test if block is condition.body else f"not ({test})"
@@ -180,7 +180,7 @@ def _shuffling(source: Source, function: ast.FunctionDef, queue: FilledQueue) ->
     if not isinstance(queue.taken, ast.Assign):
         return None
     put, out = queue.put, queue.taken.targets[0]
-    if others or given is None or given["capacity"] is None or not parameters or queue.call not in ast.walk(function):
+    if others or given is None or given["capacity"] is None or not parameters or queue.call not in walk(function):
         return None
     if not isinstance(put, ast.Name) or put.id != parameters[0] or not isinstance(out, ast.Name):
         return None
@@ -225,7 +225,7 @@ def _sets_shapes(statement: ast.stmt) -> bool:
 
 def _handing(tree: ast.Module, function: ast.FunctionDef) -> list[tuple[ast.Assign, ast.Call]] | None:
     """Return the calls `tensors = f(tensors, ...)` of a function, None where it is used otherwise, or not at all."""
-    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == function.name]
+    uses = [n for n in walk(tree) if isinstance(n, ast.Name) and n.id == function.name]
     found = [
         (n, n.value) for scope in scopes(tree) for n in own_nodes(scope)
         if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and n.value.func in uses and n.value.args

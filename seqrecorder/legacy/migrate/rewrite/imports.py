@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.rewrite.tf2_names import modern_name
 from seqrecorder.legacy.migrate.source import Edit
@@ -30,7 +31,7 @@ def imports_of_graphs(source: Source, names: Names, target: Target, *, behaving:
     """
     if not any(names.mentions(source.tree, PIPELINE)):
         return []
-    parts = [node for node in ast.walk(source.tree) if isinstance(node, ast.ImportFrom) and _is_old(node)]
+    parts = [node for node in walk(source.tree) if isinstance(node, ast.ImportFrom) and _is_old(node)]
     if target == "eager" and behaving is None:
         return [_from_first(source, node) for node in parts]
     edits: list[Edit] = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, UNCONVERTED
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.source import Edit
@@ -63,12 +63,12 @@ def lift_functions(source: Source, names: Names, target: Target) -> LiftedFuncti
             raise Unclear("not-lifted", said, scope if not isinstance(scope, ast.Module) else found.first_of(scope))
     if not whole:
         raise Unclear("not-lifted", "no function of this file makes a whole pipeline", found.first_of(source.tree))
-    taken = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
-    taken |= {node.asname or node.name for node in ast.walk(source.tree) if isinstance(node, ast.alias)}
+    taken = {node.id for node in walk(source.tree) if isinstance(node, ast.Name)}
+    taken |= {node.asname or node.name for node in walk(source.tree) if isinstance(node, ast.alias)}
     package = "sr" if "sr" not in taken else "seqrecorder"
     edits = [_import(source, names, package)]
     for function in whole:
-        method = any(isinstance(kind, ast.ClassDef) and function in kind.body for kind in ast.walk(source.tree))
+        method = any(isinstance(kind, ast.ClassDef) and function in kind.body for kind in walk(source.tree))
         edits += _wrapped(source, names, function, f"{package}.legacy", target, method=method)
     return LiftedFunctions(tuple(edits), tuple(sorted(whole, key=lambda function: function.lineno)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import reads
+from seqrecorder.legacy.migrate.analyze.data_flow import reads, walk
 from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.findings import Finding
 from seqrecorder.legacy.migrate.rewrite.tf2_names import is_there, modernised
@@ -36,7 +36,7 @@ def renamed(source: Source, functions: set[str]) -> list[Edit]:
     Those call others, which are meant too.
     """
     names = Names(source.tree)
-    waiting = [n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
+    waiting = [n for n in walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
     found = list[ast.FunctionDef]()
     own = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
     while waiting:
@@ -59,14 +59,14 @@ def substituted(source: Source, changes: Iterable[tuple[ast.expr, str]]) -> list
 def modes(source: Source) -> Iterator[tuple[ast.expr, str]]:
     """Yield the names that tf.contrib had for strings, and the strings."""
     names = Names(source.tree)
-    for node in ast.walk(source.tree):
+    for node in walk(source.tree):
         if isinstance(node, ast.Attribute) and (found := names.resolve(node)) in _MODES:
             yield node, _MODES[found or ""]
 
 
 def _united(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
     """Yield unions of dictionaries' items, whose tensors have no hash any more, and what can be written instead."""
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict" and len(node.args) == 1:
             union = node.args[0]
             if isinstance(union, ast.BinOp) and _unites_items(union):
@@ -90,7 +90,7 @@ def left(source: Source, target: Target, functions: Sequence[str]) -> Iterator[F
     names = Names(source.tree)
     returning = {name.rpartition(".")[2] for name in functions} if target == "eager" else set()
     yield from _lacking(source.tree, names) if target == "eager" else ()
-    for node in ast.walk(source.tree):
+    for node in walk(source.tree):
         if isinstance(node, ast.Call) and (called := _last_name(node.func)) in returning:
             yield Finding(node.lineno, "consumer", f"{called} returns a tf.data.Dataset now: iterate over it")
         if target == "eager" and isinstance(node, ast.BinOp) and _unites_items(node):

@@ -12,6 +12,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     only_indexed,
     own_nodes,
     reads,
+    walk,
     writes,
 )
 from seqrecorder.legacy.migrate.analyze.structure import Structures
@@ -117,7 +118,7 @@ class Delivery:
         items = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
         names = [item.id for item in items if isinstance(item, ast.Name)]
         starred = structure == "list" and not isinstance(target, (ast.Tuple, ast.List))
-        place = next(s for s in block if any(statement in ast.walk(s) for statement in statements))
+        place = next(s for s in block if any(statement in walk(s) for statement in statements))
         edits = [self.text.replaced(s, made) for s, made in zip(statements, lines, strict=True)]
         if structure == "pair" or len(names) != len(items):
             return edits + self._paired(target, place, block, ending)

@@ -18,6 +18,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     own_nodes,
     reads,
     statements,
+    walk,
 )
 from seqrecorder.legacy.migrate.analyze.names import PRODUCERS, QUEUES
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import call_lines, signature
@@ -154,7 +155,7 @@ class Rewriter:
             mark = node.value
             if not isinstance(mark, ast.Call) or ast.unparse(mark.func) not in (SHUFFLED, HANDED):
                 continue
-            inside = any(node in ast.walk(statement) for statement in self._gone)
+            inside = any(node in walk(statement) for statement in self._gone)
             late = any(batch.statement.lineno < node.lineno for batch in self.stages.batches)
             if inside or late or node.lineno < max(made, default=0) or not self.stages.batches:
                 raise Unclear("explicit-queue", "a queue whose place in the pipeline is not clear", node)
@@ -213,7 +214,7 @@ class Rewriter:
                 raise Unclear("several-sources", "several producers in one function", others[0].statement)
             place = holding[0]
         for node in own_nodes(self.scope):
-            inside = isinstance(node, (ast.For, ast.While, ast.Try)) and place in ast.walk(node)
+            inside = isinstance(node, (ast.For, ast.While, ast.Try)) and place in walk(node)
             if inside and isinstance(node, ast.stmt):
                 raise Unclear("in-a-loop", "the pipeline is made inside of a loop or a try", place)
         return place
@@ -292,7 +293,7 @@ class Rewriter:
         reading.append(f"{target} = {got}")
         if origin.call is None:
             return []
-        statement = [s for s in statements(block) if origin.call in ast.walk(s)][-1]
+        statement = [s for s in statements(block) if origin.call in walk(s)][-1]
         return [self.text.changed(statement)]
 
     # With a batch -------------------------------------------------------------------------------------------------
@@ -377,11 +378,11 @@ def _repeats_reader(batch: Batch, origin: Origin) -> bool:
     if made is None and origin.read is not None:
         made = origin.read.reader.statement or origin.read.statement
     places: list[ast.AST] = [batch.loop] if batch.loop is not None else [element(batch)]
-    return made is not None and any(made in ast.walk(place) for place in places)
+    return made is not None and any(made in walk(place) for place in places)
 
 
 def _has_sizes(shapes: ast.expr | None) -> bool:
     """Whether some of the shapes of a queue have a size that is not None."""
-    lists = [node for node in ast.walk(shapes) if isinstance(node, (ast.List, ast.Tuple))] if shapes is not None else []
+    lists = [node for node in walk(shapes) if isinstance(node, (ast.List, ast.Tuple))] if shapes is not None else []
     sizes = [item for node in lists for item in node.elts if not isinstance(item, (ast.List, ast.Tuple))]
     return any(not (isinstance(size, ast.Constant) and size.value is None) for size in sizes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads, walk
 from seqrecorder.legacy.migrate.analyze.stages import check_only
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.source import Edit
@@ -86,7 +86,7 @@ def as_helper(stages: Stages, tree: ast.Module, names: Names) -> Helper | None:
     for part in (*read.reader.arguments.given.values(), *([read.up_to] if read.up_to else [])):
         if reads(part) & local - set(known):
             raise Unclear("helper-local", "the reader depends on what the function has computed", part)
-    uses = sum(isinstance(n, ast.Name) and n.id == parameter.arg for n in ast.walk(function))
+    uses = sum(isinstance(n, ast.Name) and n.id == parameter.arg for n in walk(function))
     if uses != 1:
         raise Unclear("queue-used", "the queue is used for more than reading", read.statement)
     check_reader(read, tree, stages)
@@ -139,7 +139,7 @@ def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:
         uses = len(named)
     else:
         text = ast.unparse(target)
-        loaded = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
+        loaded = [n for n in walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
         uses = sum(ast.unparse(node) == text for node in loaded)
     if uses != 1:
         raise Unclear("reader-used", "the reader is used for more than one read", made)
@@ -156,7 +156,7 @@ def check_uses(helper: Helper, names: Names, accounted: set[int], reads: set[int
     """
     name, tree = helper.function.name, names.bindings.tree
     method = helper.called.startswith("self.")
-    for node in ast.walk(tree):
+    for node in walk(tree):
         used = (
             isinstance(node, ast.Attribute) and node.attr == name
             if method
@@ -164,7 +164,7 @@ def check_uses(helper: Helper, names: Names, accounted: set[int], reads: set[int
         )
         if used and id(node) not in accounted | reads:
             raise Unclear("helper-used", f"{name} is also used elsewhere, with a queue", node)
-    if not any(id(node) in accounted for node in ast.walk(tree)):
+    if not any(id(node) in accounted for node in walk(tree)):
         raise Unclear("queue-from-elsewhere", "the queue comes from another module", helper.function)
     check_only(helper.function, tree)
 

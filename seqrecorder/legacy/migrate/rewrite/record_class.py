@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, walk
 from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.source import Edit, Source
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -57,8 +57,8 @@ def with_record_class(text: str) -> str:
     source = Source(text)
     tree = source.tree
     names = Names(tree)
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    taking = [node for node in ast.walk(tree) if names.called(node) in _PARSE]
+    used = {node.id for node in walk(tree) if isinstance(node, ast.Name)}
+    taking = [node for node in walk(tree) if names.called(node) in _PARSE]
     if len(taking) != 1:
         raise Unclear("records", f"{len(taking) or 'no'} places take SequenceExamples apart, where one should", tree)
     found = [parsing for function in _functions(tree) if (parsing := _parsing(function, tree, names))]
@@ -69,7 +69,7 @@ def with_record_class(text: str) -> str:
     [parsing] = found
     schema = _schema(parsing, names)
     edits = [*_parsing_edits(source, parsing), *_reading(source, parsing), *_imports(source, names)]
-    place = next(node for node in tree.body if parsing.function in ast.walk(node))
+    place = next(node for node in tree.body if parsing.function in walk(node))
     first = source.span(place)[0]
     lines = draft(schema).split("\n")
     edits.append(Edit(first, first - 1, (*lines, "", "")))
@@ -77,7 +77,7 @@ def with_record_class(text: str) -> str:
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return (node for node in walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def _parsing(function: ast.FunctionDef, tree: ast.Module, names: Names) -> _Parsing | None:
@@ -114,10 +114,10 @@ def _literal(tree: ast.Module, statement: ast.stmt, node: ast.expr | None, gone:
         return {}
     if isinstance(node, ast.Name):
         name = node.id
-        made = [s for s in ast.walk(tree) if isinstance(s, ast.Assign) and name in binds(s) and s is not statement]
+        made = [s for s in walk(tree) if isinstance(s, ast.Assign) and name in binds(s) and s is not statement]
         rebound = name in binds(statement)  # what is used after that is something else
         uses = [
-            use for use in ast.walk(tree)
+            use for use in walk(tree)
             if isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load)
             and not (rebound and use.lineno > (statement.end_lineno or statement.lineno))
         ]  # fmt: skip
@@ -185,7 +185,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _is_serialized(parsing: _Parsing, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(parsing.statement.value))
+    return any(isinstance(node, ast.Name) and node.id == name for node in walk(parsing.statement.value))
 
 
 def _reading(source: Source, parsing: _Parsing) -> list[Edit]:
@@ -195,17 +195,17 @@ def _reading(source: Source, parsing: _Parsing) -> list[Edit]:
     maps = [
         (scope, statement, found[1])
         for scope in _functions(source.tree)
-        for statement in ast.walk(scope)
+        for statement in walk(scope)
         if isinstance(statement, (ast.Assign, ast.Return))
         and (found := _mapping(statement)) is not None
         and found[0] in mapped
         and _owns(scope, statement)
     ]
-    uses = [n for n in ast.walk(source.tree) if isinstance(n, ast.Name) and n.id == name]
+    uses = [n for n in walk(source.tree) if isinstance(n, ast.Name) and n.id == name]
     if len(maps) != 1 or len(uses) != 1:
         raise Unclear("records", f"{name} is not mapped over one dataset, and used for that only", parsing.function)
     [(scope, mapping, dataset)] = maps
-    own = [s for s in ast.walk(scope) if isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) == dataset]
+    own = [s for s in walk(scope) if isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) == dataset]
     before = sorted((s for s in own if s.lineno < mapping.lineno), key=lambda s: s.lineno)
     if not before or ast.unparse(before[-1].value) != f"{dataset}.flat_map(tf.data.TFRecordDataset)":
         raise Unclear(
@@ -231,7 +231,7 @@ def _only_calls(function: ast.FunctionDef, name: str) -> bool:
     given = [argument.arg for argument in function.args.args]
     if len(given) != 1 or len(loads(function, given[0])) != 1:
         return False
-    calls = [n for n in ast.walk(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+    calls = [n for n in walk(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
     return any(
         c.func.id == name and c.args and ast.unparse(c.args[0]) == given[0]
         for c in calls
@@ -251,8 +251,8 @@ def _mapping(statement: ast.Assign | ast.Return) -> tuple[str, str] | None:
 
 
 def _owns(scope: ast.FunctionDef, statement: ast.stmt) -> bool:
-    inner = [f for f in ast.walk(scope) if isinstance(f, ast.FunctionDef) and f is not scope]
-    return not any(statement in ast.walk(f) for f in inner)
+    inner = [f for f in walk(scope) if isinstance(f, ast.FunctionDef) and f is not scope]
+    return not any(statement in walk(f) for f in inner)
 
 
 def _in_order(made: ast.expr) -> tuple[ast.expr, ast.expr | None] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.rewrite.reader_functions import calls_of
 from seqrecorder.legacy.migrate.rewrite.record_statements import Origin
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -97,8 +98,8 @@ class Origins:
         for helper, call, named in calls_of(self.stages, self.helpers):
             argument = helper.argument(call)
             if argument in queue:
-                inside = [s for s in block if call in ast.walk(s)]
-                joined = any(call in ast.walk(batch.arguments["tensors"] or call) for batch in self.stages.batches)
+                inside = [s for s in block if call in walk(s)]
+                joined = any(call in walk(batch.arguments["tensors"] or call) for batch in self.stages.batches)
                 if not joined and (not inside or _holds_statements(inside[0]) or _repeats(inside[0], call)):
                     raise Unclear("several-readers", "the function that reads is called several times", call)
                 self.used |= {id(node) for node in named}
@@ -113,7 +114,7 @@ class Origins:
         """Let what the reader takes be written as the caller knows it."""
         given = helper.given(call)
         for part in helper.reader_parts():
-            for node in ast.walk(part):
+            for node in walk(part):
                 if isinstance(node, ast.Name) and node.id in helper.known:
                     self.text.substitutions.append((node, str(helper.known[node.id])))
                 elif isinstance(node, ast.Name) and node.id in given:
@@ -139,4 +140,4 @@ def _holds_statements(statement: ast.stmt) -> bool:
 
 def _repeats(statement: ast.stmt, call: ast.Call) -> bool:
     kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
-    return any(isinstance(node, kinds) and call in ast.walk(node) for node in ast.walk(statement))
+    return any(isinstance(node, kinds) and call in walk(node) for node in walk(statement))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, depending, own_nodes, reads, statements, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, depending, own_nodes, reads, statements, walk, writes
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def element(batch: Batch) -> ast.expr:
 
 def draws(tree: ast.Module, names: Names) -> bool:
     """Whether a script calls functions of chance, or Python functions, anywhere."""
-    called = (names.called(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    called = (names.called(node) for node in walk(tree) if isinstance(node, ast.Call))
     return any(name is not None and _CHANCE.search(name) for name in called)
 
 
@@ -133,10 +133,10 @@ class Mover:
 
     def _check_escapes(self, moved: list[ast.stmt], names: set[str], origin: Origin) -> None:
         """Raise where what is of single records is also used beside the batch."""
-        within = [node for statement in moved for node in ast.walk(statement)]
+        within = [node for statement in moved for node in walk(statement)]
         made = [node for node in within if isinstance(node, ast.stmt)] + [s for s in [origin.statement] if s]
         kept = [s for batch in self.stages.batches for s in (batch.statement, *batch.extras)]
-        known = {id(node) for node in within} | {id(node) for statement in kept for node in ast.walk(statement)}
+        known = {id(node) for node in within} | {id(node) for statement in kept for node in walk(statement)}
         escaped = [use for name in names for use in self.stages.uses(made, name) if id(use) not in known]
         if escaped:
             first = min(use.lineno for use in escaped)
@@ -147,7 +147,7 @@ class Mover:
     def _reaches(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether what is done to a record, or batched, may read what a statement binds."""
         taking = [*moved, *(batch.statement for batch in self.stages.batches)]
-        inside = {id(node) for part in taking for node in ast.walk(part)}
+        inside = {id(node) for part in taking for node in walk(part)}
         return any(id(use) in inside for name in binds(statement) for use in self.stages.uses([statement], name))
 
     def _check_order(self, moved: list[ast.stmt], block: list[ast.stmt]) -> None:
@@ -163,7 +163,7 @@ class Mover:
 
     def _draws(self, statement: ast.stmt) -> bool:
         """Whether a statement makes tensors of chance, which tf.data would draw once for all records."""
-        called = (self.names.called(node) for node in ast.walk(statement) if isinstance(node, ast.Call))
+        called = (self.names.called(node) for node in walk(statement) if isinstance(node, ast.Call))
         drawing = any(name is not None and _CHANCE.search(name) for name in called)
         if drawing and not isinstance(statement, ast.Assign):
             raise Unclear("chance", "random numbers are drawn under a condition, or in a loop", statement)
@@ -188,18 +188,18 @@ class Mover:
 
     def stays_sparse(self, moved: Sequence[ast.AST]) -> bool:
         """Whether a record is parsed to sparse tensors, and nothing that is done to it makes them dense."""
-        found = [node for part in self._reached(moved) for node in ast.walk(part)]
+        found = [node for part in self._reached(moved) for node in walk(part)]
         named = {self.names.resolve(node) for node in found if isinstance(node, (ast.Attribute, ast.Name))}
         dense = any(isinstance(node, ast.Attribute) and node.attr == "values" for node in found)
         return bool(named & _SPARSE) and not dense and not named & _DENSE
 
     def _reached(self, moved: Sequence[ast.AST]) -> Iterator[ast.AST]:
         """Yield statements and expressions, and the functions of the script that they call."""
-        functions = {f.name: f for f in ast.walk(self.source.tree) if isinstance(f, ast.FunctionDef)}
+        functions = {f.name: f for f in walk(self.source.tree) if isinstance(f, ast.FunctionDef)}
         waiting, seen = list[ast.AST](moved), set[str]()
         while waiting:
             yield (node := waiting.pop())
-            found = {*reads(node), *(n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute))} - seen
+            found = {*reads(node), *(n.attr for n in walk(node) if isinstance(n, ast.Attribute))} - seen
             waiting += [functions[name] for name in found & set(functions)]
             seen |= found
 
@@ -219,8 +219,8 @@ class Mover:
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, (ast.Dict, ast.List, ast.Constant)):
             return False
         names = binds(statement)
-        inside = {id(node) for s in moved for node in ast.walk(s)} | {id(node) for node in ast.walk(statement)}
-        uses = [n for n in ast.walk(self.scope) if isinstance(n, ast.Name) and n.id in names and id(n) not in inside]
+        inside = {id(node) for s in moved for node in walk(s)} | {id(node) for node in walk(statement)}
+        uses = [n for n in walk(self.scope) if isinstance(n, ast.Name) and n.id in names and id(n) not in inside]
         return bool(names) and not uses and any(names & reads(s) for s in moved)
 
     def check(self, moved: list[ast.stmt], block: list[ast.stmt], bound: set[str], given: set[str]) -> None:
@@ -233,10 +233,10 @@ class Mover:
             given: names of the function's parameters.
         """
         self._check_order(moved, block)
-        parameters = {node.arg for node in ast.walk(self.scope) if isinstance(node, ast.arg)}
+        parameters = {node.arg for node in walk(self.scope) if isinstance(node, ast.arg)}
         elsewhere = {
             name for s in self.stages.nodes() if isinstance(s, ast.stmt)
-            and not any(s in ast.walk(m) for m in moved) for name in binds(s)
+            and not any(s in walk(m) for m in moved) for name in binds(s)
             if not isinstance(s, (ast.If, ast.With, ast.For, ast.While, ast.Try))
         }  # fmt: skip
         seen = set(given)
@@ -268,5 +268,5 @@ class Mover:
 
 def _made(statement: ast.stmt) -> set[str]:
     """Return the names that a statement binds anew, those of functions and classes too."""
-    defined = {n.name for n in ast.walk(statement) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    defined = {n.name for n in walk(statement) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     return binds(statement) | defined

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeGuard
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, unused_now
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, unused_now, walk
 from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, READERS, UNCONVERTED, Names, may_have_queues
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, find_parts
@@ -190,7 +190,7 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
 def _emptied(source: Source, plain: _Script) -> set[str]:
     """Return the scopes of a script that have nothing of a pipeline any more once it is in plainer words."""
     names = Names(source.tree)
-    handed = {ast.unparse(call.args[0]) for call in ast.walk(plain.source.tree) if _is_handed(call)}
+    handed = {ast.unparse(call.args[0]) for call in walk(plain.source.tree) if _is_handed(call)}
     making = PIPELINE - frozenset(READERS)  # a reader may be made elsewhere in plainer words
     before, after = (
         {_called(tree, scope) for scope in scopes(tree) if any(known.called(n) in making for n in own_nodes(scope))}
@@ -242,13 +242,13 @@ def _written(script: _Script, edits: list[Edit]) -> Source | None:
     except SyntaxError:
         script.findings.append(Finding(first, "branches", "nothing would be left of a block, or of one half of it"))
         return None
-    for node in ast.walk(script.source.tree):
+    for node in walk(script.source.tree):
         if isinstance(node, ast.Name) and node.id in (SHUFFLED, HANDED) and node.id in written.text:
             said = "a queue that is filled by hand, outside of a pipeline that is known"
             script.findings.append(Finding(node.lineno, "explicit-queue", said))
             return None
     names = Names(written.tree)
-    left = next((name for node in ast.walk(written.tree) if (name := names.called(node)) in PIPELINE), None)
+    left = next((name for node in walk(written.tree) if (name := names.called(node)) in PIPELINE), None)
     if left is not None:
         said = f"{left.removeprefix('tf.')} is made, and nothing of a known pipeline"
         script.findings.append(Finding(first, "left-over", said))
@@ -380,7 +380,7 @@ def _called(tree: ast.Module, scope: Scope) -> str:
     for kind in tree.body:
         if isinstance(kind, ast.ClassDef):
             for method in kind.body:
-                if isinstance(method, ast.FunctionDef) and scope in ast.walk(method):
+                if isinstance(method, ast.FunctionDef) and scope in walk(method):
                     return f"{kind.name}.{method.name}"
     return getattr(scope, "name", "<module>")
 

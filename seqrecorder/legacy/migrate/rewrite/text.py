@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, TypeGuard
 
+from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.source import Edit, Verbatim
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -37,8 +38,8 @@ class Text:
         self.tf = names.module_in(scope) or names.module or "tf"
         self.dataset = ""
         self.substitutions: list[tuple[ast.expr, str]] = []
-        self._taken = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name)}
-        self._taken |= {node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)}
+        self._taken = {node.id for node in walk(scope) if isinstance(node, ast.Name)}
+        self._taken |= {node.arg for node in walk(scope) if isinstance(node, ast.arg)}
 
     def fresh(self, wanted: str, other: str) -> str:
         """Return a name that the scope does not use."""
@@ -50,7 +51,7 @@ class Text:
 
     def of(self, node: ast.AST) -> str:
         """Return an expression on one line."""
-        wanted = {id(inner): new for inner, new in self.substitutions if inner in ast.walk(node)}
+        wanted = {id(inner): new for inner, new in self.substitutions if inner in walk(node)}
         text = self.source.segment(node)
         if not wanted:
             return " ".join(text.split("\n")) if "\n" in text else text
@@ -63,7 +64,7 @@ class Text:
             first, _ = self.source.span(statement)
             if lines and not self.source.lines[first - 2].strip():
                 lines.append("")
-            inside = [(old, new) for old, new in self.substitutions if old in ast.walk(statement)]
+            inside = [(old, new) for old, new in self.substitutions if old in walk(statement)]
             lines += self.source.moved(statement, indent, inside)
         return lines
 
@@ -105,7 +106,7 @@ def folds(source: Source, old: Source) -> Iterator[Edit]:
         old: the script as it was.
     """
     as_before = set(old.lines)
-    for node in ast.walk(source.tree):
+    for node in walk(source.tree):
         if not isinstance(node, (ast.Assign, ast.Return, ast.Expr)) or not source.alone(node):
             continue
         lines = source.lines[node.lineno - 1 : node.end_lineno]
