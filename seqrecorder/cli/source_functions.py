@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SPLITS = {"train": 0.8, "eval": 0.1, "test": 0.1}
-PADDING = 0
-"""Token id of no token."""
 UNKNOWN = 1
-"""Token id of every string that is not in the vocabulary."""
+"""Token id of every string that is not in the vocabulary; 0 is that of padding."""
 SEED = 0
 _ORDER_SEED = 1  # not the splits' seed: the first modules in order would all fall into one split
 _LEAST_MODULES = 50

@@ -84,9 +84,7 @@ def oversampling(origin: Origin, oversample: Any) -> Oversampling | None:
         problem = "has more than one value"
     elif field.optional:
         problem = "may be None"
-    elif weights is None and (
-        field.element.is_text or field.element.is_time or field.element.name.startswith("complex")
-    ):
+    elif weights is None and not _is_number(field):
         problem = f"holds {field.element.name}, which is no weight; give weights by value: {{{name!r}: {{VALUE: 2.0}}}}"
     if problem:
         raise OptionError(f"oversample: expected one value of each record, and field {name!r} {problem}")

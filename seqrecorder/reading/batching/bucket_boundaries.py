@@ -95,36 +95,6 @@ def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> 
     return sorted({int(distinct[end]) + 1 for end in ends.tolist() if end < len(distinct) - 1})
 
 
-def padding_efficiency(lengths: ArrayLike, counts: ArrayLike, boundaries: Sequence[int]) -> float:
-    """Return the share of real steps when each record is padded to its bucket's largest length.
-
-    >>> padding_efficiency([1, 3], [1, 1], boundaries=[])
-    0.6666666666666666
-    >>> padding_efficiency([1, 3], [1, 1], boundaries=[2])
-    1.0
-
-    Args:
-        lengths: int64, `(n,)`, in steps, not negative.
-        counts: int64, `(n,)`, how many records have each length.
-        boundaries: ascending; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
-
-    Returns:
-        A number in `(0, 1]`; 1.0 where there are no steps at all.
-
-    Raises:
-        OptionError: lengths, counts or boundaries make no sense.
-    """
-    check_boundaries(boundaries)
-    distinct, weights = _histogram(lengths, counts)
-    if not len(distinct):
-        return 1.0
-    bucket = np.searchsorted(np.asarray(boundaries, np.int64), distinct.astype(np.int64), side="right")
-    first = np.flatnonzero(np.diff(bucket, prepend=-1))
-    last = np.append(first[1:], len(distinct)) - 1
-    padded = int((np.add.reduceat(weights, first) * distinct[last]).sum())
-    return int((distinct * weights).sum()) / padded if padded else 1.0
-
-
 def check_boundaries(boundaries: Sequence[int]) -> None:
     """Raise `OptionError` unless boundaries are positive, ascending and distinct.
 

@@ -10,7 +10,7 @@ import attrs
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.padding import to_longest
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.consecutive import consecutive_batches, consecutive_count, parts_of
+from seqrecorder.reading.batching.consecutive import Consecutive, parts_of
 from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
 from seqrecorder.reading.batching.pad_options import PaddedBatches, by_group
 from seqrecorder.reading.batching.too_long import fit_lengths
@@ -88,12 +88,12 @@ class Pad(PaddedBatches):
         targets, feed = self._prepare(feed)
         padding = self._padding(feed, targets)
         batches = feed.made(
-            self._batches(feed),
+            self._consecutive.batches(feed),
             lambda *batch: feed.shape(feed.parser.parse_batch(parts_of(*batch)[0], padding)),
             self.batch_size,
             width=max([*targets.values(), self.pad_to_multiple_of]),
         )
-        return Batches(batches, consecutive_count(feed, self.batch_size, **self._of_batches))
+        return Batches(batches, self._consecutive.count(feed))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -105,11 +105,11 @@ class Pad(PaddedBatches):
             lengths = parts_of(*batch)[1]
             return shape_of(lengths, width(group, lengths))
 
-        return self._batches(feed, group).map(shape)
+        return self._consecutive.batches(feed, group).map(shape)
 
     def order(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        return self._batches(self._prepare(feed)[1]).map(lambda *batch: parts_of(*batch)[0])
+        return self._consecutive.serialized(self._prepare(feed)[1])
 
     def _padding(self, feed: Feed, targets: dict[str, int]) -> Padding:
         import tensorflow as tf
@@ -134,9 +134,6 @@ class Pad(PaddedBatches):
             feed = fit_lengths(feed, group, steps, self.too_long, option=option, words=TOO_LONG, parse=False)
         return targets, feed
 
-    def _batches(self, feed: Feed, group: str | None = None) -> Any:
-        return consecutive_batches(feed, self.batch_size, **self._of_batches, group=group)
-
     @property
-    def _of_batches(self) -> dict[str, bool]:
-        return {"drop_remainder": self.drop_remainder, "drop_empty": self.empty == "drop"}
+    def _consecutive(self) -> Consecutive:
+        return Consecutive(self.batch_size, self.drop_remainder, self.empty == "drop")

@@ -9,7 +9,7 @@ import attrs
 from seqrecorder.codec.graph_ops import checked, longest_of
 from seqrecorder.codec.padding import Padding, of_all_rows, padded
 from seqrecorder.codec.parser import SEQUENCE_LENGTH, Parser, length_name
-from seqrecorder.reading.batching.consecutive import consecutive_batches, consecutive_count, parts_of
+from seqrecorder.reading.batching.consecutive import Consecutive, parts_of
 from seqrecorder.reading.batching.option_checks import EMPTY, NO_STEPS, check_batch_size, check_choice
 from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.elements import Carried
@@ -103,8 +103,8 @@ class Ragged:
                 values[first] = checked(values[first], values[first] > 0, message, values[first])
             return feed.shape(values)
 
-        batches = feed.made(self._batches(feed), parse, self.batch_size)
-        return Batches(batches, consecutive_count(feed, self.batch_size, **self._of_batches))
+        batches = feed.made(self._consecutive.batches(feed), parse, self.batch_size)
+        return Batches(batches, self._consecutive.count(feed))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -115,18 +115,15 @@ class Ragged:
             steps = tf.reduce_sum(lengths)
             return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
 
-        return self._batches(feed, feed.group()).map(shape)
+        return self._consecutive.batches(feed, feed.group()).map(shape)
 
     def order(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        return self._batches(feed).map(lambda *batch: parts_of(*batch)[0])
-
-    def _batches(self, feed: Feed, group: str | None = None) -> Any:
-        return consecutive_batches(feed, self.batch_size, **self._of_batches, group=group)
+        return self._consecutive.serialized(feed)
 
     @property
-    def _of_batches(self) -> dict[str, bool]:
-        return {"drop_remainder": self.drop_remainder, "drop_empty": self.empty == "drop"}
+    def _consecutive(self) -> Consecutive:
+        return Consecutive(self.batch_size, self.drop_remainder, self.empty == "drop")
 
 
 def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:
