@@ -216,19 +216,23 @@ class RecordStore:
         """Return serialized records with their frames; takes and raises what `read` does."""
         return self._scattered(positions, lambda shard, rows: shard.frames(rows))
 
-    def unchecked_frames(self, positions: NDArray[np.int64]) -> list[bytes]:
-        """Return what `frames` does, of plain shards as they stand there: whoever reads them checks them."""
-        return self._scattered(positions, lambda shard, rows: shard.unchecked_frames(rows))
+    def spans(self, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bytes at which runs of neighbouring records begin and end, int64 `(n, 2)`; 0 in GZIP shards.
 
-    def frame_bytes(self, positions: NDArray[np.int64]) -> int:
-        """Return how many bytes the frames of records take that can be sought."""
-        files, rows = self.order.find(positions)
-        total = 0
+        Args:
+            files: the number of the shard of each run, int64 `(n,)`.
+            rows: the number of its first record there.
+            counts: how many records it has.
+
+        Raises:
+            ShardReadError: the frames of a shard do not lead from its first byte to its last.
+        """
+        out = np.zeros((rows.size, 2), np.int64)
         for number, here in self.by_shard(files, rows):
             shard = self.shard(number)
             if isinstance(shard, SoughtShard):
-                total += int((shard.starts[rows[here] + 1] - shard.starts[rows[here]]).sum())
-        return total
+                out[here] = shard.starts[np.stack([rows[here], rows[here] + counts[here]], 1)]
+        return out
 
     def _scattered(
         self, positions: NDArray[np.int64], read: Callable[[Shard, NDArray[np.int64]], list[bytes]]

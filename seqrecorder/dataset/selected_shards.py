@@ -1,14 +1,16 @@
-"""The shards that reading a selection reads: those of whole splits where they are, else a copy of what is selected.
+"""The shards that reading a selection reads: those of whole splits where they are; of others, runs of them or a copy.
 
-A `tf.data` pipeline reads files from their first record to their last. So the frames of selected records are copied
-into a temporary file, in the order of the selection, with their lengths beside it: bytes, as they stand in the shards,
-once their CRCs were checked. What reads, plans, resumes and deals files needs to know nothing of selections.
+Where records lie one behind the other, or are large, they are read in place: a run of neighbours after the other, in
+the order of the selection. To seek each record of a few hundred bytes takes longer than to copy it, and GZIP cannot be
+sought. So the frames of such records are copied into a temporary file, once their CRCs were checked. A large selection
+is cut into several such files, for readers and shuffling to have parts of it.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import threading
 from typing import TYPE_CHECKING
 
@@ -16,12 +18,11 @@ import attrs
 import numpy as np
 
 from seqrecorder.dataset.resolve import resolve_dataset
-from seqrecorder.dataset.shard_set import Origin, ShardFile
-from seqrecorder.errors import OptionError, ShardReadError
+from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile
+from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import faults_around, writing
 from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.shard import RecordReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.shard_set import Check, OnCorrupt
 
 _WINDOW = 8192
-_LARGE = 4096  # mean bytes of a record
+_LEAST_RUN = 1 << 16
+"""Bytes of a run on average, from which to open a file at it costs little beside reading it."""
+
+_FILE_BYTES = 1 << 26
+_MOST_FILES = 16
 
 
 def resolve_selection(
@@ -78,8 +83,8 @@ def resolve_selection(
         for name in touched if check == "full" else ():
             resolve_dataset(manifest, name, None, "full", "error")
     if names is None:
-        files = (_selected(store, positions, lengths_only=lengths_only),) if len(positions) else ()
-        return Origin(where, wanted, "steps", None, files, manifest, check)
+        files = _selected(store, np.ascontiguousarray(positions, np.int64), lengths_only=lengths_only)
+        return Origin(where, wanted, "steps", None, tuple(files), manifest, check)
     shards: list[ShardFile] = []
     start = 0
     for name in names:
@@ -113,20 +118,36 @@ def touched_splits(store: RecordStore, positions: range | NDArray[np.int64]) -> 
     return [names[place] for place in places.tolist()]
 
 
-def _selected(store: RecordStore, positions: range | NDArray[np.int64], *, lengths_only: bool) -> ShardFile:
-    array = np.ascontiguousarray(positions, np.int64)
-    digest = hashlib.sha256(array.tobytes()).hexdigest()
-    directory = _directory(str(store.manifest.path), store.digest, digest)
-    directory.mkdir(parents=True, exist_ok=True)  # some systems remove temporary files that are old
-    path, lengths_path = directory / "selected.tfrecord", directory / "selected.lengths"
-    groups = store.manifest.schema.groups
-    if groups and not lengths_path.exists():
-        table = np.stack([store.lengths(array, group) for group in groups], 1)
-        _write(lengths_path, [table.astype("<i8").tobytes()])
-    if not path.exists() and not (lengths_only and store.is_sought):
-        _copy(store, array, path)
-    size = path.stat().st_size if path.exists() else store.frame_bytes(array)
-    return ShardFile(path, lengths_path if groups else None, len(array), size, start=0)
+def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only: bool) -> list[ShardFile]:
+    """Return the files of some records, which are read one after the other."""
+    files, rows = store.order.find(positions)
+    begins = np.flatnonzero((np.diff(files, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 1))
+    expected = store.manifest.bytes // max(1, store.manifest.records) * positions.size
+    in_place = store.is_sought and expected >= _LEAST_RUN * begins.size
+    cuts = np.linspace(0, positions.size, 1 + min(_MOST_FILES, 1 + expected // _FILE_BYTES)).astype(np.int64)
+    groups, out = store.manifest.schema.groups, []
+    for start, stop in itertools.pairwise(np.unique(cuts).tolist()):
+        part = positions[start:stop]
+        directory = _directory(str(store.manifest.path), store.digest, hashlib.sha256(part.tobytes()).hexdigest())
+        directory.mkdir(parents=True, exist_ok=True)  # some systems remove temporary files that are old
+        path, lengths_path = directory / "selected.tfrecord", directory / "selected.lengths"
+        if groups and not lengths_path.exists():
+            table = np.stack([store.lengths(part, group) for group in groups], 1)
+            _write(lengths_path, [table.astype("<i8").tobytes()])
+        if not in_place and not path.exists() and not (lengths_only and store.is_sought):
+            _copy(store, part, path)
+        edges = np.concatenate([[start], begins[(begins > start) & (begins < stop)], [stop]])
+        runs = _runs(store, files[edges[:-1]], rows[edges[:-1]], np.diff(edges))
+        size = int(np.diff(runs.table[:, 3:]).sum()) if store.is_sought else path.stat().st_size
+        file = ShardFile(path, lengths_path if groups else None, stop - start, size, start)
+        out.append(attrs.evolve(file, runs=runs) if in_place else file)
+    return out
+
+
+def _runs(store: RecordStore, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> Runs:
+    numbers, places = np.unique(files, return_inverse=True)
+    paths = tuple(store.manifest.shard_path(*store.shards[number]) for number in numbers.tolist())
+    return Runs(paths, np.stack([places, rows, counts, *store.spans(files, rows, counts).T], 1))
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -140,14 +161,6 @@ def _copy(store: RecordStore, positions: NDArray[np.int64], path: Path) -> None:
     """Copy records into a file, whose CRCs are checked."""
     source, window = store.forward(), store.window(_WINDOW)
     parts = [positions[start : start + window] for start in range(0, positions.size, window)]
-    if store.is_sought and store.manifest.bytes >= _LARGE * store.manifest.records:
-        # Of large records TensorFlow checks the copy several times as fast as numpy checks what is copied.
-        _write(path, (b"".join(source.unchecked_frames(part)) for part in parts))
-        try:
-            if RecordReader(path, None, max(1, window)).read_all() == positions.size:
-                return
-        except ShardReadError:
-            path.unlink()  # what is damaged is named below
     _write(path, (b"".join(source.frames(part)) for part in parts))
 
 

@@ -31,6 +31,20 @@ _WINDOW_BYTES = 16 << 20
 _WINDOW_RECORDS = 1024
 
 
+@attrs.frozen(eq=False)
+class Runs:
+    """Neighbouring records of plain shards that are read in place, run after run.
+
+    Attributes:
+        paths: of the shards.
+        table: int64, `(n, 5)`: of each run the shard among the paths, the number of its first record there, how many
+            records it has, and the bytes at which it begins and ends.
+    """
+
+    paths: tuple[Path, ...]
+    table: NDArray[np.int64]
+
+
 @attrs.frozen
 class ShardFile:
     """One shard to read.
@@ -46,6 +60,7 @@ class ShardFile:
         kept: of the copy of a damaged shard, which of the shard's records it holds, ascending; None for all.
         is_numbered: whether it is known where in the written order its records stand.
         is_ordered: whether it is known that they come in their written order.
+        runs: what is read instead of the file, which is not there then; None for the file.
     """
 
     path: Path
@@ -58,6 +73,7 @@ class ShardFile:
     is_numbered: bool = True
     lengths_sha256: str | None = None
     is_ordered: bool = True
+    runs: Runs | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen(slots=False)
@@ -139,7 +155,7 @@ class Origin:
 
         Nothing is looked at under check="none". Nor are bare shards, over whose frames a walk has gone already.
         """
-        if self.check != "none" and self.manifest is not None:
+        if self.check != "none" and self.manifest is not None and file.runs is None:  # which come from such a walk
             check_frames(file.path, self.compression, self.manifest.path)
 
     def check_lengths(self) -> None:

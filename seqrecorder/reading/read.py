@@ -101,8 +101,8 @@ def read(
 
     Args:
         path: a dataset's directory; a selection of its records; or bare shards (a path, a glob or a list), with
-            `schema`. Whole splits are read where they are; the records of other selections are copied to a temporary
-            file once, in their order.
+            `schema`. What is selected is read where it is, in the order of the selection; but records of less than
+            64 KiB that lie scattered, and those of GZIP shards, are copied to a temporary file once.
         split: name of the split; may be left out where there is only one, and of selections.
         schema: the record class to read as; needed for bare shards only. A dataset's own schema is the default.
         batch: `Pad(...)`, `Bucket(...)`, `TokenBudget(...)`, `Ragged(...)`, `Crop(...)`, `Window(...)`, `Unroll(...)`,

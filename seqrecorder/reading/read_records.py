@@ -115,8 +115,10 @@ def read_records(
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
-    plainly = split is None and compression is None and layout == "auto" and on_corrupt == "error" and check != "full"
-    if isinstance(path, Selection) and plainly and not path.is_whole:  # nothing needs to be copied
+    if isinstance(path, Selection) and not path.is_whole:
+        if (split, compression, layout, check, on_corrupt) != (None, None, "auto", "manifest", "error"):
+            options: Any = {"compression": compression, "layout": layout, "check": check, "on_corrupt": on_corrupt}
+            resolve(path, split, schema=schema, lengths_only=True, **options)  # which looks at them
         some = path if schema is None else path.reading(schema)
         if shard is not None:
             index, count = check_shard(shard)

@@ -17,6 +17,7 @@ from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
 from seqrecorder.reading.epochs import in_epochs, permuted
+from seqrecorder.reading.planned_reads import PlannedReads
 from seqrecorder.reading.record_length import count_lengths, groups_of
 from seqrecorder.reading.tfdata_ops import cores, flat_mapped, interleaved, mapped, scanned
 from seqrecorder.storage.tfrecord.check import advice
@@ -179,6 +180,7 @@ class _Files:
     def __init__(self, origin: Origin, options: StreamOptions) -> None:
         self.origin, self.options = origin, options
         self.count = len(origin.files)
+        self.runs = PlannedReads.of(origin)
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
     @property
@@ -294,6 +296,8 @@ class _Files:
                 return tf.strings.as_string(first + tf.range(start, tf.minimum(expected, start + window)))
 
             return mapped(starts, places)
+        if self.runs is not None:
+            return self.runs.records(file, window)
         records = tf_records(path, self.origin.compression)
         if not self.is_counted:
             return records.batch(window)

@@ -95,18 +95,14 @@ class SoughtShard:
         """
         return [frame[HEADER:-FOOTER] for frame in self.frames(rows)]
 
-    def unchecked_frames(self, rows: NDArray[np.int64]) -> list[bytes]:
-        """Return the frames of some records as they stand in the file; takes what `read` does."""
-        return [frame for part in self._runs(rows) for frame in self._read_run(part).rows()]
-
     def frames(self, rows: NDArray[np.int64]) -> list[bytes]:
         """Return the frames of some records; takes and raises what `read` does."""
-        return [frame for part in self._runs(rows) for frame in self._checked(part, self._read_run(part)).rows()]
+        return [frame for run in self._runs(rows) for frame in run.rows()]
 
     def messages(self, rows: NDArray[np.int64]) -> Messages:
         """Return some records in a buffer; takes and raises what `read` does."""
-        runs = [self._checked(part, self._read_run(part)) for part in self._runs(rows)]
-        return Messages.together([Messages(run.data, run.starts + HEADER, run.stops - FOOTER) for run in runs])
+        runs = [Messages(run.data, run.starts + HEADER, run.stops - FOOTER) for run in self._runs(rows)]
+        return Messages.together(runs)
 
     def _checked(self, rows: NDArray[np.int64], frames: Messages) -> Messages:
         """Return frames, once their CRCs were found to be right."""
@@ -119,26 +115,23 @@ class SoughtShard:
             raise self._damaged(int(rows[(~whole).argmax()]))
         return frames
 
-    def _runs(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Yield the numbers of records that are read by one call each."""
-        if not rows.size:
-            return
+    def _runs(self, rows: NDArray[np.int64]) -> Iterator[Messages]:
+        """Yield the frames of some records, which are checked as many at a time as are read into one buffer."""
         begins, ends = self.starts[rows], self.starts[rows + 1]
-        cuts = np.flatnonzero(begins[1:] - ends[:-1] > _GAP) + 1
-        for start, stop in itertools.pairwise([0, *cuts.tolist(), rows.size]):
-            first = start
-            while first < stop:
-                fitting = int(np.searchsorted(ends[first:stop], begins[first] + _RUN, side="right"))
-                last = first + max(1, fitting)
-                yield rows[first:last]
-                first = last
-
-    def _read_run(self, rows: NDArray[np.int64]) -> Messages:
-        """Return the frames of some records, which are read at once."""
-        begins, ends = self.starts[rows], self.starts[rows + 1]
-        base = int(begins[0])
-        data = self._bytes(base, int(ends[-1]) - base)
-        return Messages(np.frombuffer(data + bytes(ROOM), np.uint8), begins - base, ends - base)
+        gaps = begins[1:] - ends[:-1]
+        left_out = np.concatenate([[0], np.cumsum(np.where(gaps > _GAP, gaps, 0))])
+        places, first = begins - left_out, 0  # where frames would be in a file without what is sought over
+        while first < rows.size:
+            last = int(np.searchsorted(ends - left_out, places[first] + _RUN, side="right"))
+            last = max(first + 1, last)
+            cuts = first + 1 + np.flatnonzero(gaps[first : last - 1] > _GAP)
+            pieces = itertools.pairwise([first, *cuts.tolist(), last])
+            data = [self._bytes(int(begins[i]), int(ends[j - 1] - begins[i])) for i, j in pieces]
+            starts = places[first:last] - places[first]
+            stops = starts + ends[first:last] - begins[first:last]
+            frames = Messages(np.frombuffer(b"".join([*data, bytes(ROOM)]), np.uint8), starts, stops)
+            yield self._checked(rows[first:last], frames)
+            first = last
 
     def _bytes(self, start: int, count: int) -> bytes:
         try:
@@ -213,10 +206,6 @@ class StreamedShard:
     def messages(self, rows: NDArray[np.int64]) -> Messages:
         """Return some records in a buffer; takes and raises what `read` does."""
         return Messages.of(self.read(rows))
-
-    def unchecked_frames(self, rows: NDArray[np.int64]) -> list[bytes]:
-        """Return what `frames` does: a stream is always checked."""
-        return self.frames(rows)
 
     def frames(self, rows: NDArray[np.int64]) -> list[bytes]:
         """Return the frames of some records; takes and raises what `read` does."""

@@ -1,5 +1,6 @@
 """Reading selections: exactly their records, in their order, with every strategy."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -130,19 +131,58 @@ def test_damage_in_a_selected_record_is_named(tmp_path: Path) -> None:
         sr.read(train[:20], check="full")
 
 
-def test_damage_in_a_large_record_is_named(tmp_path: Path) -> None:
-    """So it is of large records, of which the copy is checked."""
-    large = [Sentence(f"r{i}", i, [], np.full(2000, i, "float32")) for i in range(9)]
+def test_large_records_and_runs_of_small_ones_are_read_in_place(
+    corpus: sr.Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In any order, over shards, dealt, shuffled, planned and resumed they are what a copy of them is."""
+    some = corpus["eval"][::-2] | corpus["train"][4:21] | corpus["train"].where(label=[1, 3])
+    keys = [record.key.encode() for record in some]
+    options: dict[str, Any] = {"shuffle": 5, "seed": 1, "batch": sr.Pad(3), "fields": ["key", "ids"]}
+    copied = elements(sr.read(some, index_name="place", **options))
+    monkeypatch.setattr("seqrecorder.dataset.selected_shards._LEAST_RUN", 0)
+    assert elements(sr.read(some, index_name="place", **options)) == copied
+    monkeypatch.setattr("seqrecorder.dataset.selected_shards._FILE_BYTES", 1000)
+    files = some.resolve().files
+    assert len(files) > 3
+    assert not any(file.path.exists() for file in files[1:])
+    read = elements(sr.read(some, index_name="place", fields=["key"]))
+    assert [element["key"] for element in read] == keys
+    assert [element["place"] for element in read] == list(range(len(some)))
+    dealt = [element["key"] for index in (0, 1) for element in elements(sr.read(some, shard=(index, 2)))]
+    assert sorted(dealt) == sorted(keys)
+    iterator = iter(sr.read(some, **options))
+    plan = sr.plan(some, sr.Pad(3), shuffle=5, seed=1)
+    begun = [next(iterator) for _ in range(4)]
+    saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    rest = elements(iterator)
+    again = iter(sr.read(some, **options))
+    tf.train.Checkpoint(iterator=again).restore(saved)
+    assert elements(again) == rest
+    assert sorted(key for element in [*elements(begun), *rest] for key in element["key"]) == sorted(keys)
+    assert len(begun) + len(rest) == plan.batches
+
+
+def test_damage_in_a_record_that_is_read_in_place_is_named(tmp_path: Path) -> None:
+    """While iterating, with its shard, number and byte; it does not matter where it is not selected."""
+    large = [Sentence(f"r{i}", i, [], np.full(20_000, i, "float32")) for i in range(9)]
     sr.write(large, tmp_path / "corpus")
     [shard] = (tmp_path / "corpus" / "train").glob("*.tfrecord")
     data = bytearray(shard.read_bytes())
-    data[data.index(b"r5") + 900] ^= 1
+    place = data.index(b"r5")
+    data[place + 900] ^= 1
     shard.write_bytes(data)
     train = sr.open(tmp_path / "corpus")["train"]
-    with pytest.raises(sr.ShardReadError, match=r"train-00000-of-00001.tfrecord: record 5 at byte .* is damaged"):
-        sr.read(train[2:7])
+    damaged = sr.read(train[2:7], fields=["key"])
+    named = rf"{shard.name}\] \[record\] \[5\] \[at byte\] \[(\d+)\] \[is damaged or missing;\] .*seqrecorder verify"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=named) as raised:
+        elements(damaged)
+    assert 0 < place - int(re.search(named, str(raised.value))[1]) < 400_000
     sound = elements(sr.read(train[[8, 2, 6]], fields=["key", "marks"]))
-    assert [element["marks"] for element in sound] == [[float(i)] * 2000 for i in (8, 2, 6)]
+    assert [element["marks"] for element in sound] == [[float(i)] * 20_000 for i in (8, 2, 6)]
+    gone = sr.read(train[[8, 2]], fields=["key"])
+    shard.unlink()
+    with pytest.raises(tf.errors.NotFoundError, match=shard.name):
+        elements(gone)
 
 
 def test_gzip_selections_are_read_in_written_order(tmp_path: Path) -> None:

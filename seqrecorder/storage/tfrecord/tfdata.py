@@ -7,8 +7,8 @@ from typing import Any
 _BUFFER_BYTES = 1 << 18
 
 
-def tf_records(path: Any, compression: str | None) -> Any:
-    """Return a `tf.data.Dataset` of the records of one TFRecord file.
+def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None = None) -> Any:
+    """Return a `tf.data.Dataset` of the records of one TFRecord file, or of a span of a plain one on.
 
     >>> import tempfile, tensorflow as tf
     >>> path = f"{tempfile.mkdtemp()}/two.tfrecord"
@@ -21,9 +21,19 @@ def tf_records(path: Any, compression: str | None) -> Any:
     Args:
         path: of the file: a string, or a string scalar.
         compression: None, `GZIP` or `ZLIB`.
+        span: the bytes, int64 scalars, at which the first record begins and the last one that is wanted ends; others
+            come behind it.
     """
     import tensorflow as tf
 
+    if span is not None:
+        records = tf.raw_ops.TFRecordDatasetV2(
+            filenames=path[tf.newaxis],
+            compression_type="",
+            buffer_size=tf.clip_by_value(span[1] - span[0], 1, _BUFFER_BYTES),
+            byte_offsets=span[0][tf.newaxis],
+        )
+        return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string))
     records = tf.raw_ops.TFRecordDataset(
         filenames=[path] if isinstance(path, str) else path[tf.newaxis],
         compression_type=compression or "",
