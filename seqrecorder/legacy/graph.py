@@ -40,6 +40,8 @@ READS = {"ReaderReadV2": "read", "ReaderReadUpToV2": "read_up_to"}
 ENQUEUES = {"QueueEnqueueV2": False, "QueueEnqueueManyV2": True}
 CONDITIONALS = ("If", "StatelessIf")
 QUEUE_RUNNERS = "queue_runners"
+_LIFTED_RUNNERS = "seqrecorder_lifted_queue_runners"
+"""The collection of runners that nobody starts any more, since the tensors of their queues are lifted."""
 
 
 @attrs.frozen(eq=False)
@@ -146,7 +148,7 @@ class Runners:
         self.graph = graph
         self._feeds: dict[str, list[Feed]] = {}
         self._python: dict[str, str] = {}
-        for runner in graph.get_collection(QUEUE_RUNNERS):
+        for runner in [*graph.get_collection(QUEUE_RUNNERS), *graph.get_collection(_LIFTED_RUNNERS)]:
             self._add(runner)
 
     def feeds(self, queue: Any) -> list[Feed]:
@@ -203,6 +205,21 @@ class Runners:
                 )
             feed = Feed(op, tuple(after), *enqueues[0], ops.count(op))
             self._feeds.setdefault(queue.name, []).append(feed)
+
+
+def put_runners_aside(graph: Any, targets: Sequence[Any]) -> None:
+    """Let no thread fill the queues of `tf.train.batch` and its like from which some tensors came, which are lifted.
+
+    A script has no name for such a queue, so that nothing else takes from it. Other queues may have other consumers,
+    and stay; they are filled once, and wait.
+    """
+    pulls = [pull for target in targets for pull in pulls_before(target.op) if pull.type in DEQUEUES]
+    mine = {source_of(pull.inputs[0]) for pull in pulls}
+    nameless = {queue for queue in mine if any("training/input.py" in f.filename for f in queue.traceback or [])}
+    runners = graph.get_collection_ref(QUEUE_RUNNERS)
+    for runner in [each for each in runners if source_of(each.queue.queue_ref) in nameless]:
+        runners.remove(runner)
+        graph.add_to_collection(_LIFTED_RUNNERS, runner)
 
 
 def filled_while_read(queue: Any) -> LiftError:

@@ -10,7 +10,7 @@ import attrs
 from seqrecorder.errors import LiftError, OptionError
 from seqrecorder.legacy.dequeue import check_shuffle_buffer
 from seqrecorder.legacy.explanation import Lifted
-from seqrecorder.legacy.graph import QUEUES, made_in
+from seqrecorder.legacy.graph import QUEUES, made_in, put_runners_aside
 from seqrecorder.legacy.initial_values import State
 from seqrecorder.legacy.nested_output import Returned
 from seqrecorder.legacy.registry import datasets_of
@@ -27,7 +27,7 @@ _AHEAD = 2
 
 
 def lift(
-    input_fn: Callable[[], Any],
+    input_fn: Callable[[], Any] | Any,
     *,
     feed: Mapping[str, Any] | None = None,
     graph_seed: int | None = None,
@@ -66,8 +66,11 @@ def lift(
     values between the queues too. Only a few operations have a state that no checkpoint holds, such as Python functions
     and random operations inside a `tf.cond` or a loop; `explain` names them, and TensorFlow refuses to save.
 
+    Inside a graph, tensors that stand there already can be lifted too, where queues are made in one place of a script
+    and used in another: `x = get_next(lift(x))`. What their batch was taken from is not filled by threads any more.
+
     Args:
-        input_fn: takes nothing and returns a nested structure of tensors.
+        input_fn: takes nothing and returns a nested structure of tensors; or such a structure, of the default graph.
         feed: constant values for placeholders, by name; and for queues that Python fills, by name, a `tf.data.Dataset`
             of what is put into them: tuples of the components, one element at a time.
         graph_seed: what `tf.set_random_seed` was given before the function was called, where it was; by default, the
@@ -91,7 +94,7 @@ def lift(
 
 
 def trace(
-    input_fn: Callable[[], Any],
+    input_fn: Callable[[], Any] | Any,
     *,
     feed: Mapping[str, Any] | None = None,
     graph_seed: int | None = None,
@@ -104,22 +107,28 @@ def trace(
     import tensorflow as tf
 
     check_shuffle_buffer(shuffle_buffer)
-    if graph_seed is None and not tf.executing_eagerly():
-        graph_seed = tf.compat.v1.get_default_graph().seed
-    graph = tf.Graph()
-    with graph.as_default(), quiet(), first_behaviour():
-        if graph_seed is not None:
-            tf.compat.v1.set_random_seed(graph_seed)
-        try:
-            returned = Returned(input_fn(), graph)
-        except AttributeError as error:
-            if str(error).startswith("module 'tensorflow"):
-                raise LiftError(
-                    f"the function uses a name of TensorFlow 1, and finds TensorFlow 2 ({error})",
-                    advice="import its module inside `with seqrecorder.legacy.compat():`",
-                ) from error
-            raise
+    if callable(input_fn):
+        if graph_seed is None and not tf.executing_eagerly():
+            graph_seed = tf.compat.v1.get_default_graph().seed
+        graph = tf.Graph()
+        with graph.as_default(), quiet(), first_behaviour():
+            if graph_seed is not None:
+                tf.compat.v1.set_random_seed(graph_seed)
+            returned = Returned(_called(input_fn), graph)
+    elif tf.executing_eagerly():
+        raise LiftError(
+            f"{type(input_fn).__name__} is no function, and eager execution is on, so it is of no graph either",
+            advice="give the function that makes the tensors, without calling it",
+        )
+    elif graph_seed is not None:
+        raise OptionError("graph_seed: tensors that stand in a graph have the seed of that graph")
+    else:
+        graph = tf.compat.v1.get_default_graph()
+        with first_behaviour():
+            returned = Returned(input_fn, graph)
     lifted = translate(graph, returned.tensors, feed=feed, shuffle_buffer=shuffle_buffer)
+    if not callable(input_fn):
+        put_runners_aside(graph, returned.tensors)
     with eagerly():
         options = tf.data.Options()
         options.deterministic = True
@@ -129,6 +138,18 @@ def trace(
         packed = lifted.dataset.map(lambda *tensors: returned.pack(tensors)).prefetch(_AHEAD)
         dataset = packed.with_options(options)
     return attrs.evolve(lifted, dataset=dataset)
+
+
+def _called(input_fn: Callable[[], Any]) -> Any:
+    try:
+        return input_fn()
+    except AttributeError as error:
+        if str(error).startswith("module 'tensorflow"):
+            raise LiftError(
+                f"the function uses a name of TensorFlow 1, and finds TensorFlow 2 ({error})",
+                advice="import its module inside `with seqrecorder.legacy.compat():`",
+            ) from error
+        raise
 
 
 def translate(

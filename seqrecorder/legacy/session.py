@@ -57,7 +57,7 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
     specs = tf.nest.flatten(lifted.dataset.element_spec, expand_composites=True)
     take = _Taking(lifted.dataset)
     types = [spec.dtype for spec in specs]
-    with quiet():
+    with quiet(), tf.device("CPU:0"):  # it has no other kernel, whatever device the script asks for
         tensors = tf.compat.v1.py_func(take, [], types, stateful=True, name=name)
     for tensor, spec in zip(tensors, specs, strict=True):
         tensor.set_shape(spec.shape)

@@ -58,6 +58,33 @@ def test_elements_are_those_of_the_dataset():
         assert batch["number"].shape.as_list() == [None]
 
 
+def test_tensors_of_a_graph_are_lifted_where_they_stand():
+    """Tensors give what their queues gave, and no thread fills those of a batch that is lifted."""
+    with tf.Graph().as_default():
+        tensors = batches()
+        runners = v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS)
+        first, again = (legacy.get_next(legacy.lift(tensors)) for _ in range(2))
+        left = v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS)
+        assert [runner.queue.name for runner in runners if runner not in left] == ["batch/fifo_queue"]
+        with v1.Session() as session:
+            session.run(v1.local_variables_initializer())
+            v1.train.start_queue_runners(session)
+            found = [plain(session.run(first)) for _ in range(4)]
+            assert plain(session.run(again))["number"].tolist() == [0, 1, 2]
+    for ours, theirs in zip(found, map(plain, legacy.lift(batches)), strict=True):
+        assert_equal_elements(ours, theirs)
+
+
+def test_tensors_are_lifted_in_their_graph_only():
+    """Outside of it they are of none that could be asked; and its seed is already in them."""
+    with tf.Graph().as_default():
+        tensors = batches()
+        with pytest.raises(sr.errors.OptionError, match="graph_seed: tensors that stand in a graph"):
+            legacy.lift(tensors, graph_seed=3)
+    with pytest.raises(sr.errors.LiftError, match="dict is no function, and eager execution is on"):
+        legacy.lift(tensors)
+
+
 def test_it_is_lifted_again():
     """A function that contains a lifted pipeline is lifted as one, with all stages."""
 

@@ -86,7 +86,8 @@ def migrate(
         path: of a script, or of a directory.
         target: `graph`: input functions go on to return tensors, and scripts run under `tensorflow.compat.v1`; `eager`:
             they return a `tf.data.Dataset`; `lift`: nothing is rewritten, and functions that make pipelines go on to
-            return tensors, which `seqrecorder.legacy.lift` makes of their queues each time the script is run.
+            return tensors, which `seqrecorder.legacy.lift` makes of their queues each time the script is run; where no
+            function makes a whole one, its tensors are lifted where they come out of their last queue.
         records: whether the features of SequenceExamples become an attrs class, which `seqrecorder.read` reads where
             the files come in their own order; for the eager target.
         write: whether files are changed. Otherwise the diffs say what would be.

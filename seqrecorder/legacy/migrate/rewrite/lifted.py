@@ -1,7 +1,8 @@
 """Input functions that keep their queues, and are called through `seqrecorder.legacy.lift`.
 
 A function that makes a whole pipeline, from files to what it returns, goes on under another name; one of its old name
-gives its callers, in other files too, the tensors of the dataset that it is lifted to, or the dataset itself.
+gives its callers, in other files too, the tensors of the dataset that it is lifted to, or the dataset itself. What no
+such function makes is lifted where it comes out of its last queue, if tensors are asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import attrs
 from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, UNCONVERTED
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
+from seqrecorder.legacy.migrate.rewrite.lifted_in_place import check_filled, goes_on, lifting, taken_in
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -41,11 +43,11 @@ class LiftedFunctions:
 
     Attributes:
         edits: that lift them.
-        functions: their definitions.
+        functions: their definitions, and what has tensors that are lifted where they come out.
     """
 
     edits: tuple[Edit, ...]
-    functions: tuple[ast.FunctionDef, ...]
+    functions: tuple[Scope, ...]
 
 
 def lift_functions(source: Source, names: Names, target: Target) -> LiftedFunctions:
@@ -57,20 +59,30 @@ def lift_functions(source: Source, names: Names, target: Target) -> LiftedFuncti
     found = _Pipelines(source.tree, names)
     whole = found.whole()
     reached = {scope for function in whole for scope in found.closure(function)}
-    for scope in found.making:
-        if scope not in reached and found.closure_makes(scope, PRODUCERS.keys() | UNCONVERTED.keys()):
-            said = "a pipeline that is not made by a function that returns its tensors, and so cannot be lifted alone"
-            raise Unclear("not-lifted", said, scope if not isinstance(scope, ast.Module) else found.first_of(scope))
-    if not whole:
-        raise Unclear("not-lifted", "no function of this file makes a whole pipeline", found.first_of(source.tree))
     taken = {node.id for node in walk(source.tree) if isinstance(node, ast.Name)}
     taken |= {node.asname or node.name for node in walk(source.tree) if isinstance(node, ast.alias)}
     package = "sr" if "sr" not in taken else "seqrecorder"
-    edits = [_import(source, names, package)]
+    sources = PRODUCERS.keys() | UNCONVERTED.keys()
+    edits: list[Edit] = []
+    placed: list[Scope] = []
+    for scope in scopes(source.tree):
+        if scope in reached:
+            continue
+        if target == "eager" and scope in found.making and found.closure_makes(scope, sources):
+            said = "a pipeline that is not made by a function that returns its tensors, and so cannot be lifted alone"
+            raise Unclear("not-lifted", said, scope if not isinstance(scope, ast.Module) else found.first_of(scope))
+        lasting = [] if target == "eager" or found.goes_on(scope) else taken_in(scope, names)
+        if lasting:
+            check_filled(names)
+            edits += lifting(source, names, scope, lasting, f"{package}.legacy")
+            placed.append(scope)
+    if not whole and not placed:
+        raise Unclear("not-lifted", "no function of this file makes a whole pipeline", found.first_of(source.tree))
+    edits.append(_import(source, names, package))
     for function in whole:
         method = any(isinstance(kind, ast.ClassDef) and function in kind.body for kind in walk(source.tree))
         edits += _wrapped(source, names, function, f"{package}.legacy", target, method=method)
-    return LiftedFunctions(tuple(edits), tuple(sorted(whole, key=lambda function: function.lineno)))
+    return LiftedFunctions(tuple(edits), tuple(sorted([*whole, *placed], key=lambda one: getattr(one, "lineno", 0))))
 
 
 class _Pipelines:
@@ -136,9 +148,26 @@ class _Pipelines:
             and (dequeues or self.closure_makes(function, steps))
         )  # fmt: skip
 
+    def goes_on(self, scope: Scope) -> bool:
+        """Whether what a function returns goes on into a queue of its callers in this file."""
+        waiting, seen = [scope], {scope}
+        while waiting:
+            callee = waiting.pop()
+            name = getattr(callee, "name", "")
+            for caller in (each for each, called in self._calls.items() if callee in called and each not in seen):
+                if any(goes_on(caller, call, self._names) for call in own_nodes(caller) if _called(call) == name):
+                    return True
+                seen.add(caller)
+                waiting.append(caller)
+        return False
+
     def first_of(self, scope: Scope) -> ast.AST:
         """Return the first mention of a pipeline in a scope."""
         return next((node for _, node in self._names.mentions(scope, PIPELINE)), scope)
+
+
+def _called(node: ast.AST) -> str | None:
+    return _used(node.func) if isinstance(node, ast.Call) else None
 
 
 def _used(node: ast.AST) -> str | None:

@@ -103,6 +103,7 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
         found = lift_functions(script.source, script.names, target)
         imports = imports_of_graphs(script.source, script.names, target, behaving=target == "graph")
         written = Source(script.source.edited([*imports, *found.edits]))
+        written = Source(written.edited([*folds(written, script.source)]))
         functions = tuple(_called(script.source.tree, function) for function in found.functions)
         notes = [f"lifted, with its queues as they are: {', '.join(functions)}"]
         notes.append("numbers and lists that a lifted function returns beside tensors become tensors and tuples")

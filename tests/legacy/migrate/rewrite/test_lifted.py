@@ -1,5 +1,7 @@
 """Functions that keep their queues, and are called through `lift`."""
 
+import sys
+
 import pytest
 from old_scripts import BATCH, READ, script
 
@@ -96,28 +98,127 @@ def test_the_name_of_the_package_may_be_taken():
     assert "seqrecorder.legacy.get_next(dataset)" in text
 
 
-LEFT = {
+SPREAD = {
     "module": "import tensorflow as tf\n" + (READ + BATCH).replace("    ", "").replace("return", "x ="),
     "main": script(READ + "    x = tf.train.batch([record], 3)\n    return tf.Session().run(x)\n"),
     "helper": script("    _, record = tf.TFRecordReader().read(files)\n    return record\n"),
     "generator": script((READ + BATCH).replace("return", "yield")),
     "decorated": script(READ + BATCH).replace("def batches", "@cached\ndef batches"),
 }
+PLACES = {
+    "module": "x = sr.legacy.get_next(sr.legacy.lift(x))",
+    "main": "    x = sr.legacy.get_next(sr.legacy.lift(x))",
+    "helper": "    record = sr.legacy.get_next(sr.legacy.lift(record))",
+    "generator": "    yield sr.legacy.get_next(sr.legacy.lift(tf.train.batch([record], 3)))",
+    "decorated": "    return sr.legacy.get_next(sr.legacy.lift(tf.train.batch([record], 3)))",
+}
 
 
-@pytest.mark.parametrize("case", LEFT)
-def test_what_cannot_be_lifted_is_said(case):
-    """A pipeline that no function returns stays, as does what is a part of one."""
-    done = lift_script(LEFT[case])
-    assert (done.status, done.text) == ("flagged", LEFT[case])
-    assert [finding.code for finding in done.findings] == ["not-lifted"]
+@pytest.mark.parametrize("case", SPREAD)
+def test_pipelines_that_no_function_returns_are_lifted_where_they_end(case):
+    """Tensors of a graph are lifted where they come out of their last queue; there is no such place in eager code."""
+    done = lift_script(SPREAD[case])
+    old = SPREAD[case].splitlines()
+    assert done.status == "converted"
+    assert [line for line in done.text.splitlines() if line and line not in old][3:] == [PLACES[case]]
+    eager = lift_script(SPREAD[case], "eager")
+    assert (eager.status, eager.text) == ("flagged", SPREAD[case])
+    assert [finding.code for finding in eager.findings] == ["not-lifted"]
+
+
+RUN = """\
+import sys
+import tensorflow as tf
+
+
+def read(queue):
+    _, line = tf.TextLineReader().read(queue)
+    return line
+
+
+class Lines:
+    def __init__(self, files):
+        self.queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+        self.reader = tf.TextLineReader()
+
+    def feed(self):
+        key, line = self.reader.read(self.queue)
+        return line
+
+
+queue = tf.train.string_input_producer(sys.argv[1:], num_epochs=2, shuffle=False)
+line = read(queue)
+batch = tf.train.batch([line, tf.strings.length(line)], 3)
+several = len(batch)
+queued = tf.FIFOQueue(9, tf.string, shapes=[[]])
+one = queued.dequeue()
+one.set_shape([])
+tf.train.add_queue_runner(tf.train.QueueRunner(queued, [queued.enqueue(read(queue))]))
+numbers = tf.FIFOQueue(9, tf.int32, shapes=[[]])
+number = numbers.dequeue()
+runner = tf.train.QueueRunner(numbers, [numbers.enqueue_many([[1, 2, 3]])])
+with tf.Session() as session:
+    session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+    tf.train.start_queue_runners(session)
+    print(several, [session.run(batch)[0].tolist() for _ in range(2)])
+    print(session.run(one), [int(session.run(number)) for _ in range(4)])
+    lines = Lines(sys.argv[1:]).feed()
+    session.run(tf.local_variables_initializer())
+    print(session.run(lines), session.run(lines))
+"""
+
+
+def test_tensors_that_are_lifted_where_they_end_are_those_of_the_queues(tmp_path, warm_python):
+    """At the top of a module, in a method, and out of queues whose runner comes late or is never added."""
+    done = lift_script(RUN)
+    assert (done.status, done.functions) == ("converted", ("<module>", "Lines.feed"))
+    assert done.text.count("lift(") == 4
+    assert "tf.train.add_queue_runner(runner)\nnumber = sr.legacy.get_next(" in done.text
+    (tmp_path / "lines.txt").write_text("a\nbb\nccc\n")
+    (tmp_path / "run.py").write_text(done.text)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "lines.txt")]
+    ran = warm_python.run(command, capture_output=True, check=True, timeout=120)
+    assert ran.stdout.decode().splitlines() == [
+        "2 [[b'a', b'bb', b'ccc'], [b'a', b'bb', b'ccc']]",
+        "b'a' [1, 2, 3, 1]",
+        "b'a' b'bb'",
+    ]
+
+
+BY_HAND = """    queue = tf.FIFOQueue(9, tf.int32)
+    number = queue.dequeue()
+"""
+USED = "    number = number + 1\n"
+LATE = """    if files:
+        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(1)]))
+    return tf.Session().run(number)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (BY_HAND + "    return number, tf.Session()\n", "no QueueRunner of this file fills queue"),
+        (BY_HAND + LATE, "under a condition"),
+        (
+            BY_HAND + USED + LATE.replace("    if files:\n    ", ""),
+            "is used before its queue runner",
+        ),
+        (READ + "    tf.Session().run(tf.train.batch([record],\n        3))\n    return record\n", "no name"),
+    ],
+)
+def test_what_cannot_be_lifted_is_said(body, said):
+    """A queue that Python fills stays, as does one that is filled after it is used, or that has no name."""
+    done = lift_script(script(body))
+    assert (done.status, [finding.code for finding in done.findings]) == ("flagged", ["not-lifted"])
+    assert said in done.findings[0].reason
 
 
 def test_lifting_where_rewriting_ends(tmp_path):
     """`fallback` lifts only what cannot be rewritten, and the report says which functions those are."""
     (tmp_path / "clear.py").write_text(script(READ + BATCH))
     (tmp_path / "unclear.py").write_text(script(UNCLEAR))
-    (tmp_path / "whole.py").write_text(LEFT["module"].replace("[record]", "*[[record]]"))
+    (tmp_path / "whole.py").write_text(SPREAD["module"].replace("[record]", "*[[record]]"))
     outcomes = {
         (target, fallback): {
             report.path.stem: (report.outcome, report.lifted)
@@ -126,7 +227,8 @@ def test_lifting_where_rewriting_ends(tmp_path):
         for target, fallback in (("graph", None), ("graph", "lift"), ("eager", "lift"), ("lift", None))
     }
     clear, lifted, flagged = ("converted", ()), ("converted", ("batches",)), ("flagged", ())
+    placed = "converted", ("<module>",)
     assert outcomes["graph", None] == {"clear": clear, "unclear": flagged, "whole": flagged}
-    assert outcomes["graph", "lift"] == {"clear": clear, "unclear": lifted, "whole": flagged}
-    assert outcomes["eager", "lift"] == outcomes["graph", "lift"]
-    assert outcomes["lift", None] == {"clear": lifted, "unclear": lifted, "whole": flagged}
+    assert outcomes["graph", "lift"] == {"clear": clear, "unclear": lifted, "whole": placed}
+    assert outcomes["eager", "lift"] == {"clear": clear, "unclear": lifted, "whole": flagged}
+    assert outcomes["lift", None] == {"clear": lifted, "unclear": lifted, "whole": placed}

@@ -1,0 +1,218 @@
+"""Tensors that are lifted where they come out of their last queue, inside a function or a module that does more.
+
+Where no function makes a whole pipeline, what comes out of it is lifted on the spot: a line more, after the one that
+takes it from its queue.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, walk, writes
+from seqrecorder.legacy.migrate.analyze.names import BATCHERS, QUEUES, READERS
+from seqrecorder.legacy.migrate.source import Edit
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+    from seqrecorder.legacy.migrate.analyze.names import Names
+    from seqrecorder.legacy.migrate.source import Source
+
+_TAKING = ("dequeue", "dequeue_many", "dequeue_up_to")
+_READING = ("read", "read_up_to")
+_FILLING = ("enqueue", "enqueue_many")
+_SLICES = "tf.train.slice_input_producer"
+_COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@attrs.frozen(eq=False)
+class Taken:
+    """One place where tensors come out of a queue or a reader.
+
+    Attributes:
+        call: that takes them.
+        statement: in which it stands.
+        queue: the text of what it takes from, where that is a queue by name.
+    """
+
+    call: ast.Call
+    statement: ast.stmt
+    queue: str | None
+
+
+def taken_in(scope: Scope, names: Names) -> list[Taken]:
+    """Return where tensors come out of queues and readers in a scope, but where they only go on to another."""
+    found = [*_places(scope, names)]
+    return [each for each in found if not _goes_on(scope, each, found)]
+
+
+def goes_on(scope: Scope, call: ast.AST, names: Names) -> bool:
+    """Whether what a call in a scope returns goes on into a queue there."""
+    simple = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and not isinstance(n, _COMPOUND)]
+    inside = [statement for statement in simple if call in walk(statement)]
+    if not inside or not isinstance(call, ast.Call):
+        return False
+    return _goes_on(scope, Taken(call, inside[0], None), [*_places(scope, names)])
+
+
+def lifting(source: Source, names: Names, scope: Scope, taken: Sequence[Taken], legacy: str) -> Iterator[Edit]:
+    """Yield the edits by which tensors are lifted where they come out.
+
+    Raises:
+        Unclear: nothing fills a queue, as far as the script says, or only after what comes out of it is used.
+    """
+    for each in taken:
+        statement, call = each.statement, each.call
+        after, more = statement, list[str]()
+        if each.queue is not None:
+            after, more = _filled(names, scope, each)
+        kept = _kept(scope, each)
+        last = after.end_lineno or after.lineno
+        if kept and source.alone(after):
+            several = f"({', '.join(kept)})" if len(kept) > 1 else kept[0]
+            lifted = f"{legacy}.get_next({legacy}.lift({several}))"
+            stays = len(kept) == 1 and isinstance(getattr(statement, "targets", [None])[0], ast.Name) and _is_list(call)
+            lifted = f"list({lifted})" if stays else lifted
+            lines = [*more, f"{', '.join(kept)} = {lifted}"]
+            yield Edit(last + 1, last, tuple(source.indent(after) + line for line in lines))
+        elif after is statement and not more and call.lineno == call.end_lineno:
+            text = f"{legacy}.get_next({legacy}.lift({source.segment(call)}))"
+            yield Edit(call.lineno, call.lineno, (source.substituted(call.lineno, [(call, text)]),))
+        else:
+            raise Unclear("not-lifted", "what comes out of the queue has no name by which it could be lifted", call)
+
+
+def _places(scope: Scope, names: Names) -> Iterator[Taken]:
+    inner = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and not isinstance(n, _COMPOUND)]
+    for statement in inner:
+        for call in walk(statement):
+            if not isinstance(call, ast.Call):
+                continue
+            kind, func = names.called(call), call.func
+            if kind in BATCHERS or kind == _SLICES:
+                yield Taken(call, statement, None)
+            elif isinstance(func, ast.Attribute) and func.attr in _TAKING:
+                queue = ast.unparse(func.value) if isinstance(func.value, (ast.Name, ast.Attribute)) else None
+                yield Taken(call, statement, queue)
+            elif isinstance(func, ast.Attribute) and func.attr in _READING and _is_reader(names, func.value):
+                yield Taken(call, statement, None)
+
+
+def _is_reader(names: Names, reader: ast.expr) -> bool:
+    tree = names.bindings.tree
+    made = [
+        n.value for n in walk(tree)
+        if isinstance(n, ast.Assign) and any(ast.unparse(t) == ast.unparse(reader) for t in n.targets)
+    ]  # fmt: skip
+    return any(names.called(value) in READERS for value in (reader, *made))
+
+
+def _goes_on(scope: Scope, taken: Taken, others: Sequence[Taken]) -> bool:
+    """Whether what comes out goes on into another queue of the scope."""
+    tainted, queues = writes(taken.statement), set[str]()
+    rest = [other for other in others if other is not taken]
+    if any(taken.call in walk(other.call) for other in rest):
+        return True
+    simple = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and not isinstance(n, _COMPOUND)]
+    for statement in sorted(simple, key=lambda node: node.lineno):
+        if statement.lineno <= taken.statement.lineno:
+            continue
+        for call in (n for n in walk(statement) if isinstance(n, ast.Call)):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in _FILLING and _given(call) & tainted:
+                queues.add(ast.unparse(call.func.value))
+        for other in rest:
+            if other.statement is statement and (_given(other.call) & tainted or other.queue in queues):
+                return True
+        if reads(statement) & tainted:
+            tainted |= writes(statement)
+    return False
+
+
+def _given(call: ast.Call) -> set[str]:
+    return {name for part in (*call.args, *call.keywords) for name in reads(part)}
+
+
+def _kept(scope: Scope, taken: Taken) -> list[str]:
+    """Return what a statement assigns the tensors to, as far as that is used; nothing where it does more."""
+    statement = taken.statement
+    if not isinstance(statement, ast.Assign) or statement.value is not taken.call or len(statement.targets) != 1:
+        return []
+    [target] = statement.targets
+    parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    if not all(isinstance(part, (ast.Name, ast.Attribute)) for part in parts):
+        return []
+    loaded = [n for n in walk(scope) if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Load)]
+    used = {ast.unparse(node) for node in loaded}
+    everywhere = isinstance(scope, ast.Module)
+    texts = [ast.unparse(part) for part in parts]
+    kept = [
+        text for text, part in zip(texts, parts, strict=True)
+        if text in used or isinstance(part, ast.Attribute) or (everywhere and text != "_")
+    ]  # fmt: skip
+    return kept or texts
+
+
+def _is_list(call: ast.Call) -> bool:
+    """Whether a batch of several tensors is taken, which is a list of them."""
+    given = [k.value for k in call.keywords if k.arg in ("tensors", "tensor_list")] or call.args[:1]
+    return any(isinstance(value, (ast.List, ast.Tuple)) and len(value.elts) > 1 for value in given)
+
+
+def _filled(names: Names, scope: Scope, taken: Taken) -> tuple[ast.stmt, list[str]]:
+    """Return the statement after which a queue has what fills it, and lines that say so to the graph."""
+    runners = _runners(names, taken.queue or "")
+    if not runners:
+        return taken.statement, []  # the queue of a producer, or one that is given
+    here = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and not isinstance(n, _COMPOUND)]
+    own = [s for s in here if any(runner in walk(s) for runner in runners)]
+    if not own:
+        return taken.statement, []
+    last, more = _registered(names, here, own[-1])
+    first, then = sorted((taken.statement, last), key=lambda node: node.lineno)
+    if first is then or last is first:
+        return taken.statement, more
+    block = block_of(scope, taken.statement)
+    if last not in block:
+        raise Unclear("not-lifted", "the queue runner is added under a condition, or in a block of its own", last)
+    between = block[block.index(taken.statement) + 1 : block.index(last)]
+    if any(reads(statement) & writes(taken.statement) for statement in between if not _sets_shape(statement)):
+        raise Unclear("not-lifted", "what is taken from the queue is used before its queue runner is added", last)
+    return last, more
+
+
+def check_filled(names: Names) -> None:
+    """Raise `Unclear` where a queue is made by hand that no queue runner fills, and something takes from it."""
+    for made in walk(names.bindings.tree):
+        if isinstance(made, ast.Assign) and names.called(made.value) in QUEUES:
+            queue = ast.unparse(made.targets[0])
+            if not _runners(names, queue):
+                said = f"no QueueRunner of this file fills {queue}: see feed= of seqrecorder.legacy.lift"
+                raise Unclear("not-lifted", said, made)
+
+
+def _runners(names: Names, queue: str) -> list[ast.Call]:
+    return [
+        n for n in walk(names.bindings.tree)
+        if isinstance(n, ast.Call) and names.called(n) == "tf.train.QueueRunner"
+        and queue in [ast.unparse(part) for part in (*n.args[:1], *(k.value for k in n.keywords))]
+    ]  # fmt: skip
+
+
+def _registered(names: Names, here: Sequence[ast.stmt], made: ast.stmt) -> tuple[ast.stmt, list[str]]:
+    """Return the statement that adds a queue runner to the graph, or a line that does."""
+    if not isinstance(made, ast.Assign) or not isinstance(made.targets[0], ast.Name):
+        return made, []
+    runner = made.targets[0].id
+    rest = [statement for statement in here if statement is not made and runner in reads(statement)]
+    adding = [s for s in rest if any(word in ast.unparse(s) for word in ("add_queue_runner", "QUEUE_RUNNERS"))]
+    return (adding[-1], []) if adding else (made, [f"{names.module}.train.add_queue_runner({runner})"])
+
+
+def _sets_shape(statement: ast.stmt) -> bool:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "set_shape"
