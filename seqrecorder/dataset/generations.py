@@ -83,7 +83,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         DatasetExistsError: what shall be overwritten is no dataset.
         DatasetNotFoundError: there is nothing to append to.
         OptionError: what stands there is compressed in another way.
-        SchemaMismatchError: it has other fields.
+        SchemaMismatchError: it has other fields, and not only fewer that records may lack.
     """
     if append:
         text = read_text(dataset)
@@ -91,9 +91,12 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         if old.compression != compression:
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
         differences = old.schema.diff(schema)
-        if differences:
+        if differences and not schema.extends(old.schema):
             raise SchemaMismatchError(
-                f"append=True: {dataset} was written with other fields; write a new dataset:", differences
+                f"append=True: {dataset} was written with other fields; new ones may be added that are optional or "
+                "have a default, in alignment groups that are there. Change the class, or write the dataset again "
+                "(seqrecorder.rewrite(path, schema=...)):",
+                differences,
             )
         return Standing(text.encode(), old, old.generation + 1)
     if overwrite and (dataset / MANIFEST).exists():

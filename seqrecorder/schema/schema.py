@@ -296,6 +296,19 @@ class Schema:
         """
         return changes(stored.fields, self.fields)
 
+    def extends(self, stored: Schema) -> bool:
+        """Whether records of both can stand in one dataset, of this schema: only fields that may lack are new.
+
+        New fields have a default or are optional, and new feature lists are in alignment groups that are there.
+        """
+        known = {field.name for field in stored.fields}
+        common = [in_full(field) for field in self.fields if field.name in known]
+        return (
+            common == [in_full(field) for field in stored.fields]
+            and self.groups == stored.groups
+            and all(change.compatible for change in self.changes_since(stored))
+        )
+
     def require_readable(self, stored: Schema, where: str) -> None:
         """Raise `SchemaMismatchError` unless data written under `stored` can be read as this schema.
 

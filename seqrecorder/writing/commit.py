@@ -236,10 +236,11 @@ def _check_alike(parts: Sequence[Part], earlier: Manifest | None) -> None:
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
     for part in parts:
         got = part.manifest
-        differences = first.schema.diff(got.schema)
+        differences = parts[0].manifest.schema.diff(got.schema)
         if differences:
             raise SchemaMismatchError(
-                f"part {part.name} was written with other fields than {where}; write it again:", differences
+                f"part {part.name} was written with other fields than part {parts[0].name}; write it again:",
+                differences,
             )
         for name, one, other in (
             ("compression", first.compression, got.compression),

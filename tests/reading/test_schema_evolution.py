@@ -1,5 +1,6 @@
 """Data that were written as a class was: what is compatible reads right, in both readers, and the rest is refused."""
 
+import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -112,3 +113,92 @@ def test_old_data_in_batches(dataset):
         assert elements["sequence_length"].numpy().tolist() == [2, 0, 3]
         assert elements["tokens"].numpy().tolist() == [[0, 1, 0], [0, 0, 0], [0, 1, 2]]
         assert elements["tags"].numpy().tolist() == [[7, 8]] * 3
+
+
+nightly = pytest.mark.nightly
+GIVEN = {
+    "context added with default": 1.5,
+    "text added with default": "x",
+    "array added with default": [7, 8],
+    "ragged added with default": [9],
+    "sparse added with default": sr.SparseVector([0], [1.0], 4),
+    "optional added": 4,
+    "optional added with default": None,
+    "list added empty": [1.0, 2.0],
+    "list added optional": [1.0, 2.0],
+}
+
+
+def wider(change, record=RECORDS[0]):
+    """The record as the changed class gives it, under another key and with a value of the new field."""
+    read = sr.Schema.of(changed(COMPATIBLE[change][0])).decode(sr.Schema.of(Old).encode(record))
+    return attrs.evolve(read, key="new", new=GIVEN.get(change, [5.0]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change if change in ("text added with default", "list added optional") else pytest.param(change, marks=nightly)
+        for change in GIVEN
+    ],
+)
+def test_records_with_a_new_field_are_appended(tmp_path, change):
+    """A field that old records may lack comes with an append: they give its default or None from then on.
+
+    So they do in both decoders, by position, and once their bytes were copied; nothing is wrong with them.
+    """
+    fields, values = COMPATIBLE[change]
+    new, path = changed(fields), tmp_path / "corpus"
+    sr.write(RECORDS, path, shards=2)
+    manifest = sr.write([wider(change)], path, append=True)
+    schema = sr.Schema.of(new)
+    assert manifest.schema == schema
+    assert [str(found) for found in sr.Schema.of(Old).changes_since(schema)] == ["new: not in the class, left unread"]
+    for _ in range(2):
+        read = list(sr.read_records(path, schema=new))
+        for record, was in zip(read, RECORDS, strict=False):
+            for field in schema.fields:
+                want = expected(field.name, values.get(field.name, field.name), was)
+                assert sr.testing.same_bits(getattr(record, field.name), want), field.name
+        selection = sr.open(path, schema=new)["train"]
+        assert sr.testing.same_bits(selection[1].new, read[1].new)
+        given = sr.Schema.of(new).decode(schema.encode(wider(change)))
+        assert sr.testing.same_bits(selection["new"].new, given.new)
+        serialized = tf.constant(selection.store.read(selection.positions))
+        compare(schema["new"], schema.parse_batch(serialized), read)
+        assert len(list(sr.read_records(path, schema=Old))) == 4
+        assert sr.verify(path).ok
+        sr.compact(path)
+
+
+def test_a_new_field_that_does_not_fit_is_not_appended(tmp_path):
+    """A field without a default, one in an alignment group of its own, and any other change are refused."""
+    path = tmp_path / "corpus"
+    sr.write(RECORDS, path)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    free = "free list added with default"
+    for fields, line in (
+        (COMPATIBLE[free][0], "new: added"),
+        ({"new": sr.context("int64")}, "new: added"),
+        ({"new": sr.context("int64", default=1), "n": sr.context("int64")}, "n: dtype 'int16' -> 'int64'"),
+        ({"n": None, "new": sr.context("int16", renamed_from="n", default=1)}, "n: removed"),
+    ):
+        with pytest.raises(sr.SchemaMismatchError, match="new ones may be added that are optional") as error:
+            sr.Writer(path, changed(fields), append=True)
+        assert any(one.startswith(line) for one in error.value.differences), error.value.differences
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    sr.rewrite(path, schema=changed(COMPATIBLE[free][0]))
+    assert sr.write([wider(free)], path, append=True).records == 4
+
+
+def test_parts_with_a_new_field_are_committed(tmp_path):
+    """Parts of a wider class are added like a write; kept statistics count the old records as None."""
+    change, path = "optional added", tmp_path / "corpus"
+    sr.write(RECORDS, path, stats=True)
+    for part in range(2):
+        record = attrs.evolve(wider(change), key=f"part {part}")
+        sr.write_part([record], path, part, append=True)
+    assert sr.commit(path, append=True).records == 5
+    assert [record.new for record in sr.read_records(path)] == [None] * 3 + [4, 4]
+    sr.write([wider(change)], path, append=True, stats=True)
+    assert (sr.stats(path).fields["new"].none, sr.stats(path).records) == (3, 6)

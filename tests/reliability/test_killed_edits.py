@@ -1,40 +1,19 @@
-"""Rewriting, compacting, merging and indexed appends: killed anywhere, the old records or the new ones are there."""
+"""Rewriting, compacting, merging and appends (indexed, of a wider class): killed anywhere, old or new is there."""
 
 import sys
 
 import pytest
+from killed_children import FORKING
 
-FORKING_EDITS = """
-import os, shutil, signal, sys
-from pathlib import Path
-import numpy as np
-import tensorflow  # imported once for all children; this process starts none of its threads
-import seqrecorder as sr
-from seqrecorder.storage.files import on_fault_point
-
+EDITS = """
 @sr.record
-class Word:
-    key: str = sr.context(str, key=True)
-    ids: list = sr.feature_list("int64")
+class Tagged(Word):
+    tag: str = sr.context(str, default="none")
 
-root, stride = Path(sys.argv[1]), int(sys.argv[2])
+stride = int(sys.argv[2])
 
 def forked(action, victim=0):
-    child = os.fork()
-    if not child:
-        code, seen = 1, []
-        def hook(name, path):
-            seen.append(name)
-            if len(seen) == victim:
-                os.kill(os.getpid(), signal.SIGKILL)
-        try:
-            with on_fault_point(hook):
-                action()
-            code = 0
-            (root / "points").write_text(str(len(seen)))
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return end(start(action, victim))
 
 def records(path):
     if not path.exists():
@@ -56,7 +35,7 @@ def dropped(path):
 
 def appended(path):
     if len(sr.open(path).all()) == 40:
-        sr.write({"train": [Word("new", [1])]}, path, append=True)
+        sr.write({"train": [Tagged("new", [1], "new")]}, path, append=True)
 
 edits = {
     "rewrite": dropped,
@@ -85,6 +64,7 @@ for name, edit in edits.items():
         assert found in (old, new), (name, victim)
         assert forked(lambda: edit(path)) == 0, (name, victim)
         assert records(path) == new, (name, victim)
+        assert sr.verify(path).ok, (name, victim)
         if found == new and name in ("append", "merge"):
             continue  # nothing was done again, and the next write will tidy up
         assert [each.name for each in path.parent.iterdir()] == ["c"], (name, victim)
@@ -103,7 +83,7 @@ def test_killed_edits_leave_old_or_new(tmp_path, warm_python, stride, figure):
 
     The ordinary run takes every 61st of the points, the long one all.
     """
-    done = warm_python.run([sys.executable, "-c", FORKING_EDITS, str(tmp_path), str(stride)], text=True)
+    done = warm_python.run([sys.executable, "-c", FORKING + EDITS, str(tmp_path), str(stride)], text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     found = {name: (int(points), int(killed)) for name, points, killed in map(str.split, done.stdout.splitlines())}
     assert list(found) == ["rewrite", "compact", "append", "merge"]

@@ -3,41 +3,10 @@
 import sys
 
 import pytest
+from killed_children import FORKING
 
-FORKING_JOBS = """
-import os, random, shutil, signal, sys
-from pathlib import Path
-import tensorflow  # imported once for all children; this process starts none of its threads
-import seqrecorder as sr
-from seqrecorder.storage.files import on_fault_point
-
-@sr.record
-class Word:
-    key: str = sr.context(str, key=True)
-    ids: list = sr.feature_list("int64")
-
-root, PARTS, OPTIONS = Path(sys.argv[1]), 3, {"splits": {"train": 0.6, "eval": 0.4}, "shards": 2}
-
-def start(action, victim=0):
-    child = os.fork()
-    if not child:
-        code, seen = 1, []
-        def hook(name, path):
-            seen.append(name)
-            if len(seen) == victim:
-                os.kill(os.getpid(), signal.SIGKILL)
-        try:
-            with on_fault_point(hook):
-                action()
-            code = 0
-            if not victim:
-                (root / "points").write_text(str(len(seen)))
-        finally:
-            os._exit(code)
-    return child
-
-def end(child):
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+JOBS = """
+PARTS, OPTIONS = 3, {"splits": {"train": 0.6, "eval": 0.4}, "shards": 2}
 
 def part(destination, number):
     words = [Word(f"w{number}-{n}", [n] * n) for n in range(5)]
@@ -108,7 +77,7 @@ def test_jobs(tmp_path, warm_python, step, jobs, figure):
 
     The ordinary run takes every twelfth fault point of a commit and a few jobs, the long one all of them and 200.
     """
-    done = warm_python.run([sys.executable, "-c", FORKING_JOBS, str(tmp_path), str(step), str(jobs)], text=True)
+    done = warm_python.run([sys.executable, "-c", FORKING + JOBS, str(tmp_path), str(step), str(jobs)], text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     killed, lost = map(int, done.stdout.split())
     assert killed > 5
