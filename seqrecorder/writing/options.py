@@ -42,7 +42,7 @@ class WriteKeywords(TypedDict, total=False):
     shard_bytes: int | None
     compression: str | None
     shuffle: bool
-    workers: int
+    workers: int | Literal["auto"]
     params: Mapping[str, Any] | None
     csv: bool
     metadata: Any
@@ -99,7 +99,9 @@ class WriteOptions:
         shard_bytes: size in bytes at which shards end; 128 MiB where neither is given.
         compression: None or `"GZIP"` (level 1), which takes several times as long.
         shuffle: whether records stand on disk in a random, seeded order; memory stays bounded.
-        workers: number of processes that run `load`, `split` and the encoding; the bytes do not depend on it.
+        workers: number of processes that run `load`, `split` and the encoding, or `"auto"` for as many as have work,
+            and cores; the bytes do not depend on it. They start once the first chunks have shown that it pays; where it
+            does not, this process writes alone, and a warning says so, once (`"auto"` says it as information).
         params: for the hooks of the class.
         csv: whether each split gets an `examples.csv` of what went where.
         metadata: anything that JSON holds; `info` gives it back.
@@ -131,7 +133,7 @@ class WriteOptions:
     shard_bytes: int | None = None
     compression: str | None = None
     shuffle: bool = False
-    workers: int = 1
+    workers: int | Literal["auto"] = 1
     params: Mapping[str, Any] = attrs.field(default=None, converter=_own_params)
     csv: bool = False
     metadata: Any = None
@@ -158,8 +160,8 @@ class WriteOptions:
     def __attrs_post_init__(self) -> None:
         if not _is_int(self.seed):
             raise OptionError(f"seed: expected an int, got {self.seed!r}")
-        if not _is_int(self.workers) or self.workers < 1:
-            raise OptionError(f"workers: expected a number of processes, 1 or more, got {self.workers!r}")
+        if self.workers != "auto" and (not _is_int(self.workers) or self.workers < 1):
+            raise OptionError(f"workers: expected a number of processes, 1 or more, or 'auto', got {self.workers!r}")
         if self.on_duplicate not in ("error", "first"):
             raise OptionError(f"on_duplicate: expected 'error' or 'first', got {self.on_duplicate!r}")
         for name in ("shuffle", "csv", "overwrite", "append", "stats"):

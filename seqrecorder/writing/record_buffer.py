@@ -9,7 +9,7 @@ record that fills a chunk is encoded before, and is not copied.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -52,16 +52,19 @@ class Waiting:
     Args:
         schema: what the records are.
         hooks: whether the class has hooks that make them larger.
-        workers: number of processes that encode them.
+        workers: number of processes that may encode them, or `"auto"`.
         whole: whether attributes that are not stored are looked at, later, too.
+
+    Attributes:
+        leaves: whether they go to other processes now, so that the bytes of a list's records are bounded too.
     """
 
-    def __init__(self, schema: Schema, *, hooks: bool, workers: int, whole: bool = False) -> None:
+    def __init__(self, schema: Schema, *, hooks: bool, workers: int | Literal["auto"], whole: bool = False) -> None:
         self._size = sizer(schema)
         self._snapshot = snapshotter(schema, whole=whole or hooks)
-        self._leaves = workers > 1
-        self._adapts = hooks and self._leaves
-        self._most = (1 if self._leaves else _HOOK_RECORDS) if hooks else PIECE_RECORDS
+        self.leaves = False
+        self._adapts = hooks and workers != 1
+        self._most = (1 if self._adapts else _HOOK_RECORDS) if hooks else PIECE_RECORDS
         self._records: list[Any] = []
         self._given: list[str | None] = []
         self._bytes = 0
@@ -107,7 +110,7 @@ class Waiting:
                     yield
                 unsized = 0
             room = self._most - len(self._records)
-            is_sized = not held or self._leaves
+            is_sized = not held or self.leaves
             count = min(most, room) if is_sized else room
             # One that comes alone may be large, and fill the chunk: it becomes a snapshot above, if it does not.
             takes_snapshots = not held and count > 1

@@ -159,6 +159,7 @@ class RecordIntake:
         try:
             with self._lock:
                 self._encode(Sources(np.arange(first, self.position), records), given)
+            self._waiting.leaves = self._encoder.leaves
         except BaseException as error:
             self._failure = error
             raise

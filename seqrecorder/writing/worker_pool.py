@@ -3,40 +3,47 @@
 from __future__ import annotations
 
 import collections
-import multiprocessing
+import logging
+import math
 import os
 import pickle
-import signal
-import sys
+import queue
 import threading
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Any, Protocol
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import attrs
 
 from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
-from seqrecorder.schema.schema import Schema
-from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.encoder import Block, LifeCycle, Sources
+from seqrecorder.writing.worker_process import WorkerProcess, instructions, is_starting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from multiprocessing.connection import Connection
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.schema.schema import Schema
+
+_LOG = logging.getLogger("seqrecorder")
 
 _Result = tuple[list[Block], int]
 _AHEAD = 2  # chunks in flight for each worker
-_LOOK_SECONDS = 0.5
-_RESULT_BYTES = 32 << 20  # after which a worker hands over what it has, and the rest of its chunk waits
+_JUDGED_SECONDS = 0.5  # of encoding, by which workers are judged, and which they must save: starting one takes less
+_SAMPLE = 32  # records whose copy is tried
+_BOTH_SIDES = 2  # what of a copy can be timed here is half of it: the rest are the pipes, and the worker's part
 
 
 class Encoder(Protocol):
     """Runs the life cycle of chunks of source records, and gives the blocks back in order."""
+
+    @property
+    def leaves(self) -> bool:
+        """Whether chunks go to other processes, so that few bytes are wanted in each."""
+        ...
 
     def submit(self, sources: Sources) -> Iterator[Block]:
         """Take a chunk, and yield the blocks that are ready and next in order."""
@@ -70,6 +77,11 @@ class InlineEncoder:
     def __init__(self, life_cycle: LifeCycle) -> None:
         self._life_cycle = life_cycle
 
+    @property
+    def leaves(self) -> bool:
+        """Nothing goes anywhere."""
+        return False
+
     def submit(self, sources: Sources) -> Iterator[Block]:
         """Encode at once."""
         return self._life_cycle.encode(sources)
@@ -94,69 +106,263 @@ class _Chunk:
 
     pickled: bytes
     positions: NDArray[np.int64]
+    start: int
     future: Future[_Result]
-    start: int = 0
+
+
+class _Pool:
+    """Worker processes, each with a thread of this one that hands it chunks; they start while this process goes on."""
+
+    def __init__(self, begin: tuple[bytes, bytes], workers: int) -> None:
+        self.workers = workers
+        self.problem = ""  # why a worker cannot start
+        self._tasks: queue.SimpleQueue[_Chunk | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed, self._ready = False, 0
+        self._processes: list[WorkerProcess] = []
+        self._threads = [
+            threading.Thread(target=self._serve, args=(begin,), name="seqrecorder-worker", daemon=True)
+            for _ in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every worker can work."""
+        return self._ready == self.workers
+
+    def submit(self, chunk: _Chunk) -> None:
+        """Have some worker work on a chunk."""
+        self._tasks.put(chunk)
+
+    def close(self, *, kill: bool) -> None:
+        """End the workers: at once, or after what they are at."""
+        with self._lock:
+            self._closed = True
+        for process in self._processes:
+            process.kill() if kill or not self.is_ready else process.let_go()
+        for process in self._processes:
+            process.close()
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _serve(self, begin: tuple[bytes, bytes]) -> None:
+        try:
+            with self._lock:
+                if self._closed:
+                    return
+                process = WorkerProcess(begin)
+                self._processes.append(process)
+            process.wait_until_ready()
+        except Exception as error:  # noqa: BLE001 - whatever it is, this process goes on alone
+            self.problem = self.problem or str(error)
+            return
+        with self._lock:
+            self._ready += 1
+        while (chunk := self._tasks.get()) is not None:
+            try:
+                chunk.future.set_result(process.work(chunk.pickled, chunk.start))
+            except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+                chunk.future.set_exception(error)
+            del chunk
+
+
+class _Costs:
+    """What encoding takes here, and what it would take to bring records to a worker and bytes back.
+
+    Every chunk is timed, and of fewer and fewer the copy is tried. The first chunk does not count among these: what a
+    hook imports, or opens once, would seem to be what records take.
+    """
+
+    def __init__(self) -> None:
+        self._encoding = self._copying = 0.0  # of the chunks whose copy was tried
+        self._seconds, self._chunks = 0.0, 0  # of all
+        # With one core a worker can but wait instead of this process, for files or a network.
+        self._clock = time.perf_counter if _cores() > 1 else lambda: time.perf_counter() - time.thread_time()
+
+    @property
+    def wants_sample(self) -> bool:
+        """Whether the copy of the next chunk is tried."""
+        return not self._chunks & (self._chunks - 1)
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long as the copy encoding takes; 0 where nothing was tried yet."""
+        return self._encoding / max(self._copying, 1e-9)
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether workers pay, if as much is still to come as came; None until that is known."""
+        if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
+            return None
+        if self.ratio <= 1:
+            return False
+        return self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None
+
+    def measured(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
+        """Yield the blocks of a chunk, whose sources took so long to be pickled; None where that was not tried."""
+        encoding, copying, start = 0.0, 0.0, self._clock()
+        for block in blocks:
+            encoding += self._clock() - start
+            if pickling is not None:
+                begun = time.perf_counter()
+                pickle.loads(pickle.dumps(block, pickle.HIGHEST_PROTOCOL))  # noqa: S301 - the one dumped here
+                copying += time.perf_counter() - begun
+            yield block
+            start = self._clock()
+        self._seconds += encoding
+        self._chunks += 1
+        if pickling is not None and self._chunks > 1:
+            self._encoding += encoding
+            self._copying += _BOTH_SIDES * (pickling + copying)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class PoolEncoder:
-    """Runs the life cycle in worker processes, a bounded number of chunks ahead.
+    """Runs the life cycle in worker processes, a bounded number of chunks ahead, where that is faster.
 
-    Workers are spawned, not forked: a fork of a process in which TensorFlow runs threads can hang.
+    The first chunks are encoded in this process and timed. Where that takes longer than to bring records to a worker
+    and bytes back, workers start, and take over once they are there; else this process goes on alone, and says so.
 
     Args:
-        record_class: class of the records, which workers import by name.
+        schema: of the records, whose class workers import by name.
+        life_cycle: of the records, for those that are encoded here.
         params: for the hooks.
         rows: whether a line for the CSV is wanted of each record.
-        workers: number of processes.
+        workers: number of processes, or `"auto"` for as many as have work, and cores.
+
+    Raises:
+        OptionError: the class, or params, cannot reach other processes.
     """
 
-    def __init__(self, record_class: type, params: Mapping[str, Any], *, rows: bool, workers: int) -> None:
-        try:
-            pickle.dumps((record_class, dict(params)))
-        except Exception as error:
-            raise OptionError(
-                f"workers={workers}: the class {record_class.__qualname__} and params must reach other processes, and "
-                f"cannot: {error}; define the class at the top of a module, or leave `workers` out"
-            ) from error
-        key = Schema.of(record_class).key_field
-        self._workers, self._key = workers, None if key is None else key.name
+    def __init__(
+        self,
+        schema: Schema,
+        life_cycle: LifeCycle,
+        params: Mapping[str, Any],
+        *,
+        rows: bool,
+        workers: int | Literal["auto"],
+    ) -> None:
+        self._here, self._workers = InlineEncoder(life_cycle), workers
+        self._key = None if schema.key_field is None else schema.key_field.name
         self._pending: collections.deque[_Chunk] = collections.deque()
-        # Nothing is ever sent: workers see the end of it where this process ends, however that comes.
-        context = multiprocessing.get_context("spawn")
-        self._reader, self._lifeline = context.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(
-            workers, context, _start, (record_class, dict(params), rows, self._reader, os.getpid())
-        )
+        self._pool: _Pool | None = None
+        self._begin: tuple[bytes, bytes] | None = None  # None once this process is to go on alone
+        self._costs = _Costs()
+        if is_starting():
+            raise OptionError("a script that uses workers= needs `if __name__ == '__main__':` around its work")
+        try:
+            self._begin = instructions(schema.record_class, params, rows=rows)
+        except Exception as error:
+            reason = f"the class {schema.record_class.__qualname__} and params must reach other processes, and cannot"
+            if workers != "auto":
+                raise OptionError(
+                    f"workers={workers}: {reason}: {error}; define the class at the top of a module, or leave "
+                    "`workers` out"
+                ) from error
+            self._go_on_alone(f"{reason}: {error}")
+
+    @property
+    def leaves(self) -> bool:
+        """Whether there are workers, or will be soon."""
+        return self._pool is not None
 
     def submit(self, sources: Sources) -> Iterator[Block]:
-        """Hand a chunk to a worker, and yield the oldest blocks once enough are under way."""
-        return self._submitted(sources, sources)
+        """Encode a chunk here, or hand it to a worker and yield the oldest blocks once enough are under way."""
+        sampled = max(1, min(_SAMPLE, len(sources.records)))
+        return self._submitted(
+            lambda: sources,
+            lambda: self._here.submit(sources),
+            sources.positions,
+            # Chunks of a list are as large as it likes, as long as they stay here.
+            sample=lambda: sources.between(0, sampled),
+            times=len(sources.records) / sampled,
+        )
 
     def submit_columns(
         self, columns: dict[str, Column], sources: Sources, kept: Sequence[int] | None, splits: NDArray[np.int64]
     ) -> Iterator[Block]:
-        """Hand columns to a worker, and yield the oldest blocks once enough are under way."""
-        bare = Sources(sources.positions, [None] * len(sources.records), sources.splits)
-        # Texts that are encoded already stay here, but for the key, which errors name.
-        columns = {
-            name: column if column.features is None or name == self._key else attrs.evolve(column, values=None)
-            for name, column in columns.items()
-        }
-        return self._submitted(sources, (columns, bare, kept, splits))
+        """Encode columns here, or hand them to a worker and yield the oldest blocks once enough are under way."""
 
-    def _submitted(self, sources: Sources, task: Any) -> Iterator[Block]:
-        # Pickled now: the pool does so in a thread of its own, when records may have changed.
+        def task() -> Any:
+            bare = Sources(sources.positions, [None] * len(sources.records), sources.splits)
+            # Texts that are encoded already stay here, but for the key, which errors name.
+            sent = {
+                name: column if column.features is None or name == self._key else attrs.evolve(column, values=None)
+                for name, column in columns.items()
+            }
+            return sent, bare, kept, splits
+
+        return self._submitted(
+            task, lambda: self._here.submit_columns(columns, sources, kept, splits), sources.positions, sample=task
+        )
+
+    def _submitted(
+        self,
+        task: Callable[[], Any],
+        encode: Callable[[], Iterator[Block]],
+        positions: NDArray[np.int64],
+        *,
+        sample: Callable[[], Any],
+        times: float = 1,
+    ) -> Iterator[Block]:
+        if self._pool is not None and self._pool.problem:
+            self._go_on_alone(f"workers cannot start: {self._pool.problem}")
+        pool, pickling = self._pool, None
+        if self._begin is None or (pool is not None and not pool.is_ready):
+            yield from encode()
+            return
         try:
-            self._pending.append(self._handed_over(pickle.dumps(task, pickle.HIGHEST_PROTOCOL), sources.positions))
-        except Exception as error:  # noqa: BLE001 - reported behind the chunks before it
-            failed: Future[_Result] = Future()
-            failed.set_exception(error)
-            self._pending.append(_Chunk(b"", sources.positions, failed))
-        while len(self._pending) > self._workers * _AHEAD:
-            yield from self._next()
+            # Now, and not in a thread: records may change when we are done here.
+            if pool is not None:
+                self._hand_over(pickle.dumps(task(), pickle.HIGHEST_PROTOCOL), positions, 0)
+            elif self._costs.wants_sample:
+                start = time.perf_counter()
+                pickle.dumps(sample(), pickle.HIGHEST_PROTOCOL)
+                pickling = times * (time.perf_counter() - start)
+        except Exception as error:  # noqa: BLE001 - whatever their classes do
+            yield from self.drain()
+            self._go_on_alone(f"records cannot reach other processes: {type(error).__name__}: {error}")
+            yield from encode()
+            return
+        if pool is None:
+            yield from self._costs.measured(encode(), pickling)
+            self._judge()
+        else:
+            while len(self._pending) > pool.workers * _AHEAD:
+                yield from self._next()
 
-    def _handed_over(self, pickled: bytes, positions: NDArray[np.int64], start: int = 0) -> _Chunk:
-        return _Chunk(pickled, positions, self._pool.submit(_work, pickled, start), start)
+    def _judge(self) -> None:
+        verdict = self._costs.verdict
+        if verdict is False:
+            self._go_on_alone(
+                "to bring records to other processes, and their bytes back, takes longer than to encode them here"
+            )
+        elif verdict and self._begin is not None:
+            paying = max(2, min(_cores(), math.ceil(self._costs.ratio)))
+            self._pool = _Pool(self._begin, paying if self._workers == "auto" else self._workers)
+
+    def _go_on_alone(self, reason: str) -> None:
+        self.close()
+        self._begin = self._pool = None
+        level = logging.INFO if self._workers == "auto" else logging.WARNING
+        _LOG.log(level, "workers=%s: this process writes alone: %s", self._workers, reason)
+
+    def _hand_over(self, pickled: bytes, positions: NDArray[np.int64], start: int) -> None:
+        chunk = _Chunk(pickled, positions, start, Future())
+        if start:
+            self._pending.appendleft(chunk)
+        else:
+            self._pending.append(chunk)
+        if self._pool is not None:
+            self._pool.submit(chunk)
 
     def drain(self) -> Iterator[Block]:
         """Wait for all chunks."""
@@ -169,11 +375,8 @@ class PoolEncoder:
             blocks, done = chunk.future.result()
         except SeqrecorderError:
             raise
-        except BrokenProcessPool as error:
-            raise SourceError(
-                "a worker process died (killed, or out of memory?) or could not start; a script that uses workers= "
-                "needs `if __name__ == '__main__':` around its work"
-            ) from error
+        except EOFError as error:
+            raise SourceError("a worker process died: was it killed, or out of memory?") from error
         except Exception as error:
             first, last = chunk.positions[[0, -1]].tolist()
             raise SourceError(
@@ -182,52 +385,11 @@ class PoolEncoder:
             ) from error
         self._pending.popleft()
         if done < len(chunk.positions):
-            self._pending.appendleft(self._handed_over(chunk.pickled, chunk.positions, done))
+            self._hand_over(chunk.pickled, chunk.positions, done)
         return blocks
 
     def close(self) -> None:
         """Stop the workers; what is outstanding is dropped."""
-        if self._pending:
+        if self._pool is not None:
             # Something failed, or the process is to end: `load` may take as long as it likes, and is not waited for.
-            for process in list((self._pool._processes or {}).values()):  # noqa: SLF001 - public from Python 3.14 on
-                process.kill()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._reader.close()
-        self._lifeline.close()
-
-
-_life_cycle: LifeCycle | None = None
-
-
-def _start(record_class: type, params: dict[str, Any], rows: bool, parent: Connection, pid: int) -> None:  # noqa: FBT001 - positional by the pool
-    threading.Thread(target=_end_with, args=(parent, pid), name="seqrecorder-lifeline", daemon=True).start()
-    # An interrupt reaches the whole group of processes; the parent decides what becomes of it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    global _life_cycle  # noqa: PLW0603 - the one state of a worker process
-    _life_cycle = LifeCycle(Schema.of(record_class), params, rows=rows)
-
-
-def _end_with(parent: Connection, pid: int) -> None:
-    """End this process, whatever it does, once its parent is gone: killed, it stops nobody."""
-    # A process that the parent forked may hold the other end of the pipe; then we get another parent.
-    while not parent.poll(_LOOK_SECONDS) and (sys.platform == "win32" or os.getppid() == pid):
-        pass
-    os._exit(1)
-
-
-def _work(pickled: bytes, start: int) -> _Result:
-    """Return the blocks of a chunk from one of its sources on, as far as the memory goes, and where they end."""
-    if _life_cycle is None:  # pragma: no cover - the pool runs _start first
-        raise RuntimeError("a worker was not started")
-    task: Any = pickle.loads(pickled)  # noqa: S301 - of the parent
-    if isinstance(task, tuple):
-        columns, sources, kept, splits = task
-        return [_life_cycle.encode_columns(sources, columns).settled(kept, splits)], len(sources.positions)
-    sources = task
-    blocks, size = list[Block](), 0
-    for block in _life_cycle.encode(sources.after(start)):
-        blocks.append(block)
-        size += int(sizes(block.data).sum())
-        if size >= _RESULT_BYTES and block.done:
-            return blocks, start + block.done
-    return blocks, len(sources.records)
+            self._pool.close(kill=bool(self._pending))

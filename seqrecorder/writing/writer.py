@@ -177,7 +177,7 @@ class Writer:
         options = self.options
         if options.workers == 1:
             return InlineEncoder(self._life_cycle)
-        return PoolEncoder(self.schema.record_class, options.params, rows=options.csv, workers=options.workers)
+        return PoolEncoder(self.schema, self._life_cycle, options.params, rows=options.csv, workers=options.workers)
 
     @property
     def _intake(self) -> RecordIntake:

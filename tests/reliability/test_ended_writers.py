@@ -14,24 +14,29 @@ from seqrecorder.storage.locks import lock, unlock
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="processes are looked for in /proc")
 
 CLASS = """
-import time, attrs, numpy as np, seqrecorder as sr
+import os, time, attrs, numpy as np, seqrecorder as sr
 @sr.record
 class Row:
     key: str = sr.context(str, key=True)
     x: np.ndarray = sr.feature_list("float32", shape=(64,))
     blocks: bool = attrs.field(default=False)
     def load(self):
-        if self.blocks:
+        if not self.blocks:
+            return
+        if os.getpid() == int(os.environ["WRITER"]):
+            time.sleep(0.05)  # workers start where `load` takes long
+        else:
             open(f"blocked {self.key}", "w").close()
             time.sleep(600)
 """
 WRITER = """
-import itertools, sys, numpy as np, seqrecorder as sr
+import itertools, os, sys, numpy as np, seqrecorder as sr
 from row import Row
 def rows():
     print("started", flush=True)
+    os.environ.setdefault("WRITER", str(os.getpid()))
     for number in itertools.count():
-        yield Row(str(number), np.zeros((500, 64), "float32"), sys.argv[1] == "blocks" and number > 20)
+        yield Row(str(number), np.zeros((500, 64), "float32"), sys.argv[1] == "blocks")
 if __name__ == "__main__":
     sr.write(rows(), "data", workers=2)
 """

@@ -5,10 +5,16 @@ import itertools
 import attrs
 import numpy as np
 import pytest
+from workers_at_once import at_once
 from written_records import Cut, Loose
 
 import seqrecorder as sr
 from seqrecorder.dataset.manifest import read_manifest
+
+
+@pytest.fixture(autouse=True)
+def workers_take_over(monkeypatch):
+    at_once(monkeypatch.setattr)
 
 
 def held(record):

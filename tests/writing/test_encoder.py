@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import pytest
 from faults import names
+from workers_at_once import at_once
 
 import seqrecorder as sr
 
@@ -185,8 +186,9 @@ def test_field_that_is_called_like_a_hook(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_chunks_go_to_the_split_of_their_source(tmp_path, workers):
+def test_chunks_go_to_the_split_of_their_source(tmp_path, workers, monkeypatch):
     """Chunks of a record, in whatever block they are encoded, go where it goes; records left out shift nothing."""
+    at_once(monkeypatch.setattr)
     keys = [f"{'noise' if number % 5 == 0 else 'clip'}{number}" for number in range(40)]
     sources = [Routed(key, where="ab"[number % 3 == 0]) for number, key in enumerate(keys)]
     sr.write(sources, tmp_path / "d", splits="where", workers=workers)

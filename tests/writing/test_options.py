@@ -5,7 +5,7 @@ import pytest
 import seqrecorder as sr
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, "2"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", "Auto"])
 @pytest.mark.parametrize("name", ["shards", "shard_bytes", "workers"])
 def test_senseless_counts(name: str, value: Any) -> None:
     """Counts are ints of 1 or more."""

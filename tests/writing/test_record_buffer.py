@@ -68,7 +68,9 @@ def test_records_of_a_list_are_not_bounded_in_bytes_but_for_workers():
     """They are there anyway; but a worker gets all of a chunk."""
     records = clips(1000, KILOBYTES_32)
     assert [len(part) for part in chunks(Waiting(SCHEMA, hooks=False, workers=1), records)] == [1000, 0]
-    assert max(map(len, chunks(Waiting(SCHEMA, hooks=False, workers=2), records))) <= 128 + 128 // 16
+    kept = Waiting(SCHEMA, hooks=False, workers=2)
+    kept.leaves = True
+    assert max(map(len, chunks(kept, records))) <= 128 + 128 // 16
 
 
 def test_lists_that_are_added_one_by_one_do_not_wait():

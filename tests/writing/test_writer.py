@@ -832,7 +832,9 @@ def test_what_tensorflow_says_of_a_full_disk(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 import seqrecorder as sr
+from workers_at_once import at_once
 from written_records import Clip, items
+at_once()
 options = dict(splits={"train": .7, "eval": .2, "test": .1}, seed=7, csv=True, shuffle=True, metadata={"b": 1, "a": 2})
 if __name__ == "__main__":
     for run, workers in enumerate(map(int, sys.argv[2:])):
