@@ -14,7 +14,8 @@ import numpy as np
 
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.bad_sectors import open_source, reason_at
-from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_spans
+from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
+from seqrecorder.storage.tfrecord.damaged_frames import damaged_frames
 from seqrecorder.storage.tfrecord.format import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit
 from seqrecorder.wire.many_messages import ROOM, Messages
 
@@ -158,9 +159,7 @@ def _cut(data: bytes, size: int) -> tuple[Messages, int, str]:
         place = end + FOOTER
     octets, last = np.frombuffer(data, np.uint8), np.array(ends, np.int64)
     first = np.concatenate([np.zeros(1, np.int64), last[:-1] + FOOTER])[: last.size] + HEADER
-    headers = octets[first[:, None] + np.arange(-HEADER, 0)]
-    wrong = masked_crc32c(headers[:, :_LENGTH]) != _stored(headers[:, _LENGTH:])
-    wrong |= masked_crc32c_of_spans(octets, first, last - first) != _stored(octets[last[:, None] + np.arange(FOOTER)])
+    wrong = damaged_frames(octets, first, last)
     messages = Messages(octets, first, last)
     if wrong.any():
         return messages.some(slice(int(wrong.argmax()))), place, "the CRC of a record or its length differs"

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _other: Any = None
+_extend: Any = None
 with contextlib.suppress(ImportError):  # an optional extra
     _other = importlib.import_module("google_crc32c").value
+    _extend = importlib.import_module("google_crc32c").extend
 
 IS_COMPILED = _other is not None
 """Whether the package of the extra `fast` makes the CRCs."""
@@ -93,9 +95,9 @@ def masked_crc32c_of_spans(
         lengths: its bytes; spans may overlap.
     """
     if _other is not None:
-        view = np.ascontiguousarray(data).data
+        data = np.ascontiguousarray(data)
         pieces = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-        crcs = np.fromiter((_other(bytes(view[start:end])) for start, end in pieces), np.uint32, lengths.size)
+        crcs = np.fromiter((_other(data[start:end]) for start, end in pieces), np.uint32, lengths.size)
         return _masked(crcs ^ np.uint32(_ONES))
     if not lengths.size:
         return np.empty(0, np.uint32)
@@ -121,6 +123,29 @@ def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
     table, starts = _tables(_width(size))
     register = np.bitwise_xor.reduce(table.take(octets + _descending()[_LONG - size :])) ^ starts[size]
     return int(_masked(np.array([register]))[0])
+
+
+def register_over(octets: NDArray[np.uint8]) -> int:
+    """Return the register after some bytes, from zero before them; they may be overwritten.
+
+    >>> register_over(np.zeros(5, np.uint8))
+    0
+    """
+    if _extend is not None:
+        return int(_extend(_ONES, octets)) ^ _ONES
+    rest = _folded(octets[None])[0]
+    table, _ = _tables(_width(rest.size))
+    return int(np.bitwise_xor.reduce(table.take(rest + _OCTETS * np.arange(rest.size)[::-1])))
+
+
+def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the registers that masked CRCs were made of.
+
+    >>> hex(unmasked(np.array([0x3E04B2EA], np.uint32))[0])
+    '0x1bf6b23f'
+    """
+    crcs = crcs - np.uint32(_MASK_DELTA)
+    return ((crcs >> 17) | (crcs << 15)) ^ np.uint32(_ONES)
 
 
 @functools.cache

@@ -19,7 +19,8 @@ import numpy as np
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.bad_sectors import ReadAround
 from seqrecorder.storage.files import faults_around, writing
-from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_spans
+from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_one
+from seqrecorder.storage.tfrecord.damaged_frames import damaged_frames
 from seqrecorder.storage.tfrecord.format import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit, walk_plain
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
     while offset < size:
         walk = walk_plain(file, size, offset)
         begins = offset + np.cumsum(walk.lengths + _FRAME) - walk.lengths - FOOTER
-        whole = _whole(file, begins, walk.lengths)
+        whole = _whole_frames(file, begins, walk.lengths)
         broken_at, reason, doubtful = walk.offset, walk.problem, bool(whole.size) and not whole[-1]
         if doubtful:
             # No frame follows where its length says, so that the length, or what it spans, is not to be trusted.
@@ -195,11 +196,10 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
             break
         offset = _next_frame(file, size, broken_at + (HEADER if doubtful else 1))
         between = offset - broken_at - _FRAME
-        rebuilt = np.array([broken_at + HEADER]), np.array([between])
-        if not doubtful and 0 <= between <= _REBUILT_BYTES and _whole(file, *rebuilt).all():
+        if not doubtful and 0 <= between <= _REBUILT_BYTES and _is_whole(file, broken_at + HEADER, between):
             # The header alone is damaged: what lies between it and the next one is a record that its CRC vouches for.
-            starts.append(rebuilt[0])
-            lengths.append(rebuilt[1])
+            starts.append(np.array([broken_at + HEADER]))
+            lengths.append(np.array([between]))
             number += 1
         else:
             count = 1 if offset == size and not walk.problem else UNKNOWN
@@ -214,21 +214,26 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
     return Findings(np.concatenate([nothing, *starts]), np.concatenate([nothing, *lengths]), tuple(losses))
 
 
-def _whole(file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of some records have the CRC that follows them."""
+def _whole_frames(file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of some records, one behind the other, have the CRC that follows them."""
     whole = np.zeros(starts.size, bool)
+    stops = starts + lengths
     first = 0
     while first < starts.size:
-        spans = starts[first:] + lengths[first:] - starts[first]
-        last = first + max(1, int(np.searchsorted(spans, _BATCH_BYTES, side="right")))
-        base = int(starts[first])
+        last = first + max(1, int(np.searchsorted(stops[first:] - starts[first], _BATCH_BYTES, side="right")))
+        base = int(starts[first]) - HEADER
         file.seek(base)
-        data = np.frombuffer(file.read(int(starts[last - 1] + lengths[last - 1]) + FOOTER - base), np.uint8)
-        here, ends = starts[first:last] - base, starts[first:last] + lengths[first:last] - base
-        stored = np.ascontiguousarray(data[ends[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)
-        whole[first:last] = masked_crc32c_of_spans(data, here, lengths[first:last]) == stored
+        data = np.frombuffer(file.read(int(stops[last - 1]) + FOOTER - base), np.uint8)
+        whole[first:last] = ~damaged_frames(data, starts[first:last] - base, stops[first:last] - base)
         first = last
     return whole
+
+
+def _is_whole(file: BinaryIO, start: int, length: int) -> bool:
+    """Whether a record has the CRC that follows it, whatever stands before it."""
+    file.seek(start)
+    data = np.frombuffer(file.read(length + FOOTER), np.uint8)
+    return masked_crc32c_of_one(data[:length]) == int.from_bytes(data[length:].tobytes(), "little")
 
 
 def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
@@ -250,7 +255,7 @@ def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
 
 
 def _is_sound(file: BinaryIO, size: int, start: int, length: int, end: int) -> bool:
-    if end == size or _whole(file, np.array([start]), np.array([length])).all():
+    if end == size or _is_whole(file, start, length):
         return True
     file.seek(end)
     header = np.frombuffer(file.read(HEADER), np.uint8)
