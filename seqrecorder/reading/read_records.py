@@ -18,6 +18,7 @@ from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import chosen_fields
 from seqrecorder.storage.read_ahead import ahead, threads_for
+from seqrecorder.storage.record_blocks import whole_records
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
@@ -157,50 +158,117 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
         ShardReadError: a shard is damaged.
     """
 
-    def decode(part: _Part) -> list[list[Any]]:
-        return codec.decode_values(part.window)
-
-    # Parsing takes most of the time, on one core, without the GIL.
-    for part, values in ahead(decode, _parts(origin, deal), threads_for(origin.mean_bytes)):
+    def decode(part: _Part) -> _Decoded:
+        window, damaged = part.window.whole_records()
+        places = part.ours
+        if places is not None:
+            places = places[: np.searchsorted(places, len(window))]
+            window = window.some(places)
+        positions = part.start + (np.arange(len(window)) if places is None else places)
         try:
-            yield from codec.build(values.result())
+            return _Decoded(window, positions, codec.decode_values(window), None, damaged)
         except RecordError as error:
-            bad = error.position or 0
+            return _Decoded(window, positions, [], error, damaged)
+
+    # Of the time little is spent here; the rest is vector operations, most of which need no lock of Python's.
+    for part, future in ahead(decode, _parts(origin, deal), threads_for(origin.mean_bytes)):
+        done = future.result()
+        if done.error is not None:
+            bad = done.error.position or 0
             raise RecordError(
-                _with_place(origin, part.files, part.window[bad], error.message),
-                position=int(part.positions[bad]),
-                key=error.key,
-                problems=error.problems,
-            ) from error
-        del part, values
+                _with_place(origin, part.window.files, done.window[bad], done.error.message),
+                position=int(done.positions[bad]),
+                key=done.error.key,
+                problems=done.error.problems,
+            ) from done.error
+        yield from codec.build(done.values)
+        if done.damaged is not None:
+            path = done.damaged.path
+            RecordReader(path, origin.compression).read_all()  # raises, and says where
+            raise ShardReadError(f"{path}: changes while it is read; {advice(path)}", path=path)
+        del part, future, done
+
+
+@attrs.frozen(eq=False)
+class _Window:
+    """Some serialized records, as they were cut from their files.
+
+    Attributes:
+        files: that hold them.
+        pieces: of each file, records whose frames are side by side.
+        is_checked: whether it is known that none is damaged; of one file, and in their order then.
+    """
+
+    files: Sequence[ShardFile]
+    pieces: Sequence[Sequence[Messages]]
+    is_checked: bool = False
+
+    def __len__(self) -> int:
+        return sum(len(piece) for pieces in self.pieces for piece in pieces)
+
+    def whole_records(self) -> tuple[Messages, ShardFile | None]:
+        """Return the records in their order, up to the first that is damaged, and whose that one is."""
+        window = Messages.together([piece for pieces in self.pieces for piece in pieces])
+        if self.is_checked:
+            return window, None
+        whole = np.array([_whole(pieces) for pieces in self.pieces])
+        sizes = [sum(map(len, pieces)) for pieces in self.pieces]
+        files = np.repeat(np.arange(len(sizes)), sizes)
+        numbers = np.concatenate([np.arange(size) for size in sizes])
+        if len(sizes) > 1:  # one of each in turn
+            order = np.lexsort((files, numbers))
+            window, files, numbers = window.some(order), files[order], numbers[order]
+        damaged = numbers >= whole[files]
+        if not damaged.any():
+            return window, None
+        first = int(damaged.argmax())
+        return window.some(slice(first)), self.files[int(files[first])]
+
+
+def _whole(pieces: Sequence[Messages]) -> int:
+    """Return how many records there are before the first that is damaged."""
+    done = 0
+    for piece in pieces:
+        whole = whole_records(piece)
+        done += whole
+        if whole < len(piece):
+            break
+    return done
 
 
 @attrs.frozen(eq=False)
 class _Part:
-    """Some serialized records, their positions in the split, and files that hold them."""
+    """A window, where its first record is in the split, and which of its records are this reader's, None for all."""
+
+    window: _Window
+    start: int
+    ours: NDArray[np.int64] | None = None
+
+
+@attrs.frozen(eq=False)
+class _Decoded:
+    """The values of this reader's records of a window, or why they cannot be decoded; and whose damage ends them."""
 
     window: Messages
-    positions: range | NDArray[np.int64]
-    files: Sequence[ShardFile]
+    positions: NDArray[np.int64]
+    values: Sequence[Sequence[Any]]
+    error: RecordError | None
+    damaged: ShardFile | None
 
 
 def _parts(origin: Origin, deal: slice | None) -> Iterator[_Part]:
-    """Yield what is ours of each window."""
-    position = 0
+    """Yield the windows that have records of this reader."""
+    stop = 0
     ours = None if deal is None or deal.stop is None else _in_written_order(origin.files, deal)
     for files in in_written_order(origin.files):
         for window in _windows(origin, files):
-            positions = range(position, position + len(window))
-            position = positions.stop
+            start, stop = stop, stop + len(window)
             if deal is None:
-                yield _Part(window, positions, files)
+                yield _Part(window, start)
             elif ours is None:
-                some = slice((deal.start - positions.start) % deal.step, None, deal.step)
-                yield _Part(window.some(some), positions[some], files)
-            else:
-                places = np.flatnonzero(ours[positions.start : positions.stop])
-                if places.size:
-                    yield _Part(window.some(places), places + positions.start, files)
+                yield _Part(window, start, np.arange((deal.start - start) % deal.step, len(window), deal.step))
+            elif ours[start:stop].any():
+                yield _Part(window, start, np.flatnonzero(ours[start:stop]))
             del window
 
 
@@ -229,8 +297,8 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
     """Return a message about a record with its shard, number and byte: the first that holds the same bytes."""
     for file in files:
         number = byte = 0
-        for window in RecordReader(file.path, origin.compression):
-            for item in window:
+        for block in RecordReader(file.path, origin.compression).blocks():
+            for item in block.rows():
                 if item == data:
                     hint = file.path if origin.manifest is None else origin.manifest.path
                     return f"{file.path}, record {number} at byte {byte}: {message}; {advice(hint)}"
@@ -238,48 +306,53 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
     return f"{origin.where}: {message}"  # the file has changed meanwhile
 
 
-def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[Messages]:
+def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[_Window]:
     """Yield the serialized records of files in their written order."""
     if len(files) == 1:
-        yield from _counted(files[0], origin, RecordReader(files[0].path, origin.compression, block=_BLOCK).blocks())
+        blocks = RecordReader(files[0].path, origin.compression, block=_BLOCK).blocks(check=False)
+        for alone in _counted(files[0], origin, map(_alone, blocks)):
+            yield _Window(files, [alone])
+            del alone
         return
     window = origin.window(_WINDOW)
     each, block = max(1, window // len(files)), min(_BLOCK, max(_LEAST_BLOCK, _BLOCKS // len(files)))
-    readers = [_counted(f, origin, RecordReader(f.path, origin.compression, each, block).windows()) for f in files]
+    readers = [RecordReader(file.path, origin.compression, each, block) for file in files]
     if any(file.kept is not None for file in files):
-        yield from _merged(files, readers, window)
-    else:
-        yield from _in_turn(readers)
+        checked = [_counted(file, origin, reader.pieces()) for file, reader in zip(files, readers, strict=True)]
+        yield from _merged(files, checked, window)
+        return
+    pieces = [_counted(file, origin, reader.pieces(check=False)) for file, reader in zip(files, readers, strict=True)]
+    while parts := [(file, part) for file, some in zip(files, pieces, strict=True) if (part := next(some, None))]:
+        yield _Window([file for file, _ in parts], [part for _, part in parts])
+        del parts
 
 
-def _in_turn(readers: Sequence[Iterator[Messages]]) -> Iterator[Messages]:
-    """Yield the records of files, one of each in turn."""
-    while parts := [part for part in (next(reader, None) for reader in readers) if part is not None]:
-        files = np.repeat(np.arange(len(parts)), list(map(len, parts)))
-        numbers = np.concatenate([np.arange(len(part)) for part in parts])
-        yield Messages.together(parts).some(np.lexsort((files, numbers)))
+def _alone(block: Messages) -> list[Messages]:
+    return [block]
 
 
-def _merged(files: Sequence[ShardFile], readers: Sequence[Iterator[Messages]], window: int) -> Iterator[Messages]:
+def _merged(
+    files: Sequence[ShardFile], readers: Sequence[Iterator[Sequence[Messages]]], window: int
+) -> Iterator[_Window]:
     """Yield the records of files, of which some lack records, by their positions in the written order."""
 
-    def placed(file: ShardFile, reader: Iterator[Messages]) -> Iterator[tuple[int, bytes]]:
+    def placed(file: ShardFile, reader: Iterator[Sequence[Messages]]) -> Iterator[tuple[int, bytes]]:
         stored: Iterable[int] = itertools.count() if file.kept is None else file.kept.tolist()
-        rows = itertools.chain.from_iterable(part.rows() for part in reader)
+        rows = itertools.chain.from_iterable(piece.rows() for pieces in reader for piece in pieces)
         for number, data in zip(stored, rows, strict=False):
             yield file.start + file.step * number, data
 
     merged = heapq.merge(*map(placed, files, readers), key=operator.itemgetter(0))
     while data := [item for _, item in itertools.islice(merged, window)]:
-        yield Messages.of(data)
+        yield _Window(files, [[Messages.of(data)]], is_checked=True)
 
 
-def _counted(file: ShardFile, origin: Origin, windows: Iterator[Messages]) -> Iterator[Messages]:
+def _counted(file: ShardFile, origin: Origin, windows: Iterator[Sequence[Messages]]) -> Iterator[Sequence[Messages]]:
     """Yield the windows of a file, once it was looked at, and raise at the end unless its records are all there."""
     origin.check_frames(file)
     done = 0
     for data in windows:
-        done += len(data)
+        done += sum(map(len, data))
         yield data
         del data  # while the next ones are read, none are held, here as below: they may be large
     if file.records not in (-1, done):

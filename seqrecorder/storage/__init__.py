@@ -11,6 +11,7 @@ __all__ = [
     "paths",
     "random_access",
     "read_ahead",
+    "record_blocks",
     "scratch",
     "shard",
     "shard_files",

@@ -33,8 +33,11 @@ _PACKED = 1 << 16  # bytes of a GZIP stream that are read at a time
 
 
 class _Source(Protocol):
-    def read(self, count: int) -> bytes:
-        """Return the next bytes: as many, or all that are left."""
+    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+        """Return a buffer and how much of it is read: what was left before, and as many bytes, or all that there are.
+
+        `ROOM` bytes are behind them.
+        """
         ...
 
 
@@ -42,15 +45,19 @@ class _Plain:
     def __init__(self, path: Path) -> None:
         self._path, self._offset = path, 0
 
-    def read(self, count: int) -> bytes:
+    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
         with open_source(self._path, buffering=0) as file:
             left = file.seek(0, 2) - self._offset  # what a forged length asks for is not made room for
             file.seek(self._offset)
-            parts = []
-            while left > 0 and count > 0 and (part := file.read(min(count, left))):
-                parts.append(part)
-                count, left, self._offset = count - len(part), left - len(part), self._offset + len(part)
-        return b"".join(parts)
+            size = len(rest)
+            data = np.empty(size + max(0, min(count, left)) + ROOM, np.uint8)
+            data[:size] = np.frombuffer(rest, np.uint8)
+            room = data.data[:-ROOM]
+            while more := file.readinto(room[size:]):
+                size += more
+        self._offset += size - len(rest)
+        data[size:] = 0
+        return data, size
 
 
 class _Packed:
@@ -60,8 +67,8 @@ class _Packed:
         self._unpacker = _new_unpacker()
         self._limit = unpacked_limit(path.stat().st_size)
 
-    def read(self, count: int) -> bytes:
-        parts = []
+    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+        parts = [rest]
         with open_source(self._path, buffering=0) as file:
             file.seek(self._offset)
             while count > 0:
@@ -80,14 +87,15 @@ class _Packed:
                 count, self._unpacked = count - len(part), self._unpacked + len(part)
                 if self._unpacked > self._limit:
                     raise zlib.error(f"it unpacks to more than {self._limit} bytes")
-        return b"".join(parts)
+        size = sum(map(len, parts))
+        return np.frombuffer(b"".join([*parts, bytes(ROOM)]), np.uint8), size
 
 
 def _new_unpacker() -> zlib._Decompress:
     return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
-def read_blocks(path: Path, compression: Compression, block: int) -> Iterator[Messages]:
+def read_blocks(path: Path, compression: Compression, block: int, *, check: bool = True) -> Iterator[Messages]:
     """Yield the serialized records of one shard, as many as a block of bytes holds.
 
     >>> import tempfile, pathlib, tensorflow as tf
@@ -102,6 +110,7 @@ def read_blocks(path: Path, compression: Compression, block: int) -> Iterator[Me
         path: of the shard.
         compression: of the shard.
         block: bytes that are read at a time; more where a record has more.
+        check: whether frames are asked if they are damaged; else `whole_records` tells, in whatever thread.
 
     Raises:
         DamageError: a frame is not what it should be.
@@ -111,27 +120,32 @@ def read_blocks(path: Path, compression: Compression, block: int) -> Iterator[Me
     try:
         source: _Source = _Plain(path) if compression is None else _Packed(path)
         while True:
-            wanted = _missing(rest)
-            more = source.read(max(block - len(rest), wanted))
-            if len(more) < wanted:
-                if not rest and not more:
+            before, wanted = len(rest), _missing(rest)
+            data, size = source.read(rest, max(block - before, wanted))
+            if size - before < wanted:
+                if not size:
                     return
                 raise DamageError("the file ends inside a record")
-            data = b"".join([rest, more, bytes(ROOM)])
-            size = len(rest) + len(more)
-            del rest, more
-            messages, end, problem = _cut(data, size)
-            rest = data[end:size]
+            messages, end = _cut(data, size)
+            rest = data[end:size].tobytes()
             del data
-            if len(messages):
+            whole = whole_records(messages) if check else len(messages)
+            if whole < len(messages):
+                yield messages.some(slice(whole))
+                raise DamageError("the CRC of a record or its length differs")
+            if whole:
                 yield messages
             del messages  # while the next ones are read, none are held: they may be large
-            if problem:
-                raise DamageError(problem)
     except zlib.error as error:
         raise DamageError(str(error)) from error
     except OSError as error:
         raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+
+
+def whole_records(messages: Messages) -> int:
+    """Return how many records there are before the first that is damaged, of records whose frames are side by side."""
+    damaged = damaged_frames(messages.data, messages.starts, messages.stops)
+    return int(damaged.argmax()) if damaged.any() else len(messages)
 
 
 class DamageError(Exception):
@@ -148,22 +162,18 @@ def _missing(rest: bytes) -> int:
     return HEADER + int.from_bytes(rest[:_LENGTH], "little") + FOOTER - len(rest)
 
 
-def _cut(data: bytes, size: int) -> tuple[Messages, int, str]:
-    """Return the records whose frames are whole, where the bytes behind them begin, and what is wrong with those."""
-    ends, place, length_at = [], 0, _HEADER.unpack_from
+def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
+    """Return the records whose frames end in a buffer, by their lengths, and where the bytes behind them begin."""
+    ends, place, length_at, view = [], 0, _HEADER.unpack_from, data.data
     while place + HEADER <= size:
-        end = place + HEADER + length_at(data, place)[0]
+        end = place + HEADER + length_at(view, place)[0]
         if end + FOOTER > size:
             break
         ends.append(end)
         place = end + FOOTER
-    octets, last = np.frombuffer(data, np.uint8), np.array(ends, np.int64)
+    last = np.array(ends, np.int64)
     first = np.concatenate([np.zeros(1, np.int64), last[:-1] + FOOTER])[: last.size] + HEADER
-    wrong = damaged_frames(octets, first, last)
-    messages = Messages(octets, first, last)
-    if wrong.any():
-        return messages.some(slice(int(wrong.argmax()))), place, "the CRC of a record or its length differs"
-    return messages, place, ""
+    return Messages(data, first, last), place
 
 
 def _stored(octets: NDArray[np.uint8]) -> NDArray[np.uint32]:

@@ -298,29 +298,36 @@ class RecordReader:
 
     def windows(self) -> Iterator[Messages]:
         """Yield the same as messages in buffers."""
+        return map(Messages.together, self.pieces())
+
+    def pieces(self, *, check: bool = True) -> Iterator[list[Messages]]:
+        """Yield the same, each window as one piece or more of records whose frames are side by side; see `blocks`."""
         held: list[Messages] = []
         missing = self.window
-        for messages in self.blocks():
+        for messages in self.blocks(check=check):
             first = 0
             while len(messages) - first >= missing:
-                yield Messages.together([*held, messages.some(slice(first, first + missing))])
+                yield [*held, messages.some(slice(first, first + missing))]
                 first += missing
                 held, missing = [], self.window
             if first < len(messages):
                 held.append(messages.some(slice(first, None)))
                 missing -= len(messages) - first
         if held:
-            yield Messages.together(held)
+            yield held
 
-    def blocks(self) -> Iterator[Messages]:
+    def blocks(self, *, check: bool = True) -> Iterator[Messages]:
         """Yield the same, as many as a block of bytes holds.
+
+        Args:
+            check: whether frames are asked if they are damaged; else `whole_records` tells.
 
         Raises:
             ShardReadError: the shard cannot be read, or is damaged.
         """
         done = 0
         try:
-            for messages in read_blocks(self.path, self.compression, self.block):
+            for messages in read_blocks(self.path, self.compression, self.block, check=check):
                 done += len(messages)
                 yield messages
                 del messages  # while the next ones are read, none are held

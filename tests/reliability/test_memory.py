@@ -90,8 +90,8 @@ def test_large_records_are_read_one_at_a_time(tmp_path: Path, warm_python: Any, 
 
     run("write")
     assert float(run("verify")) < 3
-    assert float(run("read")) < 5
-    figure(9, "large records read", 4, "more than 5 times one of them in memory")
+    assert float(run("read")) < 4
+    figure(9, "large records read", 4, "more than 4 times one of them in memory")
 
 
 ROWS = """

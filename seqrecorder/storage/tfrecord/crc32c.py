@@ -144,8 +144,9 @@ def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
     >>> hex(unmasked(np.array([0x3E04B2EA], np.uint32))[0])
     '0x1bf6b23f'
     """
-    crcs = crcs - np.uint32(_MASK_DELTA)
-    return ((crcs >> 17) | (crcs << 15)) ^ np.uint32(_ONES)
+    rotated = crcs - np.uint32(_MASK_DELTA)
+    registers: NDArray[np.uint32] = ((rotated >> 17) | (rotated << 15)) ^ np.uint32(_ONES)
+    return registers
 
 
 @functools.cache

@@ -2,8 +2,8 @@
 
 A register that goes over some bytes and then over its own four is zero, and stays zero from frame to frame. So one
 register goes over all of them, with each CRC put back into the register that it was made of. It ends as zero unless a
-frame is damaged, and only then is each asked by itself. Damage to one frame is found as surely as by its own CRC; damage
-to several would be missed if 32 bits agreed by chance, as for each of them.
+frame is damaged, and only then is each asked by itself. Damage to one frame is found as surely as by its own CRC. That
+to several would be missed if 32 bits agreed by chance, as that to one would.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def damaged_frames(data: NDArray[np.uint8], starts: Places, stops: Places) -> ND
         here = starts[first:last], stops[first:last]
         large = _LARGE if crc32c.IS_COMPILED else _TOGETHER
         if int(here[1][-1] - here[0][0]) > large * (last - first) or not _are_whole(data, *here):
-            damaged[first:last] = _damaged_one_by_one(data, *here)
+            damaged[first:last] = damaged_one_by_one(data, *here)
         first = last
     return damaged
 
@@ -62,11 +62,14 @@ def _are_whole(data: NDArray[np.uint8], starts: Places, stops: Places) -> bool:
     return not crc32c.register_over(octets)
 
 
-def _damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
+def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
+    """Return the same of frames that need not be side by side."""
+
     def stored(places: Places) -> NDArray[np.uint32]:
         return np.ascontiguousarray(data[places[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)
 
     headers = data[starts[:, None] + np.arange(-HEADER, -FOOTER)]
-    damaged = crc32c.masked_crc32c(headers) != stored(starts - FOOTER)
-    damaged |= crc32c.masked_crc32c_of_spans(data, starts, stops - starts) != stored(stops)
+    lengths = crc32c.masked_crc32c(headers) != stored(starts - FOOTER)
+    contents = crc32c.masked_crc32c_of_spans(data, starts, stops - starts) != stored(stops)
+    damaged: NDArray[np.bool_] = np.logical_or(lengths, contents)
     return damaged

@@ -38,7 +38,7 @@ def test_many_frames_are_whole():
     """So are so many that their register is folded at every scale."""
     random = np.random.default_rng(1)
     lengths = random.integers(0, 200, 20_000)
-    data, starts, stops = frames(np.minimum(lengths, 3).tolist() + [80_000])
+    data, starts, stops = frames([*np.minimum(lengths, 3).tolist(), 80_000])
     assert not damaged_frames.damaged_frames(data, starts, stops).any()
     data[starts[7_000] - 2] ^= 8
     assert np.flatnonzero(damaged_frames.damaged_frames(data, starts, stops)).tolist() == [7_000]
@@ -70,7 +70,7 @@ def test_together_as_one_by_one(lengths, places):
     data, starts, stops = frames(lengths)
     for place in places:
         data[place % data.size] ^= 1 + place % 255
-    expected = damaged_frames._damaged_one_by_one(data, starts, stops)
+    expected = damaged_frames.damaged_one_by_one(data, starts, stops)
     assert damaged_frames.damaged_frames(data, starts, stops).tolist() == expected.tolist()
 
 
