@@ -145,8 +145,7 @@ def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
     '0x1bf6b23f'
     """
     rotated = crcs - np.uint32(_MASK_DELTA)
-    registers: NDArray[np.uint32] = ((rotated >> 17) | (rotated << 15)) ^ np.uint32(_ONES)
-    return registers
+    return np.asarray(((rotated >> 17) | (rotated << 15)) ^ np.uint32(_ONES), np.uint32)
 
 
 @functools.cache
