@@ -67,6 +67,9 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.salvage_result import Salvage as Salvage
     from seqrecorder.dataset.selection import Selection as Selection
     from seqrecorder.dataset.split_shares import Balanced as Balanced
+    from seqrecorder.dataset.transfer import clean as clean
+    from seqrecorder.dataset.transfer import pull as pull
+    from seqrecorder.dataset.transfer import push as push
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
     from seqrecorder.reading.batch import batch as batch
@@ -145,6 +148,7 @@ _LAZY = {
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",
     "from_conll": "seqrecorder.sources.conll",
+    "clean": "seqrecorder.dataset.transfer",
     "commit": "seqrecorder.writing.commit",
     "compact": "seqrecorder.writing.edits",
     "batch": "seqrecorder.reading.batch",
@@ -164,6 +168,8 @@ _LAZY = {
     "plan": "seqrecorder.reading.plan",
     "plot": "seqrecorder.analysis.plot",
     "previous_step": "seqrecorder.reading.shifted_steps",
+    "pull": "seqrecorder.dataset.transfer",
+    "push": "seqrecorder.dataset.transfer",
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read_records",
     "report": "seqrecorder.analysis.report",

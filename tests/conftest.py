@@ -74,6 +74,14 @@ def _no_tensorflow_in_fast_rooms(request):
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """Keep what is fetched from URLs out of the user's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEQRECORDER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def warm_python():
     """Runs programs in processes of their own, which need not import TensorFlow; see `WarmPython.run`."""

@@ -124,9 +124,9 @@ def survey(
         DatasetNotFoundError: there is no dataset.
     """
     if isinstance(source, Selection):
-        found = Survey(str(source.store.manifest.path))
+        found = Survey(source.store.manifest.where)
     else:
-        path = source if not hasattr(source, "manifest") else source.manifest.path
+        path = source if not hasattr(source, "manifest") else source.manifest.where
         found = Survey(str(path), problems=verify(path).problems)
         try:
             source = open_corpus(path) if path is source else source

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.manifest import Manifest, dataset_of, read_manifest
+from seqrecorder.dataset.manifest import Manifest, dataset_at, read_manifest
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import infer_profile
 from seqrecorder.sources.foreign.profile import EXAMPLE, SEQUENCE_EXAMPLE, array_of, profile
-from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.shard import peek
 from seqrecorder.storage.tfrecord.format import detect_compression, walk_frames
 from seqrecorder.wire.message_objects import message_of
@@ -70,7 +69,7 @@ def describe(path: Any) -> Manifest | ShardDescription:
         ManifestError: the manifest is damaged, or of a newer format.
         ShardReadError: the file cannot be read.
     """
-    file = dataset_of(local_path(path))
+    file = dataset_at(path)
     return describe_shard(file) if file.is_file() else read_manifest(file)
 
 
@@ -130,7 +129,7 @@ def head(path: Any, split: str | None = None, *, count: int = 5, schema: object 
         OptionError: a split of a bare shard.
         ShardReadError: the shard is damaged.
     """
-    path = dataset_of(local_path(path))
+    path = dataset_at(path)
     if path.is_file():
         if split is not None:
             raise OptionError(f"{path} is a shard, which has no splits, got {split!r}")

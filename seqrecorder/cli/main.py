@@ -16,6 +16,9 @@
     seqrecorder salvage PATH TO what is whole, to a new place
     seqrecorder commit PATH     parts that many processes wrote, as a dataset
     seqrecorder merge PATHS TO  several datasets as one
+    seqrecorder push PATH URL   a dataset to an object store
+    seqrecorder pull URL DIR    and back
+    seqrecorder clean URL       what killed writers have left there
     seqrecorder bench           what writing and reading cost here, beside other ways
     seqrecorder completion SHELL    completes these commands in bash, zsh or fish
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
@@ -33,7 +36,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
-from seqrecorder.cli import analysis_commands, arguments, join_commands, old_data_commands, selection_arguments
+from seqrecorder.cli import (
+    analysis_commands,
+    arguments,
+    join_commands,
+    old_data_commands,
+    place_commands,
+    selection_arguments,
+)
 from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import SeqrecorderError
@@ -269,6 +279,7 @@ def _parser() -> argparse.ArgumentParser:
     add_schema(salvage, "the class of the records, where no manifest says it")
 
     join_commands.add_commands(commands)
+    place_commands.add_commands(commands)
     bench = add_command(commands, "bench", _bench, "measure writing and reading, beside other ways")
     bench.add_argument("--workload", metavar="W1,...", type=arguments.workloads, help="some of W1 to W5 (default: all)")
     bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds of a second")

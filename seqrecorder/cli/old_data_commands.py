@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli import arguments, selection_arguments, table_commands
 from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
-from seqrecorder.dataset.manifest import dataset_of
+from seqrecorder.dataset.manifest import dataset_at
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.names import MANIFEST
+from seqrecorder.storage.place import is_url
 
 if TYPE_CHECKING:
     import argparse
@@ -178,7 +178,7 @@ def _convert(options: argparse.Namespace) -> int:
 
 
 def _is_dataset(path: str) -> bool:
-    return (dataset_of(Path(path)) / MANIFEST).is_file()
+    return is_url(path) or (dataset_at(path) / MANIFEST).is_file()
 
 
 def _copy(options: argparse.Namespace) -> tuple[Any, str]:

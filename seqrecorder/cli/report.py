@@ -107,7 +107,7 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
     """Return what `info --json` gives of a dataset."""
     groups = _lengths_by_group(manifest)
     return {
-        "path": manifest.path,
+        "path": manifest.where,
         "format": "seqrecorder",
         "format_version": FORMAT_VERSION,
         "compression": manifest.compression,

@@ -128,7 +128,7 @@ def describe(some: Selection) -> tuple[Any, str]:
         steps[group] = {"total": int(lengths.sum())}
         if lengths.size:
             steps[group] |= {"least": int(lengths.min()), "mean": float(lengths.mean()), "most": int(lengths.max())}
-    document = {"path": some.store.manifest.path, "records": len(some), "splits": splits, "steps": steps}
+    document = {"path": some.store.manifest.where, "records": len(some), "splits": splits, "steps": steps}
     rows = [
         [printable(group), *(f"{found[name]:,.6g}" if name in found else "" for name in ("total", *_LENGTHS))]
         for group, found in steps.items()

@@ -24,6 +24,7 @@ __all__ = [
     "strata",
     "time_parts",
     "time_rule",
+    "transfer",
     "user_metadata",
     "verify",
     "written_order",

@@ -21,13 +21,15 @@ from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError,
 from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, inside, is_special, lengths_name
+from seqrecorder.storage.object_cache import Wanted, cached, fetch_cached, origin_of
 from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.place import Place, is_url
 from seqrecorder.storage.shard import read_lengths
 from seqrecorder.storage.tfrecord.format import check_compression
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -71,6 +73,11 @@ class ShardInfo:
     def lengths_name(self) -> str:
         """File name of the lengths, inside the split's directory."""
         return lengths_name(self.name)
+
+    def files(self, split: str) -> list[Wanted]:
+        """Return the shard and its lengths, as files of the dataset."""
+        lengths = Wanted(f"{split}/{self.lengths_name}", self.lengths_sha256)
+        return [Wanted(f"{split}/{self.name}", self.sha256, self.bytes), lengths]
 
 
 @attrs.frozen(repr=False)
@@ -131,7 +138,7 @@ class Manifest:
     8000
 
     Attributes:
-        path: the dataset's directory.
+        path: the dataset's directory; of a URL, that in the cache, with the files that were asked for.
         schema: the stored fields.
         splits: by name, in the order in which they were declared.
         compression: of the shards: None or `GZIP`.
@@ -140,6 +147,7 @@ class Manifest:
         splitting: how records found their splits.
         metadata: the user's own, any JSON.
         asset_infos: the user's own files, by name.
+        url: where the dataset is, whose files are fetched from there; None where `path` holds it.
     """
 
     path: Path
@@ -151,11 +159,17 @@ class Manifest:
     splitting: Splitting = attrs.field(factory=Splitting)
     metadata: Any = None
     asset_infos: Mapping[str, AssetInfo] = attrs.field(factory=dict)
+    url: str | None = None
 
     def __repr__(self) -> str:
         splits = some([f"{cut(name, 30)} {split.records:,}" for name, split in self.splits.items()])
         facts = f"{number_of(self.records, 'record')} ({splits}), {bytes_text(self.bytes)}"
-        return f"<Manifest of {cut(self.schema.name, 40)} in {cut(str(self.path), 120)!r}: {facts}>"
+        return f"<Manifest of {cut(self.schema.name, 40)} in {cut(self.where, 120)!r}: {facts}>"
+
+    @property
+    def where(self) -> str:
+        """What users call the dataset: its URL, or its directory."""
+        return self.url or str(self.path)
 
     def _histograms(self) -> dict[str, list[tuple[int, int]]]:
         return {
@@ -193,6 +207,7 @@ class Manifest:
     @property
     def assets(self) -> dict[str, Path]:
         """The path of each of the user's own files, by name; `read_text()` or `read_bytes()` gives its contents."""
+        self.fetch_files([Wanted(info.relative(name), info.sha256) for name, info in self.asset_infos.items()])
         return {name: inside(self.path, info.relative(name)) for name, info in self.asset_infos.items()}
 
     @property
@@ -211,7 +226,7 @@ class Manifest:
         if name is None:
             if len(names) == 1:
                 return self.splits[names[0]]
-            raise OptionError(f"{self.path} has several splits: name one of {', '.join(names)}")
+            raise OptionError(f"{self.where} has several splits: name one of {', '.join(names)}")
         if not isinstance(name, str):
             raise OptionError(
                 f"split: expected the name of one, got {name!r}; read each, and join what comes: "
@@ -219,7 +234,7 @@ class Manifest:
             )
         if name not in self.splits:
             raise DatasetNotFoundError(
-                f"{self.path} has no split {name!r}{did_you_mean(name, names)}; it has {', '.join(names)}",
+                f"{self.where} has no split {name!r}{did_you_mean(name, names)}; it has {', '.join(names)}",
                 path=self.path,
             )
         return self.splits[name]
@@ -228,6 +243,25 @@ class Manifest:
         """Return the path of a shard."""
         return inside(self.path, f"{split}/{shard.name}")
 
+    def fetch(self, shards: Iterable[tuple[str, ShardInfo]], *, lengths_only: bool = False) -> None:
+        """Have shards in the cache, and their lengths; nothing is done for a dataset on this disk.
+
+        Args:
+            shards: with the names of their splits.
+            lengths_only: whether the shards themselves are not needed.
+
+        Raises:
+            ShardReadError: one cannot be fetched, or is not as it was written.
+            ShardWriteError: there is no room.
+        """
+        if self.url is not None:
+            self.fetch_files([file for split, shard in shards for file in shard.files(split)[lengths_only:]])
+
+    def fetch_files(self, files: Sequence[Wanted]) -> None:
+        """Have files in the cache; raises what `fetch` does."""
+        if self.url is not None:
+            fetch_cached(Place.of(self.url), self.path, files)
+
     def lengths(self, split: str, shard: ShardInfo) -> NDArray[np.int64]:
         """Return the lengths of a shard's records, int64 of shape (records, groups), from its lengths file.
 
@@ -235,6 +269,8 @@ class Manifest:
             ShardReadError: the file is missing, or not what was written.
         """
         path = inside(self.path, f"{split}/{shard.lengths_name}")
+        if self.url is not None and not path.exists():  # whoever asks for one asks for the others next
+            self.fetch([(split, each) for each in self.splits[split].shards], lengths_only=True)
         return read_lengths(path, max(1, len(self.schema.groups)), shard.records, shard.lengths_sha256)
 
     @property
@@ -282,13 +318,26 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
         DatasetNotFoundError: there is no dataset.
         ManifestError: the manifest is damaged, or of a newer format.
     """
-    path = local_path(directory)
+    path = dataset_at(directory) if is_url(directory) else local_path(directory)
     return parse_manifest(read_text(path), path)
 
 
-def dataset_of(path: Path) -> Path:
-    """Return the directory of a dataset that is named by itself or by its manifest."""
-    return path.parent if path.name == MANIFEST and not path.is_dir() else path
+def dataset_at(given: Any) -> Path:
+    """Return the directory of a dataset that is named by itself, by its manifest, or by a URL: then that in the cache.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset at the URL.
+        DatasetError: the place cannot be asked.
+        OptionError: it is no path.
+    """
+    if not is_url(given):
+        path = local_path(given)
+        return path.parent if path.name == MANIFEST and not path.is_dir() else path
+    place = Place.of(given)
+    text = place.read(MANIFEST)
+    if text is None:
+        raise DatasetNotFoundError(f"there is no dataset at {place.url}: it has no {MANIFEST}", path=place.url)
+    return cached(place, text)
 
 
 def read_text(path: Path) -> str:
@@ -345,6 +394,7 @@ def parse_manifest(text: str, path: Path) -> Manifest:
                 name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
                 for name, info in data["assets"].items()
             },
+            url=origin_of(path),
         )
     except ManifestError as error:
         raise ManifestError(f"{file}: {error}", path=file) from None

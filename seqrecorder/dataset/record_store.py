@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.manifest import dataset_of, parse_manifest, read_text
+from seqrecorder.dataset.manifest import dataset_at, parse_manifest, read_text
 from seqrecorder.dataset.written_order import WrittenOrder
 from seqrecorder.errors import DatasetError, RecordError
 from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.random_access import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.wire.many_messages import Messages
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     Shard = SoughtShard | StreamedShard
 
 _MOST_OPEN = 64
+_AHEAD = 8  # shards that are fetched at a time
 _WINDOW_BYTES = 4 << 20
 _INDEXED = 1 << 15
 
@@ -55,7 +55,7 @@ class RecordStore:
     """
 
     def __init__(self, path: Any, schema: object = None, digest: str | None = None) -> None:
-        directory = dataset_of(local_path(path))
+        directory = dataset_at(path)
         text = read_text(directory)
         self.digest = hashlib.sha256(text.encode()).hexdigest()
         if digest not in (None, self.digest):
@@ -75,7 +75,7 @@ class RecordStore:
         self._keys: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.manifest.path, self._asked, self.digest))
+        return (type(self), (self.manifest.url or self.manifest.path, self._asked, self.digest))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RecordStore):
@@ -124,6 +124,8 @@ class RecordStore:
 
     def _opened(self, number: int) -> Shard:
         split, info = self.shards[number]
+        if self.manifest.url is not None and not self.manifest.shard_path(split, info).exists():
+            self.manifest.fetch(self.shards[number : number + _AHEAD])  # most are read one after the other
         path, dataset = self.manifest.shard_path(split, info), self.manifest.path
         if self.is_sought:
             return SoughtShard(path, info.records, info.bytes, dataset)

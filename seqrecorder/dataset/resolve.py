@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.message_layout import check_layout, detect_layout
-from seqrecorder.dataset.manifest import Manifest, dataset_of, read_manifest
+from seqrecorder.dataset.manifest import Manifest, dataset_at, read_manifest
 from seqrecorder.dataset.recovery.readable_copy import Expected, without_damage
 from seqrecorder.dataset.shard_set import Origin, Selected, ShardFile
 from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.names import inside
-from seqrecorder.storage.paths import files_named, local_path
+from seqrecorder.storage.paths import files_named
+from seqrecorder.storage.place import is_url
 from seqrecorder.storage.shard import RecordReader, peek
 from seqrecorder.storage.tfrecord.check import advice, check_size, check_walk, count_records
 from seqrecorder.storage.tfrecord.format import check_compression, detect_compression, is_packed_with_zlib
@@ -100,8 +101,8 @@ def resolve(
 def _dataset_directory(path: Any) -> Path | None:
     if isinstance(path, Sequence) and not isinstance(path, str):
         return None
-    candidate = dataset_of(local_path(path))
-    if candidate.is_dir():
+    candidate = dataset_at(path)
+    if candidate.is_dir() or is_url(path):
         return candidate
     if candidate.exists() or glob.has_magic(str(path)):
         return None
@@ -113,8 +114,10 @@ def resolve_dataset(
 ) -> Origin:
     """Find the shards of a split; takes and raises what `resolve` does."""
     info = manifest.split(split)
-    where = f"{manifest.path}, split {info.name!r}"
+    where = f"{manifest.where}, split {info.name!r}"
     wanted = manifest.schema
+    if check == "full" or on_corrupt == "skip":  # else each reader fetches its share alone
+        manifest.fetch([(info.name, shard) for shard in info.shards])
     if schema is not None:
         wanted = Schema.of(schema)
         wanted.require_readable(manifest.schema, where)
@@ -136,7 +139,7 @@ def resolve_dataset(
             files.append(_without_damage(file, lengths_path, shard, manifest))
             continue
         files.append(file)
-        if check != "none":
+        if check != "none" and (manifest.url is None or check == "full"):
             check_size(path, shard.bytes, manifest.path)
         if check == "full":
             walk = check_walk(path, manifest.compression, shard.records, manifest.path)

@@ -15,7 +15,7 @@ import numpy as np
 
 from seqrecorder.dataset.examples_csv import copy_listing
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, dataset_of, read_manifest
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, dataset_at, read_manifest
 from seqrecorder.dataset.recovery.positions import Written
 from seqrecorder.dataset.recovery.readable_copy import Expected
 from seqrecorder.dataset.recovery.shard import recover_shard
@@ -97,7 +97,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         where = local_path(destination)
         clean_destination(where)
         if isinstance(damaged, (str, os.PathLike)):
-            directory = dataset_of(local_path(damaged))
+            directory = dataset_at(local_path(damaged))
             if directory.is_dir():
                 return _salvage_dataset(directory, where, schema)
         sources = _sources(damaged)

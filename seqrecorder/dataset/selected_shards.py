@@ -71,7 +71,7 @@ def resolve_selection(
         wanted = Schema.of(schema)
         wanted.require_readable(manifest.schema, str(manifest.path))
         wanted = wanted.reading(manifest.schema)
-    where = f"{manifest.path}, a selection of {len(positions)} records"
+    where = f"{manifest.where}, a selection of {len(positions)} records"
     names = whole_splits(store, positions)
     if names is None and on_corrupt == "skip":
         raise OptionError(
@@ -91,7 +91,7 @@ def resolve_selection(
         part = resolve_dataset(manifest, name, None, check, on_corrupt)
         shards += [attrs.evolve(file, start=file.start + start) for file in part.files]
         start += manifest.splits[name].records
-    where = f"{manifest.path}, split {names[0]!r}" if len(names) == 1 else where
+    where = f"{manifest.where}, split {names[0]!r}" if len(names) == 1 else where
     return Origin(where, wanted, "steps", manifest.compression, tuple(shards), manifest, check)
 
 

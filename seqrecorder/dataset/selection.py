@@ -67,7 +67,7 @@ class Selection(Subsets, Selected):
 
     def __repr__(self) -> str:
         names = ", ".join(name for name, split in self._store.splits.items() if self._touches(split))
-        place = cut(str(self._store.manifest.path), 120)
+        place = cut(self._store.manifest.where, 120)
         return (
             f"<Selection of {number_of(len(self), 'record')}: {cut(self.schema.name, _WIDTH)}, "
             f"of {cut(names, _WIDTH) or 'no split'} of {place!r}>"

@@ -108,7 +108,7 @@ class Origin:
     def record(self) -> str:
         """What errors call a record whose place is not known."""
         if self.manifest is not None:
-            return f"a record of {self.where} (`seqrecorder verify {self.manifest.path}` says which)"
+            return f"a record of {self.where} (`seqrecorder verify {self.manifest.where}` says which)"
         kind = self.schema.record_class
         named = f"{kind.__module__}:{kind.__qualname__}"
         if kind.__module__ == "__main__" or "<locals>" in named:  # nothing that can be imported
@@ -149,6 +149,16 @@ class Origin:
             )
         files, ours = share_of([file.records for file in self.files], index, count)
         return attrs.evolve(self, files=self.files[files]), ours
+
+    def fetch(self, *, lengths_only: bool = False) -> None:
+        """Have the files in the cache where the dataset is at a URL; takes and raises what `Manifest.fetch` does."""
+        if self.manifest is None or self.manifest.url is None:
+            return
+        names = {(file.path.parent.name, file.path.name) for file in self.files}
+        shards = [(split.name, shard) for split in self.manifest.splits.values() for shard in split.shards]
+        self.manifest.fetch(
+            [(split, shard) for split, shard in shards if (split, shard.name) in names], lengths_only=lengths_only
+        )
 
     def check_frames(self, file: ShardFile) -> None:
         """Raise `ShardReadError` where the frames of a file would lead TensorFlow out of it.

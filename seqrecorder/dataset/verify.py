@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +21,7 @@ from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.dataset.statistics_file import read_statistics
 from seqrecorder.errors import (
+    DatasetError,
     DatasetNotFoundError,
     ManifestError,
     OptionError,
@@ -31,16 +33,22 @@ from seqrecorder.errors import (
 from seqrecorder.schema.display import cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
+from seqrecorder.storage.files import write_file
 from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, STATISTICS, inside
 from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.place import Place, is_url
 from seqrecorder.storage.read_ahead import ahead, threads_for
+from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.shard import RecordReader, read_lengths
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, detect_compression, walk_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from seqrecorder.storage.tfrecord.format import Walk
+
+
+_FETCHED = 4  # shards that are fetched at a time
 
 
 @attrs.frozen
@@ -110,8 +118,9 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
     True
 
     Args:
-        path: a dataset's directory; or bare shards (a path, a glob or a list), with `schema`; or one bare shard without
-            one, of which the frames and (`full`) the CRC of every record are checked.
+        path: a dataset's directory, or its URL, of which all is fetched anew; or bare shards (a path, a glob or a
+            list), with `schema`; or one bare shard without one, of which the frames and (`full`) the CRC of every
+            record are checked.
         level: `quick` looks at the manifest, the files' sizes and the lengths' digests; `full` reads everything: all
             digests, every frame and its CRC, every record against the schema, counts and lengths.
         schema: class or schema of bare shards; of a dataset, the class that it shall be readable as.
@@ -134,6 +143,8 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
 
 
 def _verify(path: Any, level: str, schema: object) -> VerifyReport:
+    if is_url(path):
+        return _verify_place(Place.of(path), level, schema)
     single = isinstance(path, (str, os.PathLike))
     if not single and not isinstance(path, Sequence):
         local_path(path)  # which says that it is none
@@ -146,6 +157,8 @@ def _verify(path: Any, level: str, schema: object) -> VerifyReport:
         manifest = read_manifest(directory)
     except ManifestError as error:
         return VerifyReport(str(directory), level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
+    if manifest.url is not None:
+        return _verify_place(Place.of(manifest.url), level, schema)
     problems = [
         *_reported(MANIFEST, _manifest(manifest, schema)),
         *_reported(".", _names(manifest)),
@@ -234,11 +247,66 @@ def _assets(manifest: Manifest) -> Iterator[Problem]:
             yield Problem(where, _said(error))
 
 
-def _verify_shard(manifest: Manifest, split: str, shard: ShardInfo, level: str) -> Iterator[Problem]:
+def _verify_place(place: Place, level: str, schema: object) -> VerifyReport:
+    """Check a dataset at a URL: all that it consists of is fetched anew, past the cache, some shards at a time.
+
+    What else lies there is no problem, since other writers may be at work: `clean` tells about it.
+    """
+    text = place.read(MANIFEST)
+    if text is None:
+        raise DatasetNotFoundError(f"there is no dataset at {place.url}: it has no {MANIFEST}", path=place.url)
+    directory = scratch()
+    write_file(directory / MANIFEST, text)
+    try:
+        manifest = read_manifest(directory)
+        problems = [*_manifest(manifest, schema), *_assets_at(place, manifest)]
+        jobs = [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
+
+        def bring(job: tuple[str, ShardInfo]) -> int | None:
+            files = job[1].files(job[0])
+            _download(place, manifest, [file.name for file in files[level == "quick" :]])
+            return place.size(files[0].name) if level == "quick" else None
+
+        for (split, shard), brought in ahead(bring, iter(jobs), _FETCHED):
+            where = f"{split}/{shard.name}"
+            try:
+                size = brought.result()
+            except DatasetError as error:
+                problems.append(Problem(where, error.message))
+                continue
+            problems += _reported(where, _verify_shard(manifest, split, shard, level, size=size))
+            for file in shard.files(split):
+                inside(directory, file.name).unlink(missing_ok=True)
+    except ManifestError as error:
+        return VerifyReport(place.url, level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return VerifyReport(place.url, level, len(jobs), manifest.records, manifest.bytes, tuple(problems))
+
+
+def _assets_at(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    for name, info in manifest.asset_infos.items():
+        try:
+            _download(place, manifest, [info.relative(name)])
+        except DatasetError as error:
+            yield Problem(info.relative(name), error.message)
+    yield from (problem for problem in _assets(manifest) if inside(manifest.path, problem.path).exists())
+
+
+def _download(place: Place, manifest: Manifest, names: Iterable[str]) -> None:
+    for name in names:
+        target = inside(manifest.path, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place.download(name, target)
+
+
+def _verify_shard(
+    manifest: Manifest, split: str, shard: ShardInfo, level: str, *, size: int | None = None
+) -> Iterator[Problem]:
     where = f"{split}/{shard.name}"
     try:
         path = manifest.shard_path(split, shard)
-        size = _size(path)
+        size = _size(path) if size is None else size
     except (ManifestError, ShardReadError) as error:
         yield Problem(where, error.message)
         return

@@ -256,6 +256,7 @@ def plan(
     import tensorflow as tf
 
     origin = resolve(path, split, schema=schema, lengths_only=True)
+    origin.fetch(lengths_only=True)
     origin, deal = origin.take_shard(shard)
     known = {group: origin.lengths(group) for group in origin.schema.groups}
     options = StreamOptions(WINDOW, shuffle, seed, 1, deal=deal, known=known)

@@ -226,6 +226,7 @@ def read(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )
     origin, deal = origin.take_shard(shard)
+    origin.fetch()
     origin.check_lengths()
     for file in origin.files:
         origin.check_frames(file)

@@ -130,6 +130,7 @@ def read_records(
     )
     _require_order(origin)
     origin, deal = origin.take_shard(shard)
+    origin.fetch()
     origin.check_lengths()
     codec = RecordDecoder(chosen_fields(origin.schema, fields), origin.layout)
     return _records(origin, codec, deal)

@@ -53,6 +53,9 @@ FAULT_POINTS = (
 )
 """Every place where a test can make a file operation fail, or kill the process."""
 
+REQUEST_POINTS = tuple(f"{when}_{what}" for what in ("list", "get", "put", "delete") for when in ("before", "after"))
+"""The same of requests to places that are no directories; after a failure, whether it was done is not known."""
+
 _hook: Callable[[str, str], object] | None = None
 
 _BINARY = getattr(os, "O_BINARY", 0)  # of Windows
@@ -73,11 +76,11 @@ def fault_point(name: str, path: str | os.PathLike[str]) -> None:
     >>> fault_point("before_write", "corpus/train/train-00000-of-00001.tfrecord")
 
     Args:
-        name: one of `FAULT_POINTS`.
+        name: one of `FAULT_POINTS` or `REQUEST_POINTS`.
         path: the file or directory that is about to change or has just changed.
     """
     if _hook is not None:
-        if name not in FAULT_POINTS:
+        if name not in (*FAULT_POINTS, *REQUEST_POINTS):
             raise LookupError(f"fault point {name!r}: expected one of {FAULT_POINTS}")
         _hook(name, os.fspath(path))
 
@@ -111,7 +114,7 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
     after_flush x
 
     Args:
-        operation: what follows "before_" and "after_" in `FAULT_POINTS`.
+        operation: what follows "before_" and "after_" in `FAULT_POINTS` or `REQUEST_POINTS`.
         path: the file or directory.
     """
     fault_point(f"before_{operation}", path)

@@ -26,9 +26,9 @@ def local_path(path: Any) -> Path:
 
     >>> local_path("/data/corpus").as_posix()
     '/data/corpus'
-    >>> local_path("gs://bucket/corpus")
+    >>> local_path("gs://bucket/a.csv")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    seqrecorder.errors.OptionError: 'gs://bucket/corpus': expected a local path, got a gs URL; copy it here, or mount it
+    seqrecorder.errors.OptionError: 'gs://bucket/a.csv': expected a local path, got a gs URL; copy it here (...
 
     Args:
         path: a path, as text or a path object.
@@ -120,7 +120,9 @@ def _checked(path: Any) -> str:
         raise OptionError(f"expected a path, got {path!r}") from None
     url = (_URL if isinstance(path, (str, bytes)) else _URL_OF_PATH).match(text)
     if url:
-        raise OptionError(f"{text!r}: expected a local path, got a {url[1]} URL; copy it here, or mount it")
+        raise OptionError(
+            f"{text!r}: expected a local path, got a {url[1]} URL; copy it here (`seqrecorder pull`), or mount it"
+        )
     if not text:
         raise OptionError("expected a path, got an empty one; write '.' for the working directory")
     if "\0" in text:

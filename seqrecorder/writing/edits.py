@@ -85,7 +85,7 @@ def rewrite(
     if read_statistics(old.path, old.to_json().encode()) is not None:
         unchanged["stats"] = True
     again: WriteKeywords = {**unchanged, **options, "overwrite": True}
-    writer = Writer(old.path, old.schema if schema is None else schema, **again)
+    writer = Writer(old.url or old.path, old.schema if schema is None else schema, **again)
     writer.keep_splitting(old)
     with writer:
         for name in old.splits:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -56,7 +55,7 @@ class UniqueKeys:
         if needs is not None and self._chunk is not None and self._chunk.name not in needs:
             self._chunk = None
         self._registry = KeyRegistry()
-        self._old_path, self._old_count = Path(), 0
+        self._old_place, self._old_count = "", 0
         self._old_hashes: NDArray[np.uint64] | None = None
 
     @property
@@ -76,7 +75,7 @@ class UniqueKeys:
         """
         if self._key is None:
             return
-        self._old_path = manifest.path
+        self._old_place = manifest.where
         known = read_key_index(manifest.path, text, self.needs)
         for hashes in self._stored_hashes(manifest, manifest.splits) if known is None else [known]:
             self._registry.add(hashes, self._old_count)
@@ -156,7 +155,7 @@ class UniqueKeys:
         if self._on_duplicate == "error":
             first = int(doubled[0])
             other = int(earlier[first]) - self._old_count
-            where = f"record {other}" if other >= 0 else f"a record that is in {self._old_path} already"
+            where = f"record {other}" if other >= 0 else f"a record that is in {self._old_place} already"
             raise DuplicateKeyError(
                 f"has the key of {where}; make keys unique, or pass on_duplicate='first' to keep the first of each",
                 position=int(positions[first]),
@@ -187,6 +186,7 @@ def _stored(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[lis
     """
     waiting: list[bytes] = []
     held = 0
+    manifest.fetch([(name, shard) for name, split in splits.items() for shard in split.shards])
     for name, split in splits.items():
         for shard in split.shards:
             path = manifest.shard_path(name, shard)

@@ -50,7 +50,7 @@ def write(
             Face, or what `from_table`, `from_rows` and the like give; a selection, whose records are copied
             as they are encoded where the schema is the same; or a mapping of a split's name to any of these.
             Values are taken as a record comes; the next may use its arrays.
-        destination: local directory of the dataset, as for `Writer`.
+        destination: directory of the dataset, or its URL, as for `Writer`.
         schema: the record class; needed for dictionaries and tables, and where there may be no record at all.
         **options: the fields of `WriteOptions`.
 

@@ -12,17 +12,22 @@ import logging
 import os
 import threading
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, combined
 from seqrecorder.dataset.progress import Progress
+from seqrecorder.dataset.transfer import Destination
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.forks import kept_from_children
 from seqrecorder.storage.names import STATISTICS
+from seqrecorder.storage.object_cache import origin_of
 from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.place import is_url
+from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
 from seqrecorder.storage.tfrecord.format import check_compression
@@ -67,8 +72,9 @@ class Writer:
     Nothing stands at the destination until the `with` block ends without an error; then the whole dataset does.
 
     Args:
-        destination: local directory of the dataset. It must not exist yet, or be empty, unless `overwrite` or `append`;
-            one that is there keeps its mode and owner.
+        destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`: what goes there is
+            written to the place of temporary files first, and sent when all of it is there. It must not exist yet, or
+            be empty, unless `overwrite` or `append`; a directory that is there keeps its mode and owner.
         schema: the record class, or its schema.
         **options: the fields of `WriteOptions`.
 
@@ -79,19 +85,21 @@ class Writer:
         DatasetExistsError: something stands at the destination, which is no dataset to overwrite; or came meanwhile.
         DatasetError: at the end of the block: the dataset to be overwritten, or appended to, has been changed by
             somebody else meanwhile, and is left as it is.
-        OptionError: options make no sense, or the destination is no local path.
+        OptionError: options make no sense, or the destination is no path.
     """
 
     manifest: Manifest
 
     def __init__(self, destination: str | os.PathLike[str], schema: object, **options: Unpack[WriteKeywords]) -> None:
         self.options = WriteOptions.of(options)
-        self.destination = local_path(destination)
+        self._remote = _url_of(destination, self.options)
+        # What goes to a URL is written on this disk first, all of it.
+        self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
         self.schema = Schema.of(schema)
         check_params(self.schema.record_class, self.options.params)
         clean_destination(self.destination)
-        self._standing = standing(
-            self.destination,
+        find = partial(standing, self.destination) if self._remote is None else self._remote.standing
+        self._standing = find(
             self.schema,
             append=self.options.append,
             overwrite=self.options.overwrite,
@@ -311,6 +319,12 @@ class Writer:
         )
         if self._old is not None:
             manifest = combined(self._old, manifest)
+        if self._remote is not None:
+            self.manifest = self._remote.publish(
+                manifest, self._staging.path, overwrite=self._old is not None or self.options.overwrite
+            )
+            self._tell_missed_shares()
+            return
         known = self._known_stats()
         self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
         self._tell_missed_shares()
@@ -355,6 +369,19 @@ def tell_missed_shares(manifest: Manifest) -> None:
             100 * got,
             100 * share,
         )
+
+
+def _url_of(destination: Any, options: WriteOptions) -> Destination | None:
+    """Return what is at the URL that is written to; None for a directory."""
+    if not is_url(destination):
+        copied = origin_of(local_path(destination))
+        if copied is not None:
+            raise OptionError(f"{destination} is in the cache: write to {copied}, of which it has copies")
+        return None
+    given = [name for name in ("csv", "stats") if getattr(options, name)]
+    if given:
+        raise OptionError(f"{given[0]}=True makes files beside a dataset, which a URL has not; write to a directory")
+    return Destination.of(destination)
 
 
 def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:

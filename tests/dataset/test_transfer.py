@@ -1,0 +1,320 @@
+import datetime as dt
+import pickle
+import re
+
+import numpy as np
+import pytest
+from faults import names
+from written_records import Item, items
+
+import seqrecorder as sr
+from seqrecorder.dataset import transfer
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.place import Place
+
+
+@pytest.fixture
+def url(request):
+    return f"memory://transfers/{request.node.name}/corpus"
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return sr.write(
+        items(40),
+        tmp_path / "corpus",
+        splits={"train": 0.7, "eval": 0.3},
+        shards=2,
+        assets={"labels.txt": "a\nb\n"},
+        metadata={"version": 3},
+    )
+
+
+def requests(action):
+    """Return the requests of an action to a place: what was asked, and of which object."""
+    seen = []
+    with on_fault_point(lambda name, path: seen.append((name, path.rpartition("/")[2])) if "://" in path else None):
+        action()
+    return [(name.removeprefix("before_"), path) for name, path in seen if name.startswith("before_")]
+
+
+def sent(action):
+    return [path for name, path in requests(action) if name == "put"]
+
+
+def test_a_dataset_comes_back_as_it_was(corpus, url, tmp_path):
+    """Sent and brought back, a dataset has the same manifest and the same bytes."""
+    there = sr.push(corpus.path, url)
+    assert (there.url, there.records, there.metadata) == (url, 40, {"version": 3})
+    back = sr.pull(url, tmp_path / "back")
+    assert back.to_json() == corpus.to_json()
+    assert back.url is None
+    for file in (path for path in corpus.path.rglob("*") if path.is_file()):
+        assert (tmp_path / "back" / file.relative_to(corpus.path)).read_bytes() == file.read_bytes()
+    assert names(tmp_path) == ["back", "corpus"]
+    assert sr.verify(back.path).ok
+
+
+def test_names_at_a_url_are_unique(corpus, url):
+    """Shards, lengths and assets carry the digest of their contents; of a second push they are the same."""
+    sr.push(corpus.path, url)
+    unique = re.compile(r"(train|eval)/.*-[0-9a-f]{16}\.(tfrecord|lengths)|assets/g\d+/labels.txt|manifest.json")
+    assert all(map(unique.fullmatch, Place.of(url).items()))
+    again = transfer.uniquely_named(sr.info(url))
+    assert again.to_json() == sr.info(url).to_json()
+
+
+def test_all_readers_take_a_url(corpus, url):
+    """info, open, read_records, read, plan, stats and verify give what they give of the directory."""
+    sr.push(corpus.path, url)
+    assert sr.info(url).schema == corpus.schema
+    for split in ("train", "eval"):
+        records = list(sr.read_records(url, split, schema=Item))
+        assert records == list(sr.read_records(corpus.path, split, schema=Item))
+    key = records[3].key
+    assert sr.open(url, schema=Item)["eval"][key] == records[3]
+    near, far = (sr.plan(place, "train", sr.Pad(4)) for place in (corpus.path, url))
+    assert repr(near).partition(":")[2] == repr(far).partition(":")[2]
+    assert sr.stats(url)["ids"].mean == sr.stats(corpus.path)["ids"].mean
+    assert sr.verify(url).ok
+    assert sr.verify(url, level="quick").ok
+    assert sr.info(url).assets["labels.txt"].read_text() == "a\nb\n"
+    batches = [batch["ids"].numpy().tolist() for batch in sr.read(url, "train", batch=sr.Pad(8))]
+    assert batches == [batch["ids"].numpy().tolist() for batch in sr.read(corpus.path, "train", batch=sr.Pad(8))]
+
+
+def test_a_reader_fetches_its_share_once(corpus, url):
+    """What two readers fetch are the files of their own shares; a second epoch, and a second reader, ask for none."""
+    sr.push(corpus.path, url)
+    first = requests(lambda: list(sr.read_records(url, "train", shard=(0, 2))))
+    assert [path[:15] for _, path in first if path.endswith(".tfrecord")] == ["train-00000-of-"]
+    assert not [path for _, path in first if path.startswith("eval")]
+    assert requests(lambda: list(sr.read_records(url, "train", shard=(0, 2)))) == [("get", "manifest.json")]
+    lengths = requests(lambda: sr.plan(url, "eval", sr.Pad(4)))
+    assert {path.rpartition(".")[2] for _, path in lengths} == {"json", "lengths"}
+
+
+def test_errors_of_readers_name_the_url(corpus, url):
+    """What is missing or damaged at a URL is said of the URL."""
+    with pytest.raises(sr.DatasetNotFoundError, match=f"no dataset at {url}"):
+        sr.read_records(url, "train")
+    sr.push(corpus.path, url)
+    place = Place.of(url)
+    lost, damaged, _ = sorted(name for name in place.items() if name.endswith(".tfrecord"))[:3]
+    place.remove([lost])
+    place.files.pipe_file(place.at(damaged), b"x" * place.size(damaged))
+    with pytest.raises(sr.ShardReadError, match=f"{url}/eval/"):
+        sr.read_records(url, "eval")
+    problems = {problem.path: problem.message for problem in sr.verify(url).problems}
+    assert set(problems) == {lost, damaged}
+    assert problems[lost].startswith(f"cannot read {url}/{lost}")
+    assert {problem.path for problem in sr.verify(url, level="quick").problems} == {lost}
+    place.files.pipe_file(place.at("manifest.json"), b"{}")
+    assert sr.verify(url).problems[0].path == "manifest.json"
+    with pytest.raises(sr.ManifestError):
+        sr.info(url)
+
+
+def test_selections_of_urls_pickle(corpus, url):
+    """A selection travels as its URL, and says so where the dataset was changed meanwhile."""
+    sr.push(corpus.path, url)
+    some = pickle.dumps(sr.open(url)["train"][2:5])
+    again = pickle.loads(some)  # noqa: S301 - our own
+    assert [record.key for record in again] == [record.key for record in sr.open(corpus.path)["train"][2:5]]
+    sr.write(items(1, 100), url, append=True)
+    with pytest.raises(sr.DatasetError, match="appended to"):
+        pickle.loads(some)  # noqa: S301 - our own
+
+
+def test_a_push_goes_on_where_it_stood(corpus, url):
+    """After a failure what was sent is not sent again; without one, nothing is."""
+    seen = []
+
+    def fail(name, path):
+        seen.append(path)
+        if name == "before_put" and len({one for one in seen if one.endswith("s")}) > 2:
+            raise OSError("gone")
+
+    with on_fault_point(fail), pytest.raises(sr.ShardWriteError, match="gone"):
+        sr.push(corpus.path, url, threads=1)
+    there = set(Place.of(url).items())
+    assert 0 < len(there) < 9
+    assert "manifest.json" not in there
+    rest = sent(lambda: sr.push(corpus.path, url))
+    assert len(rest) + len(there) == 10  # 4 shards, 4 files of lengths, an asset and the manifest
+    assert sent(lambda: sr.push(corpus.path, url)) == []
+
+
+def test_what_may_be_cleaned_soon_is_sent_again(corpus, url, monkeypatch):
+    """A transfer takes up nothing that is so old that it might be removed meanwhile, nor what is only listed."""
+    sr.push(corpus.path, url)
+    place = Place.of(url)
+    listed = place.items()
+    old = {name: type(item)(item.bytes, item.modified - dt.timedelta(hours=13)) for name, item in listed.items()}
+    place.remove(["manifest.json"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "items", lambda _: old)
+        assert len(sent(lambda: sr.push(corpus.path, url))) == 10
+    place.remove(listed)
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "items", lambda _: listed)  # a list that is late
+        sr.push(corpus.path, url)
+    assert sr.verify(url).ok
+
+
+def test_only_new_shards_are_sent_after_an_append(corpus, url):
+    """A dataset that was appended to is brought up to date by its new shards alone."""
+    sr.push(corpus.path, url)
+    sr.write(items(5, 100), corpus.path, append=True, shards=1)
+    with pytest.raises(sr.DatasetExistsError, match="overwrite=True"):
+        sr.push(corpus.path, url)
+    new = sent(lambda: sr.push(corpus.path, url, overwrite=True))
+    assert all(name.startswith(("train-g0001", "eval-g0001", "manifest")) for name in new)
+    assert sr.info(url).records == 45
+
+
+def test_damage_is_not_sent(corpus, url):
+    """A shard that is not what the manifest says is named, and nothing is published."""
+    shard = corpus.shard_path("train", corpus.splits["train"].shards[1])
+    data = bytearray(shard.read_bytes())
+    data[20] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(sr.ShardReadError, match=f"{re.escape(str(shard))}: its SHA-256"):
+        sr.push(corpus.path, url)
+    assert Place.of(url).read("manifest.json") is None
+
+
+def test_a_pull_goes_on_where_it_stood(corpus, url, tmp_path):
+    """What was brought before a failure is not brought again; nothing is published before all is there."""
+    sr.push(corpus.path, url)
+    gets = []
+
+    def fail(name, path):
+        if name == "before_get" and path.endswith(("lengths", "tfrecord")):
+            gets.append(path)
+            if len(gets) == 5:
+                raise OSError("gone")
+
+    with on_fault_point(fail), pytest.raises(sr.ShardReadError, match="gone"):
+        sr.pull(url, tmp_path / "back", threads=1)
+    assert not (tmp_path / "back").exists()
+    rest = [path for name, path in requests(lambda: sr.pull(url, tmp_path / "back")) if path.endswith(("s", "d"))]
+    assert 0 < len(rest) <= 4
+    assert names(tmp_path) == ["back", "corpus"]
+    assert set(requests(lambda: sr.pull(url, tmp_path / "back"))) == {("get", "manifest.json")}
+
+
+def test_a_pull_replaces_when_asked(corpus, url, tmp_path):
+    """A destination with something else is refused, or replaced with `overwrite`; a file of it stays."""
+    sr.push(corpus.path, url)
+    sr.write(items(3), tmp_path / "old")
+    with pytest.raises(sr.DatasetExistsError):
+        sr.pull(url, tmp_path / "old")
+    assert sr.pull(url, tmp_path / "old", overwrite=True).records == 40
+    assert sr.verify(tmp_path / "old").ok
+    sr.write(items(5, 100), tmp_path / "old", append=True)  # it is a dataset like any other
+    assert sr.info(tmp_path / "old").records == 45
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda corpus: sr.push(corpus, "/data/x"), "expected a URL"),
+        (lambda corpus: sr.push(corpus, "memory://x/y", threads=0), "threads"),
+        (lambda corpus: sr.pull(str(corpus), "/data/x"), "expected a URL"),
+        (lambda corpus: sr.pull("memory://nothing/here", corpus), "no dataset at memory://nothing/here"),
+        (lambda corpus: sr.clean(str(corpus)), "expected a URL"),
+        (lambda corpus: sr.clean("memory://x/y", older_than=-1), "older_than"),
+        (lambda corpus: sr.write(items(1), "memory://x/y", csv=True), "csv=True"),
+        (lambda corpus: sr.write(items(1), "memory://x/y", stats=True), "stats=True"),
+        (lambda corpus: sr.write(items(1), "memory://x/nothing", append=True), "no dataset at memory://x/nothing"),
+        (lambda corpus: sr.salvage("memory://x/y", corpus), "seqrecorder pull"),
+    ],
+)
+def test_calls_that_make_no_sense(corpus, call, message):
+    """Paths for URLs, options that a URL has not, and places without a dataset are errors that say so."""
+    with pytest.raises(sr.SeqrecorderError, match=message):
+        call(corpus.path)
+
+
+# Written there ----------------------------------------------------------------------------------------------------
+
+
+def test_writing_to_a_url_is_writing(url, tmp_path):
+    """What is written to a URL, appended to and overwritten is what a directory would have."""
+    options = {"splits": {"train": 0.7, "eval": 0.3}, "shards": 2, "seed": 3}
+    for place in (url, tmp_path / "near"):
+        sr.write(items(30), place, **options)
+        sr.write(items(10, 100), place, append=True)
+        with pytest.raises(sr.DuplicateKeyError, match=re.escape(str(place))):
+            sr.write(items(1), place, append=True)
+    for split in ("train", "eval"):
+        near, far = (list(sr.read_records(place, split, schema=Item)) for place in (tmp_path / "near", url))
+        assert near == far
+    assert sr.info(url).generation == 1
+    with pytest.raises(sr.DatasetExistsError, match=url):
+        sr.write(items(1), url)
+    assert sr.write(items(3), url, overwrite=True).records == 3
+    assert sr.rewrite(url, drop=sr.open(url).all().where(key="k1")).records == 2
+    assert sr.merge([url, tmp_path / "near"], f"{url}2", on_duplicate="first").records == 40
+    assert sr.verify(f"{url}2").ok
+
+
+def test_a_copy_in_the_cache_is_not_written_to(corpus, url):
+    """The directory of a dataset in the cache is nobody's destination."""
+    there = sr.push(corpus.path, url)
+    with pytest.raises(sr.OptionError, match=f"is in the cache: write to {url}"):
+        sr.write(items(1, 100), there.path, append=True)
+
+
+def test_a_failed_source_leaves_nothing(url):
+    """Where the records fail, nothing is sent."""
+
+    def records():
+        yield from items(3)
+        raise RuntimeError("no more")
+
+    with pytest.raises(sr.SourceError, match="no more"):
+        sr.write(records(), url)
+    assert Place.of(url).items() == {}
+
+
+def test_of_two_writers_one_wins(corpus, url):
+    """Whoever publishes second has an error, and what the first has written stands."""
+    sr.push(corpus.path, url)
+    writers = [sr.Writer(url, Item, append=True) for _ in range(2)]
+    for writer, key in zip(writers, "ab", strict=True):
+        writer.__enter__().write(Item(key))
+    writers[0].__exit__(None, None, None)
+    with pytest.raises(sr.DatasetError, match="was changed while this was written"):
+        writers[1].__exit__(None, None, None)
+    assert sr.info(url).records == 41
+    assert "a" in sr.open(url).all()
+
+
+def test_clean_removes_what_belongs_to_nothing(corpus, url):
+    """Files of what was replaced, and of killed writers, go when they are old; those of others never."""
+    sr.push(corpus.path, url)
+    sr.write(items(3), url, overwrite=True)
+    place = Place.of(url)
+    place.files.pipe_file(place.at("train/notes.txt"), b"mine")
+    place.files.pipe_file(place.at("train/old-0123456789abcdef.tfrecord"), b"mine")
+    assert sr.clean(url) == {}
+    listed = sr.clean(url, older_than=0, dry_run=True)
+    assert len(listed) == 9
+    assert sr.clean(url, older_than=0) == listed
+    assert not set(place.items()) & set(listed)
+    assert sr.clean(url, older_than=0) == {}
+    assert {"train/notes.txt", "train/old-0123456789abcdef.tfrecord"} < set(place.items())
+    assert sr.verify(url).ok
+    place.files.pipe_file(place.at("manifest.json"), b"{}")
+    with pytest.raises(sr.ManifestError):
+        sr.clean(url, older_than=0)
+
+
+def test_empty_shards_and_many_of_them(url):
+    """Empty shards of one content, and records without steps, are sent and read like others."""
+    sr.write({"train": items(2), "eval": []}, url, schema=Item, shards=4)
+    assert len(list(sr.read_records(url, "train"))) == 2
+    assert list(sr.read_records(url, "eval")) == []
+    assert np.array_equal(sr.open(url)["train"].lengths(), [0, 1])

@@ -1,0 +1,61 @@
+"""Places of tests: an S3 server on the loopback, and a store on this disk that outlives the processes that ask it."""
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from fsspec import register_implementation
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
+
+
+class Disk(DirFileSystem):
+    """Objects of `disk://` are files under a directory; each appears at once, as those of a store do."""
+
+    protocol = "disk"
+    cachable = False
+    root = ""
+
+    def __init__(self, **_):
+        super().__init__(path=self.root, fs=LocalFileSystem(auto_mkdir=True))
+
+    def put_file(self, lpath, rpath, **_):
+        self.pipe_file(rpath, Path(lpath).read_bytes())
+
+    def pipe_file(self, path, value, mode="overwrite", **_):
+        target = Path(self._join(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(self.root, f".part-{os.getpid()}-{target.name}")
+        part.write_bytes(value)
+        if mode == "create":
+            os.link(part, target)
+            part.unlink()
+        else:
+            part.replace(target)
+
+
+register_implementation("disk", Disk, clobber=True)
+
+
+@contextlib.contextmanager
+def s3_server():
+    """Give the URL of a bucket that an S3 server on the loopback has while this lasts."""
+    moto = pytest.importorskip("moto.server")
+    s3fs = pytest.importorskip("s3fs")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
+                patch.setenv(f"AWS_{name}", "test")
+            patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.get_host_and_port()[1]}")
+            s3fs.S3FileSystem.clear_instance_cache()
+            s3fs.S3FileSystem().mkdir("bucket")
+            yield "s3://bucket"
+            s3fs.S3FileSystem.clear_instance_cache()
+    finally:
+        server.stop()
