@@ -155,14 +155,19 @@ def _storing(schema: Schema) -> Builder:
     names = [field.name for field in schema.fields]
     places = [getattr(record_class, name, None) for name in names]
 
+    slots = [place.__set__ if isinstance(place, MemberDescriptorType) else None for place in places]
+
     def build(values: Sequence[Sequence[Any]]) -> list[Any]:
+        if len(values[0]) == 1:
+            record: Any = object.__new__(record_class)
+            for name, put, (value,) in zip(names, slots, values, strict=True):
+                put(record, value) if put else object.__setattr__(record, name, value)
+            return [record]
         records: list[Any] = list(map(object.__new__, repeat(record_class, len(values[0]))))
-        for name, place, column in zip(names, places, values, strict=True):
-            if isinstance(place, MemberDescriptorType):  # a slot
-                stored = map(place.__set__, records, column)
-            else:
-                stored = map(object.__setattr__, records, repeat(name), column)
-            deque(stored, maxlen=0)
+        for name, put, column in zip(names, slots, values, strict=True):
+            deque(
+                map(put, records, column) if put else map(object.__setattr__, records, repeat(name), column), maxlen=0
+            )
         return records
 
     return build

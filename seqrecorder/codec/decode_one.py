@@ -60,7 +60,7 @@ class SingleDecoder:
     def __init__(self, schema: Schema) -> None:
         self._build = builder(schema)
         self._known = all(field.storage in _STORAGES for field in schema.fields)
-        self._readers = [(field, _reader(field)) for field in schema.fields]
+        self._readers = [(field.is_list, _optional(field, _reader(field))) for field in schema.fields]
         self._groups = [
             [place for place, field in enumerate(schema.fields) if field.is_list and field.group == group]
             for group in schema.groups
@@ -72,7 +72,7 @@ class SingleDecoder:
             return None
         try:
             context, lists = message_spans(data)
-            values = [self._value(field, read, data, context, lists) for field, read in self._readers]
+            values = [read(data, lists if is_list else context, context) for is_list, read in self._readers]
         except (Unusual, UnicodeDecodeError):
             return None
         for group in self._groups:
@@ -81,18 +81,22 @@ class SingleDecoder:
                 return None
         return self._build([[value] for value in values])[0]
 
-    @staticmethod
-    def _value(field: Field, read: Callable[..., Any], data: bytes, context: Spans, lists: Spans) -> Any:
-        features = lists if field.is_list else context
-        if field.presence is not None:
-            stated = _whole_number(data, *feature_payload(data, *_found(context, field.presence.encode()), "int64"))
-            if stated == 0:
-                if any(name in features for name in _names(field)):
-                    raise Unusual  # perhaps an empty value beside it, perhaps a contradiction
-                return None
-            if stated != 1:
-                raise Unusual
-        return read(data, features)
+
+def _optional(field: Field, read: Callable[[bytes, Spans], Any]) -> Callable[[bytes, Spans, Spans], Any]:
+    """Return the function of a message, the features of a field's kind and the context to its value or None."""
+    if field.presence is None:
+        return lambda data, features, _: read(data, features)
+    presence, names = field.presence.encode(), _names(field)
+
+    def value(data: bytes, features: Spans, context: Spans) -> Any:
+        stated = _whole_number(data, *feature_payload(data, *_found(context, presence), "int64"))
+        if stated == 1:
+            return read(data, features)
+        if stated or any(name in features for name in names):
+            raise Unusual  # perhaps an empty value beside it, perhaps a contradiction
+        return None
+
+    return value
 
 
 def _names(field: Field) -> list[bytes]:

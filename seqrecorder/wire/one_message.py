@@ -24,6 +24,7 @@ _LONG = 0x80
 _KEY, _VALUE, _FEATURE, _LIST = 0x0A, 0x12, 0x0A, 0x0A
 _CONTEXT, _LISTS = 0x0A, 0x12
 _MOST_KNOWN = 1 << 16
+_HEAD = 6  # bytes before the value of a step that is one short feature
 _LEAST_ENTRY = 4  # bytes of an entry whose name and value are empty
 
 
@@ -218,6 +219,8 @@ class Steps:
 
     def __init__(self, kind: str, decode: Callable[[bytes], Any] | None) -> None:
         self._kind, self._decode = kind, decode
+        sizes = range(_HEAD - 1, _LONG)
+        self._heads = {n: bytes((_FEATURE, n, FEATURE_TAG[kind], n - 2, _LIST, n - 4)) for n in sizes}
         self._known: dict[bytes, Any] = {}
 
     def read(self, data: bytes, start: int, stop: int) -> list[Any]:
@@ -239,6 +242,23 @@ class Steps:
         if data[place] != _FEATURE:
             raise Unusual
         first, after = _span(data, place + 1, stop)
+        size = after - first
+        if _HEAD - 2 < size < _LONG and data[place : place + _HEAD] == self._heads[size]:  # one value, as we write it
+            value: Any = data[place + _HEAD : after]
+            if self._kind == "int64":
+                value = _short_varint(value) if size <= _HEAD + 2 else self._one(data, first, after)
+        else:
+            value = self._one(data, first, after)
+        if self._decode is not None:
+            value = self._decode(value)
+        if size < _LONG:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[data[place:after]] = value
+        return value, after
+
+    def _one(self, data: bytes, first: int, after: int) -> Any:
+        """Return the one value of a feature."""
         if self._kind == "bytes":
             items: Any = feature_items(data, first, after)
         else:
@@ -246,9 +266,21 @@ class Steps:
             items = varint_values(np.frombuffer(data[inner:end], np.uint8)).tolist()
         if len(items) != 1:
             raise Unusual
-        value = items[0] if self._decode is None else self._decode(items[0])
-        if after - first < _LONG:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[data[place:after]] = value
-        return value, after
+        return items[0]
+
+
+def _short_varint(octets: bytes) -> int:
+    """Return the number of a varint of a few bytes.
+
+    Raises:
+        Unusual: it is not one that ends with the bytes.
+    """
+    value = shift = 0
+    for octet in octets[:-1]:
+        if octet < _LONG:
+            raise Unusual
+        value |= (octet & 0x7F) << shift
+        shift += 7
+    if octets[-1] >= _LONG:
+        raise Unusual
+    return value | octets[-1] << shift

@@ -48,6 +48,8 @@ _GROUP_BYTES = 1 << 20  # of spans that are folded together: they stay in the ca
 _SPREAD = 1.25  # longest of them over shortest
 _LOOKED_UP = 1 << 18  # bytes that are looked up at once, likewise
 _LEAST_TABLE = 512
+_ROW = 256  # bytes of one span that are looked up as one of several rows: what they are looked up in stays in the cache
+_MOST_OF_ONE = 1 << 15
 
 
 def _crc_table() -> NDArray[np.uint32]:
@@ -118,11 +120,20 @@ def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
     '0x21f1576e'
     """
     size = octets.size
-    if _other is not None or size >= _LONG:
+    if _other is not None or not _START <= size < _MOST_OF_ONE:
         return int(masked_crc32c_of_spans(octets, np.zeros(1, np.int64), np.array([size]))[0])
-    table, starts = _tables(_width(size))
-    register = np.bitwise_xor.reduce(table.take(octets + _descending()[_LONG - size :])) ^ starts[size]
-    return int(_masked(np.array([register]))[0])
+    count = -(-size // _ROW)
+    rows = np.zeros(count * _ROW, np.uint8)  # zeros before a span change nothing
+    rows[-size:] = octets
+    rows[-size:][:_START] ^= np.uint8(_OCTETS - 1)
+    entries = rows.reshape(count, _ROW) + _descending()
+    first: int
+    first, *rest = np.bitwise_xor.reduce(_tables(_ROW)[0].take(entries), axis=1).tolist()
+    one, two, three, four = _behind_row()
+    for row in rest:  # each register goes on over the zeros of a row
+        first = row ^ one[first & 255] ^ two[first >> 8 & 255] ^ three[first >> 16 & 255] ^ four[first >> 24]
+    first ^= _ONES
+    return (((first >> 15) | (first << 17)) + _MASK_DELTA) & _ONES
 
 
 def register_over(octets: NDArray[np.uint8]) -> int:
@@ -150,8 +161,15 @@ def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _descending() -> NDArray[np.int64]:
-    """Return 256 times how many bytes follow each of the longest short span."""
-    return _OCTETS * np.arange(_LONG)[::-1]
+    """Return 256 times how many bytes follow each of a row."""
+    return _OCTETS * np.arange(_ROW)[::-1]
+
+
+@functools.cache
+def _behind_row() -> list[list[int]]:
+    """Return what becomes of each byte of a register, the lowest first, over as many zeros as a row has bytes."""
+    table = _tables(_ROW)[0].reshape(-1, _OCTETS)
+    return [table[_ROW - 1 - byte].tolist() for byte in range(_START)]
 
 
 def _masked(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -56,7 +56,7 @@ def is_framed(frame: bytes) -> bool:
     (True, False)
     """
     size = len(frame) - HEADER - FOOTER
-    if size < 0 or frame[:HEADER] != frame_headers(np.array([size])).tobytes():
+    if size < 0 or frame[:HEADER] != _header(size):
         return False
     crc = masked_crc32c_of_one(np.frombuffer(frame, np.uint8, size, HEADER))
     return crc == int.from_bytes(frame[-FOOTER:], "little")
@@ -65,6 +65,11 @@ def is_framed(frame: bytes) -> bool:
 def frame_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return what stands before records of these lengths, uint8 `(n, HEADER)`."""
     return _known_headers().take(lengths, axis=0) if int(lengths.max(initial=0)) < _KNOWN else _new_headers(lengths)
+
+
+@functools.lru_cache(maxsize=_KNOWN)
+def _header(size: int) -> bytes:
+    return frame_headers(np.array([size])).tobytes()
 
 
 @functools.cache
