@@ -2,12 +2,13 @@
 
 A stored CRC is masked: `((crc >> 15) | (crc << 17)) + 0xa282ead8`. Source: tensorflow/core/lib/hash/crc32c.h.
 
-A CRC register is linear over GF(2), so that of a short span is the exclusive or of one table entry for each byte,
-chosen by the byte and by how many bytes follow it. Long spans are folded first. A multiple of the CRC's polynomial is
-`x^209 + x^144 + x^54 + x^39 + x^14 + 1`, and so is what has all its exponents times a power of two. Hence a byte at the
-front may be moved to five places behind it, 65 to 209 bytes on or that many times 2, 4, ..., without changing the CRC:
-plain exclusive ors of long blocks, until a short row is left. Where the package google-crc32c is installed, it does all
-of that instead.
+A CRC register is linear over GF(2): spans are cut into blocks, whose registers come from tables, four bytes of each at
+a time, and that of a span is the exclusive or of those of its blocks, each moved by as many zeros as bytes follow it.
+
+Long spans are folded first. A multiple of the CRC's polynomial is `x^209 + x^144 + x^54 + x^39 + x^14 + 1`, and so is
+what has all its exponents times a power of two. Hence a byte at the front may be moved to five places behind it, 65 to
+209 bytes on or that many times 2, 4, ..., without changing the CRC: plain exclusive ors of long blocks, until a short
+row is left. Where the package google-crc32c is installed, it does all of that instead.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,10 +45,12 @@ _FOLD = (65, 155, 170, 195, 209)
 """To how many bytes behind its place a byte may be moved: 209 less each smaller exponent of the multiple."""
 _NEAR, _FAR = _FOLD[0], _FOLD[-1]
 _LEAST_SCALE = 2
-_LONG = 1024  # bytes from which on a span is folded
+_LONG = 4096  # bytes from which on a span is folded
+_BLOCKS = (64, 32)  # bytes; the latter for spans of at most _SHORT, and of fewer than _SMALL as a mean
+_BLOCK, _SHORT, _SMALL = _BLOCKS[0], 1024, 96
 _GROUP_BYTES = 1 << 20  # of spans that are folded together: they stay in the cache
 _SPREAD = 1.25  # longest of them over shortest
-_LOOKED_UP = 1 << 18  # bytes that are looked up at once, likewise
+_LOOKED_UP = 1 << 19  # bytes that are looked up at once, likewise
 _LEAST_TABLE = 512
 _ROW = 256  # bytes of one span that are looked up as one of several rows: what they are looked up in stays in the cache
 _MOST_OF_ONE = 1 << 15
@@ -128,7 +132,7 @@ def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
     rows[-size:][:_START] ^= np.uint8(_OCTETS - 1)
     entries = rows.reshape(count, _ROW) + _descending()
     first: int
-    first, *rest = np.bitwise_xor.reduce(_tables(_ROW)[0].take(entries), axis=1).tolist()
+    first, *rest = np.bitwise_xor.reduce(_table(_ROW).take(entries), axis=1).tolist()
     one, two, three, four = _behind_row()
     for row in rest:  # each register goes on over the zeros of a row
         first = row ^ one[first & 255] ^ two[first >> 8 & 255] ^ three[first >> 16 & 255] ^ four[first >> 24]
@@ -145,7 +149,7 @@ def register_over(octets: NDArray[np.uint8]) -> int:
     if _extend is not None:
         return int(_extend(_ONES, octets)) ^ _ONES
     rest = _folded(octets[None])[0]
-    table, _ = _tables(_width(rest.size))
+    table = _table(_width(rest.size))
     return int(np.bitwise_xor.reduce(table.take(rest + _OCTETS * np.arange(rest.size)[::-1])))
 
 
@@ -168,7 +172,7 @@ def _descending() -> NDArray[np.int64]:
 @functools.cache
 def _behind_row() -> list[list[int]]:
     """Return what becomes of each byte of a register, the lowest first, over as many zeros as a row has bytes."""
-    table = _tables(_ROW)[0].reshape(-1, _OCTETS)
+    table = _table(_ROW).reshape(-1, _OCTETS)
     return [table[_ROW - 1 - byte].tolist() for byte in range(_START)]
 
 
@@ -192,43 +196,99 @@ def _table_of_pairs() -> NDArray[np.uint32]:
 
 def _of_short(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Return the register after each span."""
-    ends = starts + lengths
-    if (starts[1:] < ends[:-1]).any() or int(ends[-1] - starts[0]) > 2 * int(lengths.sum()) + _OCTETS * lengths.size:
-        view = np.ascontiguousarray(data).data
-        data = np.frombuffer(
-            b"".join([view[i:j] for i, j in zip(starts.tolist(), ends.tolist(), strict=True)]), np.uint8
-        )
-        ends = np.cumsum(lengths)
-        starts = ends - lengths
-    # What lies between the spans is looked up as well: less than to leave it out would take.
-    edges = np.stack([starts, ends], 1).reshape(-1)
     out = np.empty(lengths.size, np.uint32)
-    first = 0
-    while first < lengths.size:
-        last = max(first + 1, int(np.searchsorted(ends, starts[first] + _LOOKED_UP, side="right")))
-        some = edges[2 * first : 2 * last]
-        out[first:last] = _looked_up(data[some[0] : some[-1]], np.diff(some))[::2]
-        first = last
-    longest = int(lengths.max())
-    return out ^ _tables(_width(longest))[1][lengths]
+    parts = np.cumsum(lengths + _BLOCK) // _LOOKED_UP
+    cuts = (np.flatnonzero(np.diff(parts)) + 1).tolist()
+    for first, last in itertools.pairwise([0, *cuts, lengths.size]):
+        out[first:last] = _looked_up(data, starts[first:last], lengths[first:last])
+    return out ^ _after_ones(_width(int(lengths.max())))[lengths]
 
 
-def _looked_up(octets: NDArray[np.uint8], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the register after each of some rows, one behind the other, from zero before it."""
-    ends = np.cumsum(lengths)
+def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return the register after each span, from zero before it.
+
+    A span is cut into blocks from its end on, before which zeros are put, as these change nothing.
+    """
     longest = int(lengths.max(initial=0))
-    table, _ = _tables(_width(longest))
-    # Of each byte, 256 times how many follow it, and itself. For rows of up to 256 bytes that fits 16 bits, though what
-    # it is the difference of need not, and takes two thirds of the time of 64 bits.
-    kind = "<u2" if longest <= _OCTETS else "<u4"
-    entry = np.repeat(((ends - 1) * _OCTETS).astype(kind), lengths)
-    entry -= _counted(kind, octets.size.bit_length())[: octets.size]
-    entry += octets
-    registers = np.zeros(lengths.size, np.uint32)
-    filled = lengths > 0
-    if filled.any():
-        registers[filled] = np.bitwise_xor.reduceat(table.take(entry), (ends - lengths)[filled])
+    block = _BLOCKS[longest <= _SHORT and int(lengths.sum()) < _SMALL * lengths.size]
+    counts = np.maximum((lengths + (block - 1)) // block, 1)
+    ends = np.cumsum(counts)
+    behind = np.repeat(ends - 1, counts) - np.arange(int(ends[-1]))  # blocks
+    places = np.repeat(starts + lengths, counts) - block * (behind + 1)
+    if int(places[0]) < 0 or int(places.min()) < 0:
+        low, high = max(0, int(starts.min())), int((starts + lengths).max())
+        data = np.concatenate([np.zeros(block, np.uint8), data[low:high]])
+        places += block - low
+    items: NDArray[np.void] = np.ndarray((data.size - block + 1,), f"V{block}", data.data, strides=(1,))
+    blocks = items[places]
+    firsts = ends - counts
+    kept = _after_zeros(block).take(counts * block - lengths)
+    blocks[firsts] = (blocks[firsts].view("<u8") & kept.view("<u8")).view(blocks.dtype)
+    registers = _of_rows(blocks.view("<u4").reshape(-1, block // 4))
+    if longest <= block:
+        return registers
+    more = np.flatnonzero(behind)
+    octets = registers[more].view(np.uint8).reshape(-1, _START)
+    places = behind[more] * (_START * _OCTETS)
+    table, moved = _moved(block), np.zeros(more.size, np.uint32)
+    for number in range(_START):
+        moved ^= table.take(places + (octets[:, number] + np.int64(number * _OCTETS)))
+    registers[more] = moved
+    return np.bitwise_xor.reduceat(registers, firsts)
+
+
+def _of_rows(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the register after each row of a matrix of words, from zero before it."""
+    first, last = _first_pairs(), _table_of_pairs()
+    registers = np.zeros(len(words), np.uint32)
+    for column in words.T:
+        word = column ^ registers
+        registers = first.take((word & np.uint32(0xFFFF)).astype(np.int64))  # numpy converts others more slowly
+        registers ^= last.take((word >> np.uint32(16)).astype(np.int64))
     return registers
+
+
+@functools.cache
+def _first_pairs() -> NDArray[np.uint32]:
+    """Return the register after each pair of bytes with two zeros behind it."""
+    return _with_zeros(_table_of_pairs(), 2)
+
+
+def _with_zeros(registers: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
+    for _ in range(count):
+        registers = OCTET_TABLE[registers & 0xFF] ^ (registers >> np.uint32(8))
+    return registers
+
+
+@functools.cache
+def _moved(block: int) -> NDArray[np.uint32]:
+    """Return what each byte of a register becomes by so many blocks of zeros: `(blocks, 4, 256)`, flat."""
+    octets = np.arange(_OCTETS, dtype=np.uint32)
+    table = np.empty((_LONG // _BLOCK, _START, _OCTETS), np.uint32)
+    table[0] = octets << (8 * np.arange(_START, dtype=np.uint32))[:, None]
+    table[1] = _with_zeros(table[0], block)
+    for number in range(2, len(table)):
+        before = table[number - 1]
+        table[number] = 0
+        for place in range(_START):
+            table[number] ^= table[1, place][(before >> np.uint32(8 * place)) & 0xFF]
+    return table.reshape(-1)
+
+
+@functools.cache
+def _after_zeros(block: int) -> NDArray[np.void]:
+    """Return masks of a block that leave nothing of its first bytes, by how many they are."""
+    masks = np.where(np.arange(block) < np.arange(block + 1)[:, None], 0, _OCTETS - 1).astype(np.uint8)
+    return masks.view(f"V{block}")[:, 0]
+
+
+@functools.cache
+def _after_ones(width: int) -> NDArray[np.uint32]:
+    """Return the registers of up to `width` zeros after ones."""
+    table, found = OCTET_TABLE.tolist(), [_ONES]
+    for _ in range(width):
+        found.append(table[found[-1] & 0xFF] ^ (found[-1] >> 8))
+    return np.array(found, np.uint32)
 
 
 def _width(longest: int) -> int:
@@ -236,21 +296,13 @@ def _width(longest: int) -> int:
 
 
 @functools.cache
-def _counted(kind: str, bits: int) -> NDArray[Any]:
-    """Return 256 times each number below 2**bits, as far as the dtype holds it."""
-    return (np.arange(1 << bits) * _OCTETS).astype(kind)
-
-
-@functools.cache
-def _tables(width: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return the registers of each byte with up to `width - 1` zeros behind; and of up to `width` zeros after ones."""
-    table, starts = np.empty((width, _OCTETS), np.uint32), np.empty(width + 1, np.uint32)
-    table[0], starts[0] = OCTET_TABLE, _ONES
+def _table(width: int) -> NDArray[np.uint32]:
+    """Return the registers of each byte with up to `width - 1` zeros behind."""
+    table = np.empty((width, _OCTETS), np.uint32)
+    table[0] = OCTET_TABLE
     for zeros in range(1, width):
-        table[zeros] = OCTET_TABLE[table[zeros - 1] & 0xFF] ^ (table[zeros - 1] >> np.uint32(8))
-    for zeros in range(1, width + 1):
-        starts[zeros] = OCTET_TABLE[starts[zeros - 1] & 0xFF] ^ (starts[zeros - 1] >> np.uint32(8))
-    return table.reshape(-1), starts
+        table[zeros] = _with_zeros(table[zeros - 1], 1)
+    return table.reshape(-1)
 
 
 # Long spans -----------------------------------------------------------------------------------------------------------
@@ -285,8 +337,7 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
                 row[before + start - first :][:_START] ^= np.uint8(_OCTETS - 1)
         rest = _folded(rows)
     entries = rest + _OCTETS * np.arange(rest.shape[1], dtype=np.int32)[::-1]
-    table, _ = _tables(_width(rest.shape[1]))
-    registers: NDArray[np.uint32] = np.bitwise_xor.reduce(table.take(entries), axis=1)
+    registers: NDArray[np.uint32] = np.bitwise_xor.reduce(_table(_width(rest.shape[1])).take(entries), axis=1)
     return registers
 
 

@@ -21,6 +21,7 @@ from seqrecorder.storage.bad_sectors import open_source, reason_at
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -131,21 +132,7 @@ def lengths_lead_to_end(path: Path) -> bool:
     Raises:
         OSError: the file cannot be read.
     """
-    unpack, margin = _LENGTH.unpack_from, HEADER + FOOTER
-    with open_source(path, buffering=0) as file:
-        size, offset, block = os.fstat(file.fileno()).st_size, 0, _LONGEST_BLOCK
-        while offset < size:
-            file.seek(offset)
-            data = file.read(block)
-            place, last = 0, len(data) - _LENGTH.size
-            while place <= last:
-                place += unpack(data, place)[0] + margin
-            if not place:
-                return False  # fewer bytes than a length has
-            # Where frames are far longer than a block, reading nothing but lengths is faster, on disks too.
-            block = _LENGTH.size if place > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
-            offset += place
-    return offset == size
+    return max((end for _, end in _places(path)), default=0) == path.stat().st_size
 
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:
@@ -160,8 +147,16 @@ def frame_starts(path: Path) -> NDArray[np.int64] | None:
     Raises:
         OSError: the file cannot be read.
     """
+    found = list(_places(path))
+    ends = [end for _, end in found] or [0]
+    if ends[-1] != path.stat().st_size:
+        return None
+    return np.concatenate([*(places for places, _ in found), np.array(ends[-1:], np.int64)])
+
+
+def _places(path: Path) -> Iterator[tuple[NDArray[np.int64], int]]:
+    """Yield where some frames of a plain shard begin, and where the last of them ends, until that is no frame's."""
     unpack, margin = _LENGTH.unpack_from, HEADER + FOOTER
-    parts: list[NDArray[np.int64]] = []
     with open_source(path, buffering=0) as file:
         size, offset, block = os.fstat(file.fileno()).st_size, 0, _LONGEST_BLOCK
         while offset < size:
@@ -171,13 +166,12 @@ def frame_starts(path: Path) -> NDArray[np.int64] | None:
             while place <= last:
                 places.append(place)
                 place += unpack(data, place)[0] + margin
-            if not places or offset + place > size:
-                return None
-            parts.append(offset + np.array(places, np.int64))
+            if not places:
+                return  # fewer bytes than a length has
             # Where frames are far longer than a block, reading nothing but lengths is faster, on disks too.
             block = _LENGTH.size if place > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
+            yield offset + np.array(places, np.int64), offset + place
             offset += place
-    return np.concatenate([*parts, np.array([size], np.int64)])
 
 
 def walk_frames(path: Path, compression: Compression) -> Walk:

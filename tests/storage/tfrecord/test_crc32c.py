@@ -6,18 +6,20 @@ import tfrecord_files
 
 from seqrecorder.storage.tfrecord import crc32c
 
-AROUND_THE_WIDTHS = [0, 1, 4, 15, 255, 256, 257, 511, 512, 513, 836, 1023, 1024, 1025, 1280, 1281, 5000, 0, 3]
+AROUND_THE_WIDTHS = [0, 1, 4, 31, 32, 33, 63, 64, 65, 836, 1023, 1024, 1025, 1281, 4095, 4096, 4097, 5000, 0, 3]
+SHORT = [*range(70), 96, 97, 0]
 LONG = [5000, 70_001, 0, 3000, 1]
 
 
 OTHERS = [] if crc32c._other is None else [crc32c._other]  # of the package that may be installed
 
 
-@pytest.mark.parametrize("lengths", [AROUND_THE_WIDTHS, LONG], ids=["around the widths", "long"])
+@pytest.mark.parametrize("lengths", [AROUND_THE_WIDTHS, SHORT, LONG], ids=["around the widths", "short", "long"])
 @pytest.mark.parametrize("piece", [900, 4000, 1 << 20])
 def test_spans_have_the_crc_of_the_definition(monkeypatch, piece, lengths):
     """Spans of every length around the widths, in one piece or in several, have the CRC of a frame."""
     monkeypatch.setattr(crc32c, "_GROUP_BYTES", piece)
+    monkeypatch.setattr(crc32c, "_LOOKED_UP", piece)
     random = np.random.default_rng(piece)
     lengths = np.array(lengths)
     data = np.frombuffer(tfrecord_files.framed(map(random.bytes, lengths.tolist())), np.uint8)
