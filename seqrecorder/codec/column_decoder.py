@@ -59,10 +59,11 @@ class ColumnDecoder:
     Args:
         schema: the fields.
         layout: how sequences lie in the messages.
+        joined: whether the texts of fields that no record may lack are flat rows of a `Blob`, and no objects.
     """
 
-    def __init__(self, schema: Schema, layout: Layout) -> None:
-        self.schema, self.layout = schema, layout
+    def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False) -> None:
+        self.schema, self.layout, self._joined = schema, layout, joined
         self._context: dict[bytes, str] = {}
         self._lists: dict[bytes, str] = {}
         for field in schema.fields:
@@ -172,10 +173,13 @@ class ColumnDecoder:
         """Return the values in features, of the records `rows`, of `size` in all."""
         places, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
-        reader = Reader(field, rows)
+        reader = self._reader(field, rows)
         if not field.is_list and not field.is_ragged and field.sparse is None:
             return reader.read(places, self._check(rows, size), required=False)
         return reader.read(places, self._check(rows, size), any_number=True)
+
+    def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:
+        return Reader(field, rows, joined=self._joined and field.sparse is None and not field.may_lack)
 
     @staticmethod
     def _check(rows: Any, size: int) -> Any:
@@ -200,7 +204,7 @@ class ColumnDecoder:
             values = self._read(field, features, np.repeat(rows, each), size)
             steps = np.diff(bounds(values.units)[bounds(each)])
             return _Held(Column(values.values, steps=_spread(steps, rows, size)), held)
-        values, each = Reader(field, rows).read_steps(some, self._check(rows, size))
+        values, each = self._reader(field, rows).read_steps(some, self._check(rows, size))
         column = Column(values.values, steps=_spread(each, rows, size))
         return _Held(attrs.evolve(column, counts=values.units) if field.is_ragged else column, held)
 

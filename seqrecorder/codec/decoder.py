@@ -41,14 +41,15 @@ class RecordDecoder:
     Args:
         schema: the fields.
         layout: how sequences lie in serialized records; what this library writes is `steps`.
+        joined: for columns alone: see `ColumnDecoder`.
     """
 
-    def __init__(self, schema: Schema, layout: Layout = "steps") -> None:
+    def __init__(self, schema: Schema, layout: Layout = "steps", *, joined: bool = False) -> None:
         keep_freed_memory()
         require_bounds(schema.fields, layout)
         self.schema: Schema = schema
         self.layout: Layout = layout
-        self._columns = ColumnDecoder(schema, layout)
+        self._columns = ColumnDecoder(schema, layout, joined=joined)
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Return one record per serialized SequenceExample."""

@@ -11,7 +11,7 @@ from seqrecorder.codec.decode_values import decode_images
 from seqrecorder.codec.encode_values import tensor_header
 from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.errors import FieldProblem
-from seqrecorder.wire.byte_rows import bounds
+from seqrecorder.wire.byte_rows import Blob, bounds
 from seqrecorder.wire.many_messages import Spans, fixed_steps, integers, parts, payloads, step_payloads, step_pieces
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _HEAD = 6  # bytes before a short text in a step
 _SHOWN = 16
 _LARGE_LIST = 1 << 20  # bytes
 _MANY_TEXTS = 1 << 17
+_UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
 _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
 
 
@@ -51,11 +52,11 @@ class Values:
     """Values of features.
 
     Attributes:
-        values: `(n, *known dimensions)`.
+        values: `(n, *known dimensions)`; joined texts are flat.
         units: how many of these each feature has.
     """
 
-    values: NDArray[Any]
+    values: Any
     units: NDArray[np.int64]
 
 
@@ -70,10 +71,11 @@ class Reader:
     Args:
         field: the field.
         rows: the record of each feature, or of each feature list.
+        joined: whether texts are rows of a `Blob`, as far as they can be, and no objects.
     """
 
-    def __init__(self, field: Field, rows: NDArray[np.int64]) -> None:
-        self.field, self._rows = field, rows
+    def __init__(self, field: Field, rows: NDArray[np.int64], *, joined: bool = False) -> None:
+        self.field, self._rows, self._joined = field, rows, joined
 
     def read_steps(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
         """Return the values of feature lists, a feature a step, and how many steps each has.
@@ -129,7 +131,7 @@ class Reader:
             which[owners[bad]] = True
             check(which)
 
-        reader = Reader(field, self._rows[owners])
+        reader = Reader(field, self._rows[owners], joined=self._joined)
         return reader.read(places, check_steps, any_number=field.is_ragged), each
 
     def _read_in_pieces(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
@@ -160,11 +162,11 @@ class Reader:
 
     def _single_items(self, items: Spans, each: NDArray[np.int64]) -> tuple[Values, NDArray[np.int64]]:
         """Return the values of steps of one bytes value each."""
-        reader = Reader(self.field, np.repeat(self._rows, each))
+        reader = Reader(self.field, np.repeat(self._rows, each), joined=self._joined)
         ones = np.ones(len(items), np.int64)
         if self.field.in_items:
             return reader.of_items(items, ones, ones > 0, any_number=self.field.is_ragged), each
-        return Values(reader.texts(items).reshape(-1, *self.field.rest), ones), each
+        return Values(reader.texts(items), ones), each
 
     def read(self, places: Spans, check: Check, *, any_number: bool = False, required: bool = True) -> Values:
         """Return the values of features.
@@ -184,7 +186,7 @@ class Reader:
                 if not any_number:
                     self._require(counts, 1, required=required)
                 return self.of_items(items, counts, counts > 0, any_number=any_number)
-            values: NDArray[Any] = self.texts(items, np.repeat(self._rows, counts))
+            values: Any = self.texts(items, np.repeat(self._rows, counts))
         elif kind == "float":
             counts, rest = np.divmod(places.sizes, _FLOAT_BYTES)
             check(rest > 0)
@@ -196,14 +198,14 @@ class Reader:
             values = _declared(field, numbers, counts, self._rows)
         if not any_number:
             self._require(counts, field.count, required=required)
-            return Values(values.reshape(-1, *field.rest), (counts > 0).astype(np.int64))
+            return Values(_shaped(field, values), (counts > 0).astype(np.int64))
         units, rest = np.divmod(counts, field.count)
         if rest.any():
             place = int((rest > 0).argmax())
             raise self._broken(
                 place, f"multiples of {field.count} values are expected in {field.feature!r}, got {counts[place]}"
             )
-        return Values(values.reshape(-1, *field.rest), units)
+        return Values(_shaped(field, values), units)
 
     def _require(self, counts: NDArray[np.int64], expected: int, *, required: bool) -> None:
         ok = counts == expected
@@ -245,8 +247,8 @@ class Reader:
         values = _from_buffer(field, octets, sizes, rows).reshape(-1, *field.rest)
         return Values(values, np.diff(bounds(sizes // width)[bounds(counts)]))
 
-    def texts(self, items: Spans, rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """Return texts, or bytes, as an array of objects.
+    def texts(self, items: Spans, rows: NDArray[np.int64] | None = None) -> Any:
+        """Return texts, or bytes, as an array of objects, or joined.
 
         Args:
             items: where they are.
@@ -256,6 +258,8 @@ class Reader:
         if not len(items):
             return out
         is_str = self.field.element.name == "str"
+        if self._joined and (blob := _joined_texts(items, is_str=is_str)) is not None:
+            return blob
         try:
             out[:] = _split(items, is_str=is_str)
         except UnicodeDecodeError:
@@ -301,6 +305,25 @@ class _Gathered:
     def all(self) -> NDArray[Any]:
         """Return all that came."""
         return np.concatenate(self._parts) if self._all is None else self._all[: self._done]
+
+
+def _shaped(field: Field, values: Any) -> Any:
+    return values if isinstance(values, Blob) else values.reshape(-1, *field.rest)
+
+
+def _joined_texts(items: Spans, *, is_str: bool) -> Blob | None:
+    """Return the bytes, or texts, in spans one behind the other; None where a text is no UTF-8."""
+    sizes = items.sizes
+    data = items.joined()[: int(sizes.sum())]
+    if is_str:
+        try:
+            data.tobytes().decode()
+        except UnicodeDecodeError:
+            return None
+        begins = bounds(sizes)[:-1][sizes > 0]
+        if ((data[begins] & _UTF8_TOP) == _UTF8_CONTINUED).any():
+            return None
+    return Blob(data, sizes)
 
 
 def _split(items: Spans, *, is_str: bool) -> list[Any]:

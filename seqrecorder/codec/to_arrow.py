@@ -9,12 +9,10 @@ import numpy as np
 from seqrecorder.codec.arrow import pyarrow
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.dtypes import widen
-from seqrecorder.wire.byte_rows import bounds
+from seqrecorder.wire.byte_rows import Blob, bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.schema.dtypes import ElementType
@@ -71,7 +69,7 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
         if field.sparse is not None:
             indices = pyarrow().array(np.asarray(column.indices, np.int64))
             arrays.append(_whole(column, _rows(field, column, indices)))
-        arrays.append(_whole(column, _rows(field, column, _leaf(field.element, np.asarray(column.values)))))
+        arrays.append(_whole(column, _rows(field, column, _leaf(field.element, column.values))))
     arrays = [
         array.cast(kind) if array.type != kind else array for array, kind in zip(arrays, kinds.types, strict=True)
     ]
@@ -107,10 +105,14 @@ def arrow_type(element: ElementType, name: str) -> Any:
     )
 
 
-def _leaf(element: ElementType, values: NDArray[Any]) -> Any:
+def _leaf(element: ElementType, values: Any) -> Any:
     """Return flat values as an array without nulls: NaN and NaT stay what they are."""
     pa = pyarrow()
     kind = arrow_type(element, "")
+    if isinstance(values, Blob):
+        return pa.Array.from_buffers(
+            kind, len(values), [None, pa.py_buffer(bounds(values.lengths)), pa.py_buffer(values.data)]
+        )
     flat = np.ascontiguousarray(values).reshape(-1)
     if element.is_text:
         return pa.array(flat.tolist(), kind)

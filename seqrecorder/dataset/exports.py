@@ -36,6 +36,10 @@ class HasColumns(Protocol):
         """Yield the records as columns, many at a time."""
         ...
 
+    def joined_columns(self, fields: Sequence[str] | None = None) -> Iterator[dict[str, Column]]:
+        """Yield the same columns, in which texts may be rows of bytes."""
+        ...
+
 
 class Exports:
     """The methods that hand a selection on; nothing but what is asked for is parsed, and no object made for a record.
@@ -170,7 +174,7 @@ class Exports:
 def _reader(selection: HasColumns, fields: Sequence[str] | None) -> Any:
     pa = pyarrow()
     schema = _chosen(selection, fields)
-    batches = (arrow_batch(schema, columns) for columns in selection.columns(fields))
+    batches = (arrow_batch(schema, columns) for columns in selection.joined_columns(fields))
     return pa.RecordBatchReader.from_batches(arrow_schema(schema), batches)
 
 

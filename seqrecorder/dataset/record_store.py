@@ -277,9 +277,9 @@ class RecordStore:
         mean = self.manifest.bytes // max(1, self.manifest.records)
         return max(1, min(most, _WINDOW_BYTES // max(1, mean)))
 
-    def decoder(self, fields: Sequence[str] | None) -> RecordDecoder:
+    def decoder(self, fields: Sequence[str] | None, *, joined: bool = False) -> RecordDecoder:
         """Return the decoder of some fields, of all for None."""
-        return RecordDecoder(self.schema if fields is None else self.schema.select(fields))
+        return RecordDecoder(self.schema if fields is None else self.schema.select(fields), joined=joined)
 
     def columns(self, decoder: RecordDecoder, positions: NDArray[np.int64]) -> dict[str, Column]:
         """Return records as columns.
@@ -288,7 +288,14 @@ class RecordStore:
             ShardReadError: one is damaged.
             RecordError: one cannot be decoded; its shard and number are named.
         """
-        messages = self.messages(positions)
+        return self.decode(decoder, positions, self.messages(positions))
+
+    def decode(self, decoder: RecordDecoder, positions: NDArray[np.int64], messages: Messages) -> dict[str, Column]:
+        """Return the columns of serialized records.
+
+        Raises:
+            RecordError: one cannot be decoded; its shard and number are named.
+        """
         columns: dict[str, Column] = self._named(positions, lambda: decoder.decode_columns(messages))
         return columns
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+import itertools
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -12,16 +14,16 @@ from seqrecorder.errors import OptionError
 from seqrecorder.storage.read_ahead import ahead, threads_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
-    from seqrecorder.codec.decoder import RecordDecoder
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.schema.schema import Schema
     from seqrecorder.wire.many_messages import Messages
 
+T = TypeVar("T")
 _SIZE = 8192
 
 
@@ -72,19 +74,16 @@ class SelectedValues(Exports):
             RecordError: while iterating: one cannot be decoded.
         """
         decoder = self._store.decoder(fields)
-        return self._decoded(decoder)
+        return itertools.chain.from_iterable(self._decoded(functools.partial(self._store.records, decoder)))
 
-    def _decoded(self, decoder: RecordDecoder) -> Iterator[Any]:
+    def _decoded(self, decode: Callable[[NDArray[np.int64], Messages], T], size: int = _SIZE) -> Iterator[T]:
+        """Yield what is made of the records, many at a time, in the order of the selection; threads do it ahead."""
         store = self._store.forward()
         mean = store.manifest.bytes // max(1, store.manifest.records)
-        parts = ((positions, store.messages(positions)) for positions in self.windows())
-
-        def decode(part: tuple[NDArray[np.int64], Messages]) -> list[Any]:
-            return store.records(decoder, *part)
-
-        for part, records in ahead(decode, parts, threads_for(mean)):
-            yield from records.result()
-            del part, records
+        parts = ((positions, store.messages(positions)) for positions in self.windows(size))
+        for part, made in ahead(lambda part: decode(*part), parts, threads_for(mean)):
+            yield made.result()
+            del part, made
 
     def columns(self, fields: Sequence[str] | None = None, size: int = _SIZE) -> Iterator[dict[str, Column]]:
         """Yield the records as columns, many at a time, in the order of the selection.
@@ -111,9 +110,11 @@ class SelectedValues(Exports):
         """
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise OptionError(f"size: expected an int of 1 or more, got {size!r}")
-        decoder = self._store.decoder(fields)
-        store = self._store.forward()
-        return (store.columns(decoder, positions) for positions in self.windows(size))
+        return self._decoded(functools.partial(self._store.decode, self._store.decoder(fields)), size)
+
+    def joined_columns(self, fields: Sequence[str] | None = None) -> Iterator[dict[str, Column]]:
+        """Yield what `columns` does; texts that no record may lack are rows of bytes, and no objects."""
+        return self._decoded(functools.partial(self._store.decode, self._store.decoder(fields, joined=True)))
 
     def values_of(self, fields: Sequence[str]) -> list[list[Any]]:
         """Return the values of context fields without a shape, a list for each field.

@@ -263,21 +263,51 @@ def _ragged_in_blocks(
     parts: Sequence[Blob], lengths: NDArray[np.int64], targets: NDArray[np.int64], size: int
 ) -> NDArray[np.uint8]:
     """Return so many bytes and more, with the rows of all parts, side by side, at their targets."""
-    longest = int(lengths.max(initial=1))
-    block = min(_BLOCK, longest)
-    source = np.concatenate([*[part.data for part in parts], np.zeros(block, np.uint8)])
+    source = np.concatenate([*[part.data for part in parts], np.zeros(_BLOCK, np.uint8)])
     bases = np.cumsum([0, *[part.data.size for part in parts[:-1]]]).tolist()
     begins = np.stack(
         [np.cumsum(part.lengths) - part.lengths + base for part, base in zip(parts, bases, strict=True)], 1
     ).reshape(-1)
+    out = np.empty(size + _BLOCK, np.uint8)
+    _copy_blocks(source, begins, out, targets, lengths.reshape(-1))
+    return out
+
+
+def copied_rows(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], room: int
+) -> NDArray[np.uint8]:
+    """Return rows that lie in a buffer one behind the other, and so many bytes behind the last one.
+
+    >>> copied_rows(np.arange(200, dtype=np.uint8), np.array([5, 1]), np.array([1, 2]), 128)[:3].tolist()
+    [5, 1, 2]
+
+    Args:
+        data: uint8, with 128 bytes or more behind the last row.
+        starts: where each row begins.
+        lengths: bytes of each.
+        room: 128 or more; what is in it is not said.
+    """
+    edges = bounds(lengths)
+    out = np.empty(int(edges[-1]) + room, np.uint8)
+    _copy_blocks(data, starts, out, edges[:-1], lengths)
+    return out
+
+
+def _copy_blocks(
+    source: NDArray[np.uint8],
+    begins: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    targets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+) -> None:
+    """Copy rows in ascending order of targets, block by block: what one has too much is overwritten by the next row."""
+    longest = int(lengths.max(initial=1))
+    block = min(_BLOCK, longest)
     if longest > block:
-        blocks = (lengths.reshape(-1) + (block - 1)) // block
+        blocks = (lengths + (block - 1)) // block
         within = (np.arange(int(blocks.sum())) - np.repeat(np.cumsum(blocks) - blocks, blocks)) * block
         begins, targets = np.repeat(begins, blocks) + within, np.repeat(targets, blocks) + within
-    out = np.empty(size + block, np.uint8)
-    # In ascending order of targets: the end of a block is overwritten by the next row.
     _overlapping(out, block)[targets] = _overlapping(source, block)[begins]
-    return out
 
 
 def _overlapping(data: NDArray[np.uint8], width: int) -> NDArray[np.void]:

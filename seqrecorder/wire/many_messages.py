@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.wire.byte_rows import bounds
+from seqrecorder.wire.byte_rows import bounds, copied_rows
 from seqrecorder.wire.feature_bytes import FEATURE_TAG, feature_header
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _VARINT32 = 5  # bytes
 _FEW = 24  # messages so few that each is walked over by itself
 _HEAD = 6  # bytes before the values of a short step: three tags and lengths
 _SHORT = 0x7F - _HEAD  # bytes of the values of such
-_LARGE_SPAN = 256  # mean bytes of spans that are copied one by one
+_LARGE_SPAN = 1024  # mean bytes of spans that are copied one by one
 _NUMBER_BYTES = 10
 _PIECE = 1 << 20  # bytes
 
@@ -46,6 +46,12 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
 _TOPS = np.uint64(0x8080_8080_8080_8080)
 _LASTS = np.array([int(_TOPS) & ((1 << 8 * max(0, size - 1)) - 1) for size in range(_WORD + 1)], np.uint64)
 """By the bytes of a number, the top bits of all of them but the last."""
+_GROUPS = (
+    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), 1),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), 2),
+    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), 4),
+)
+"""Neighbours of groups of seven bits, then of fourteen and of twenty-eight, and by how much the second one moves."""
 
 
 @attrs.frozen(eq=False)
@@ -133,16 +139,11 @@ class Spans:
     def joined(self) -> NDArray[np.uint8]:
         """Return the bytes of all, one behind the other, with as much room behind them."""
         sizes = self.sizes
-        total = int(sizes.sum())
-        if total > _LARGE_SPAN * sizes.size:
+        if int(sizes.sum()) > _LARGE_SPAN * sizes.size:
             view = self.data.data
             parts = [view[i:j] for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
             return np.frombuffer(bytearray().join([*parts, bytes(ROOM)]), np.uint8)
-        out = np.zeros(total + ROOM, np.uint8)
-        places = np.repeat(self.starts - bounds(sizes)[:-1], sizes)
-        places += np.arange(total)
-        np.take(self.data, places, out=out[:total])
-        return out
+        return copied_rows(self.data, self.starts, sizes, ROOM)
 
 
 # Messages and maps ----------------------------------------------------------------------------------------------------
@@ -226,9 +227,10 @@ def _sizes(data: NDArray[np.uint8], places: Places) -> tuple[Places, Places]:
     return sizes, places
 
 
-def _words(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return a view of the eight bytes from every byte on."""
-    view: NDArray[np.uint64] = np.ndarray((data.size - _WORD + 1,), "<u8", data.data, strides=(1,))
+def _words(data: NDArray[np.uint8], size: int = _WORD) -> NDArray[Any]:
+    """Return a view of the eight bytes from every byte on, as an unsigned number; or of 1, 2 or 4 that hold `size`."""
+    width = next(width for width in (1, 2, 4, _WORD) if size <= width)
+    view: NDArray[Any] = np.ndarray((data.size - width + 1,), f"<u{width}", data.data, strides=(1,))
     return view
 
 
@@ -351,20 +353,19 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places, Flags]:
     data, edges = lists.joined(), bounds(lists.sizes)
     begins = _short_steps(data[: int(edges[-1]) + _HEAD], FEATURE_TAG[kind])
     first = begins + _HEAD
-    stops = first + data[first - 1]
+    stops = first + data.take(first - 1)
     ends = np.searchsorted(begins, edges)
     counts = np.diff(ends)
-    # Each begins where the one before it ends, the first and the last where their list does.
+    # Lists lie one behind the other here: each step begins where the one before it ends, and so does each list.
+    all_edges = np.append(begins, edges[-1])
+    leads = stops == all_edges[1:]
+    at_edges = all_edges[ends] == edges
+    if leads.all() and at_edges.all():
+        return Spans(data, first, stops), counts, np.zeros(len(lists), bool)
+    fits = at_edges[:-1] & at_edges[1:]
     some = np.flatnonzero(counts)
-    follows = np.append(begins[1:], 0)
-    follows[ends[1:][some] - 1] = edges[1:][some]
-    wrong = stops != follows
-    wrong[ends[:-1][some]] |= begins[ends[:-1][some]] != edges[:-1][some]
-    fits = (counts > 0) | (np.diff(edges) == 0)
-    if wrong.any():
-        fits[some] = ~np.logical_or.reduceat(wrong, ends[:-1][some])
-    if fits.all():
-        return Spans(data, first, stops), counts, ~fits
+    fits[some] &= np.logical_and.reduceat(leads, ends[:-1][some])
+    fits &= (counts > 0) | (np.diff(edges) == 0)
     others = np.flatnonzero(~fits)
     features, other_counts, unusual = parts(Spans(data, edges[others], edges[others + 1]))
     values, strange = payloads(features, kind)
@@ -432,10 +433,13 @@ def integers(spans: Spans) -> tuple[NDArray[np.int64], Places, Flags]:
     """Return the int64 numbers of packed varints, how many each span holds, and which does not end with one."""
     data, sizes = spans.data, spans.sizes
     nothing_wrong = np.zeros(sizes.size, bool)
-    if sizes.size and int(sizes.min()) >= 1 and int(sizes.max()) <= _WORD:  # perhaps one number each
-        words = _words(data)[spans.starts] & _MASKS[sizes]
-        if ((words & _TOPS) == _LASTS[sizes]).all():
-            return _compact(words).view(np.int64), np.ones(sizes.size, np.int64), nothing_wrong
+    longest = int(sizes.max(initial=0))
+    if sizes.size and int(sizes.min()) >= 1 and longest <= _WORD:  # perhaps one number each
+        words = _words(data, longest)[spans.starts]
+        if longest > 1:
+            words &= _MASKS.astype(words.dtype).take(sizes)
+        if ((words & _TOPS.astype(words.dtype)) == _LASTS.astype(words.dtype).take(sizes)).all():
+            return _compact(words), np.ones(sizes.size, np.int64), nothing_wrong
     octets, edges = spans.joined(), bounds(sizes)
     total = int(edges[-1])
     ends = octets[:total] < _LONG
@@ -457,8 +461,10 @@ def integers(spans: Spans) -> tuple[NDArray[np.int64], Places, Flags]:
             last = np.array([place + int(ends[place:].argmax())])
         first = np.concatenate([[place], last[:-1] + 1])
         lengths = last - first + 1
-        words = _compact(_words(octets)[first] & _MASKS[np.minimum(lengths, _WORD)])
-        for more in range(_WORD, _NUMBER_BYTES):
+        longest = int(lengths.max())
+        some = _words(octets, min(longest, _WORD))[first]
+        words = _compact(some & _MASKS.astype(some.dtype)[np.minimum(lengths, _WORD)]).view(np.uint64)
+        for more in range(_WORD, min(longest, _NUMBER_BYTES)):
             longer = np.flatnonzero(lengths > more)
             words[longer] |= (octets[first[longer] + more] & 0x7F).astype(np.uint64) << np.uint64(7 * more)
         too_long = first[lengths > _NUMBER_BYTES]
@@ -468,12 +474,11 @@ def integers(spans: Spans) -> tuple[NDArray[np.int64], Places, Flags]:
     return values.view(np.int64), counts, is_open
 
 
-def _compact(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the numbers in words of eight groups of seven bits, each under a top bit."""
-    for low, high, shift in (
-        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
-        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
-        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
-    ):
-        words = (words & np.uint64(low)) | ((words & np.uint64(high)) >> np.uint64(shift))
-    return words
+def _compact(words: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the numbers in words of one to eight groups of seven bits, each under a top bit."""
+    for low, high, shift in _GROUPS[: words.itemsize.bit_length() - 1]:
+        moved = words & high.astype(words.dtype)
+        moved >>= words.dtype.type(shift)
+        words = words & low.astype(words.dtype)
+        words |= moved
+    return words.astype(np.int64)

@@ -17,8 +17,10 @@ from strategies import records_of as drawn_records
 import seqrecorder as sr
 from seqrecorder.codec.columns import gather
 from seqrecorder.codec.construct import records_of
+from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset import exports
 from seqrecorder.dataset.exports import Exports
+from seqrecorder.wire.many_messages import Messages
 
 
 @sr.record
@@ -66,6 +68,13 @@ class InMemory(Exports):
         for start in range(0, len(self.records), self.size):
             columns = gather(self.schema, self.records[start : start + self.size])
             yield {field.name: columns[field.name] for field in schema.fields}
+
+    def joined_columns(self, fields=None):
+        schema = self.schema if fields is None else self.schema.select(fields)
+        decoder = RecordDecoder(schema, joined=True)
+        for start in range(0, len(self.records), self.size):
+            data = self.schema.encode_batch(self.records[start : start + self.size])
+            yield decoder.decode_columns(Messages.of(data))
 
 
 SELECTION = InMemory(RECORDS)
