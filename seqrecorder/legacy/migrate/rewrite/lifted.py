@@ -103,11 +103,23 @@ class _Pipelines:
 
     def _called_by(self, scope: Scope) -> set[Scope]:
         inside = [n for n in own_nodes(scope) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
-        foreign = (node for node in own_nodes(scope) if self._names.resolve(node) is None)  # tf.train is no train()
-        named = {name for node in foreign if (name := _used(node)) is not None}
+        named = {name for node in own_nodes(scope) if (name := self._used(node)) is not None}
         if isinstance(scope, ast.Module):
             return {f for name in named for f in self._defined.get(name, ())}
         return {*inside, *(f for name in named for f in self._defined.get(name, ()))}
+
+    def _used(self, node: ast.AST) -> str | None:
+        """Return the name by which a function may be called: `train` in `tf.train` calls none, nor does a variable."""
+        if self._names.resolve(node) is not None:
+            return None
+        if isinstance(node, ast.Attribute):
+            return node.attr
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+            return None
+        bindings = self._names.bindings
+        scope = bindings.scope_of(node)
+        bound = bindings.of(scope, node.id) if scope is not None else []
+        return node.id if any(isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) for each in bound) else None
 
     def closure(self, scope: Scope) -> set[Scope]:
         """Return a scope and the functions that it calls, and so on."""
@@ -155,7 +167,8 @@ class _Pipelines:
             callee = waiting.pop()
             name = getattr(callee, "name", "")
             for caller in (each for each, called in self._calls.items() if callee in called and each not in seen):
-                if any(goes_on(caller, call, self._names) for call in own_nodes(caller) if _called(call) == name):
+                calls = [n for n in own_nodes(caller) if isinstance(n, ast.Call) and self._used(n.func) == name]
+                if any(goes_on(caller, call, self._names) for call in calls):
                     return True
                 seen.add(caller)
                 waiting.append(caller)
@@ -164,17 +177,6 @@ class _Pipelines:
     def first_of(self, scope: Scope) -> ast.AST:
         """Return the first mention of a pipeline in a scope."""
         return next((node for _, node in self._names.mentions(scope, PIPELINE)), scope)
-
-
-def _called(node: ast.AST) -> str | None:
-    return _used(node.func) if isinstance(node, ast.Call) else None
-
-
-def _used(node: ast.AST) -> str | None:
-    """Return the name by which a function may be called."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else None
 
 
 def _import(source: Source, names: Names, package: str) -> Edit:

@@ -232,3 +232,10 @@ def test_lifting_where_rewriting_ends(tmp_path):
     assert outcomes["graph", "lift"] == {"clear": clear, "unclear": lifted, "whole": placed}
     assert outcomes["eager", "lift"] == {"clear": clear, "unclear": lifted, "whole": flagged}
     assert outcomes["lift", None] == {"clear": lifted, "unclear": lifted, "whole": placed}
+
+
+def test_variables_of_the_name_of_a_function_are_no_calls_of_it():
+    """A function is lifted though another one has a variable of its name."""
+    second = "def second(files):\n" + READ + "    batches = tf.train.batch([record], 3)\n    return batches\n"
+    done = lift_script(script(READ + BATCH) + "\n\n" + second)
+    assert done.functions == ("batches", "second")
