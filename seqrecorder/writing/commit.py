@@ -247,6 +247,7 @@ def _check_alike(parts: Sequence[Part], earlier: Manifest | None) -> None:
             ("seed", first.splitting.seed, got.splitting.seed),
             ("splits", first.splitting.shares, got.splitting.shares),
             ("split_by", first.splitting.by, got.splitting.by),
+            ("time", first.splitting.time, got.splitting.time),
         ):
             if one != other:
                 raise OptionError(

@@ -80,8 +80,9 @@ def write_part(
         part: its number, or its name; a text of digits is the number.
         schema: as for `write`; needed where a part may have no record.
         **options: the fields of `WriteOptions`, the same for all parts. `metadata` and `assets` are given to `commit`;
-            there is no `csv`, nor `Balanced`. With `append` or `overwrite`, there may be a dataset already; `commit`
-            needs the same. `shards` is their number in each part.
+            there is no `csv`, `stratify` nor `Balanced`, which take all records in one process. With `append` or
+            `overwrite`, there may be a dataset already; `commit` needs the same. `shards` is their number in
+            each part.
 
     Returns:
         What this part contains, which lies at its `path` until it is committed.
@@ -136,16 +137,18 @@ class PartWriter(Writer):
         self._whole = whole = read_manifest(parts.destination) if append else None
         if isinstance(options.get("split_by"), Balanced) or (whole is not None and whole.splitting.groups is not None):
             raise OptionError("write_part: Balanced needs all records in one process; split by hash, without it")
-        given = [name for name in ("stratify", "time") if options.get(name) is not None]
-        if given or (whole is not None and (whole.splitting.stratify or whole.splitting.time)):
-            raise OptionError("write_part: stratify and time are for datasets that one process writes; leave them out")
+        if options.get("stratify") is not None or (whole is not None and whole.splitting.stratify):
+            raise OptionError(
+                "write_part: stratify counts what all records are; commit parts without splits, and write what "
+                "seqrecorder.open(path).all().split(shares, stratify=...) gives, whose records are copied"
+            )
         options["metadata"] = {PART: part, IDENTITY: UniqueKeys(Schema.of(schema), "error").needs}
         super().__init__(parts.new_attempt(part), schema, **options)
 
     def _new_router(self, old: Manifest | None) -> Router:
         del old  # of the attempt, which is new
-        given = self.options
-        return Router(self.schema, given.splits, given.split_by, given.seed, self._whole, part=self.part)
+        given, time = self.options, self.options.time_rule
+        return Router(self.schema, given.splits, given.split_by, given.seed, self._whole, part=self.part, time=time)
 
     def _new_keys(self) -> UniqueKeys:
         return UniqueKeys(self.schema, self.options.on_duplicate, portable=True)

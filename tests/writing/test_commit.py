@@ -165,6 +165,35 @@ def test_last_attempt_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     assert "3 attempts at part 0 have different contents" in caplog.text
 
 
+@pytest.mark.parametrize("straddling", ["cut", "drop"])
+def test_parts_split_in_time(tmp_path: Path, straddling: str) -> None:
+    """Parts find splits in time as one process does; other times than those of the others are refused."""
+
+    @sr.record
+    class Ride:
+        key: str = sr.context(str, key=True)
+        piece: int = sr.context("int64", chunk=True)
+        day: np.ndarray = sr.feature_list("datetime64[D]")
+
+    first = np.datetime64("2026-01-01")
+    rides = [Ride(f"r{i}", 0, first + np.arange(i, i + 4)) for i in range(20)]
+    options: dict[str, Any] = {"splits": {"train": ..., "eval": "2026-01-10"}, "time": "day", "straddling": straddling}
+    one = sr.write(rides, tmp_path / "one", **options)
+    for part in (1, 0):
+        sr.write_part(rides[part * 10 : part * 10 + 10], tmp_path / "c", part, **options)
+    manifest = sr.commit(tmp_path / "c")
+    assert (manifest.splitting, manifest.skipped) == (one.splitting, one.skipped)
+    for split in ("train", "eval"):
+        keys = [(record.key, record.piece) for record in sr.read_records(tmp_path / "c", split)]
+        assert keys == [(record.key, record.piece) for record in sr.read_records(tmp_path / "one", split)]
+    sr.write_part([Ride("late", 0, first + np.arange(30, 33))], tmp_path / "c", 0, append=True)
+    assert sr.commit(tmp_path / "c", append=True).splits["eval"].records == one.splits["eval"].records + 1
+    sr.write_part(rides[:1], tmp_path / "d", 0, **options)
+    sr.write_part(rides[1:2], tmp_path / "d", 1, **{**options, "splits": {"train": ..., "eval": "2026-01-11"}})
+    with pytest.raises(sr.OptionError, match="part 1 was written with time="):
+        sr.commit(tmp_path / "d")
+
+
 def test_parts_that_do_not_fit(tmp_path: Path) -> None:
     """Other fields, and other rules of splits, are refused, with the part and what is different."""
 
@@ -195,6 +224,7 @@ def test_parts_that_do_not_fit(tmp_path: Path) -> None:
         ({"assets": {"a": "x"}}, "give assets to commit"),
         ({"csv": True}, "csv=True is for"),
         ({"splits": {"a": 1.0}, "split_by": sr.Balanced("label")}, "Balanced needs all records"),
+        ({"splits": {"a": 1.0}, "stratify": "label"}, r"write what seqrecorder.open\(path\).all\(\).split"),
         ({"part": -1}, "0 or more, got -1"),
         ({"part": 1.5}, "its number or its name, got 1.5"),
         ({"part": True}, "its number or its name, got True"),
