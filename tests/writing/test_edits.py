@@ -179,3 +179,35 @@ def test_what_makes_no_sense_is_refused(corpus: sr.Corpus, tmp_path: Path) -> No
     ):
         with pytest.raises(sr.OptionError, match=problem):
             sr.rewrite(path, **arguments)
+
+
+def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path) -> None:
+    """A damaged record that would be written is named, and what stands stays; dropped or not read, it is no matter."""
+    path = corpus.manifest.path
+    sr.write([Word("first", "speaker-1", [0])], path, append=True)  # from then on the hashes of the keys are kept
+    everything = sr.open(path).all()
+    bad = everything.where(lambda record: record.key == "w17", fields=["key"])
+    shard = next(file for file in path.rglob("*.tfrecord") if b"w17" in file.read_bytes())
+    split = shard.parent.name
+    place = [record.key for record in sr.open(path)[split]].index("w17")
+    data = bytearray(shard.read_bytes())
+    data[data.index(b"w17")] ^= 1
+    shard.write_bytes(data)
+    held = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    for edit in (
+        lambda: sr.rewrite(path, drop=everything[:0]),
+        lambda: sr.rewrite(path, keep=bad),
+        lambda: sr.compact(path, shards=1),
+        lambda: sr.merge([path], tmp_path / "merged"),
+    ):
+        with pytest.raises(sr.ShardReadError, match=rf"{shard.name}.*record \d+ at byte \d+ is damaged"):
+            edit()
+        assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == held
+    assert not (tmp_path / "merged").exists()
+    assert sr.merge([everything - bad], tmp_path / "merged").records == 30
+    sr.write([Word("new", "speaker-1", [1])], path, append=True)
+    sr.write_part([Word("newer", "speaker-1", [2])], path, 0, append=True)
+    assert sr.commit(path, append=True).records == 33
+    assert sr.rewrite(path, drop=sr.open(path)[split][[place]]).records == 32
+    assert sr.verify(path).ok
+    assert sr.verify(tmp_path / "merged").ok
