@@ -181,10 +181,11 @@ def test_what_makes_no_sense_is_refused(corpus: sr.Corpus, tmp_path: Path) -> No
             sr.rewrite(path, **arguments)
 
 
-def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path) -> None:
+def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged record that would be written is named, and what stands stays; dropped or not read, it is no matter."""
+    monkeypatch.setattr("seqrecorder.dataset.key_index._RECORDS", 1)  # the first append keeps the hashes of the keys
     path = corpus.manifest.path
-    sr.write([Word("first", "speaker-1", [0])], path, append=True)  # from then on the hashes of the keys are kept
+    sr.write([Word("first", "speaker-1", [0])], path, append=True)
     everything = sr.open(path).all()
     bad = everything.where(lambda record: record.key == "w17", fields=["key"])
     shard = next(file for file in path.rglob("*.tfrecord") if b"w17" in file.read_bytes())
