@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,6 +42,7 @@ from seqrecorder.storage.read_ahead import ahead, threads_for
 from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.shard import RecordReader, read_lengths
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, detect_compression, walk_frames
+from seqrecorder.storage.threads import submit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -326,9 +328,22 @@ def _verify_shard(
 
 
 def _verify_contents(manifest: Manifest, path: Path, where: str, shard: ShardInfo, lengths: Any) -> Iterator[Problem]:
+    with ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-digest") as pool:
+        digest = submit(pool, sha256, path)  # takes as long as all the rest, and needs no lock of Python's
+        found = list(_verify_frames_and_records(manifest, path, where, shard, lengths))
+        try:
+            if digest.result() != shard.sha256:
+                yield Problem(where, "its SHA-256 is not the manifest's: the contents changed")
+        except ShardReadError as error:
+            yield Problem(where, error.message)
+            return
+    yield from found
+
+
+def _verify_frames_and_records(
+    manifest: Manifest, path: Path, where: str, shard: ShardInfo, lengths: Any
+) -> Iterator[Problem]:
     try:
-        if sha256(path) != shard.sha256:
-            yield Problem(where, "its SHA-256 is not the manifest's: the contents changed")
         walk = walk_frames(path, manifest.compression)
     except ShardReadError as error:
         yield Problem(where, error.message)

@@ -21,4 +21,5 @@ __all__ = [
     "staging",
     "text_files",
     "tfrecord",
+    "threads",
 ]

@@ -347,7 +347,7 @@ class PoolEncoder:
             )
         elif verdict and self._begin is not None:
             paying = max(2, min(_cores(), math.ceil(self._costs.ratio)))
-            self._pool = _Pool(self._begin, paying if self._workers == "auto" else self._workers)
+            self._pool = _Pool(self._begin, self._workers if isinstance(self._workers, int) else paying)
 
     def _go_on_alone(self, reason: str) -> None:
         self.close()

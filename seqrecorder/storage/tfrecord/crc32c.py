@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 _other: Any = None
 _extend: Any = None
-with contextlib.suppress(ImportError):  # an optional extra
-    _other = importlib.import_module("google_crc32c").value
-    _extend = importlib.import_module("google_crc32c").extend
+with contextlib.suppress(ImportError, RuntimeWarning):  # an optional extra
+    _package = importlib.import_module("google_crc32c")
+    if _package.implementation == "c":  # else it is slower than what is here
+        _other, _extend = _package.value, _package.extend
 
 IS_COMPILED = _other is not None
 """Whether the package of the extra `fast` makes the CRCs."""

@@ -43,7 +43,6 @@ _BOMB_RATIO = 256
 _BOMB_BYTES = 16 << 20
 
 
-_WALKED = 1 << 14
 _LENGTH = struct.Struct("<Q")
 _LONGEST_BLOCK = 1 << 18
 _WINDOW_RECORDS = 4096
@@ -101,8 +100,7 @@ def _first_bytes(path: Path, count: int) -> bytes:
 
 
 def _length_is_genuine(header: bytes) -> bool:
-    row = np.frombuffer(header[:8], np.uint8)[None]
-    return int(masked_crc32c(row)[0]) == int.from_bytes(header[8:], "little")
+    return bool(_are_genuine(np.frombuffer(header, np.uint8)[None])[0])
 
 
 @attrs.frozen
@@ -132,7 +130,9 @@ def lengths_lead_to_end(path: Path) -> bool:
     Raises:
         OSError: the file cannot be read.
     """
-    return max((end for _, end in _places(path)), default=0) == path.stat().st_size
+    with open_source(path, buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        return size == max((end for *_, end in _hops(file, size, 0)), default=0)
 
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:
@@ -147,31 +147,36 @@ def frame_starts(path: Path) -> NDArray[np.int64] | None:
     Raises:
         OSError: the file cannot be read.
     """
-    found = list(_places(path))
-    ends = [end for _, end in found] or [0]
-    if ends[-1] != path.stat().st_size:
-        return None
-    return np.concatenate([*(places for places, _ in found), np.array(ends[-1:], np.int64)])
-
-
-def _places(path: Path) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """Yield where some frames of a plain shard begin, and where the last of them ends, until that is no frame's."""
-    unpack, margin = _LENGTH.unpack_from, HEADER + FOOTER
+    parts: list[NDArray[np.int64]] = []
     with open_source(path, buffering=0) as file:
-        size, offset, block = os.fstat(file.fileno()).st_size, 0, _LONGEST_BLOCK
-        while offset < size:
-            file.seek(offset)
-            data = file.read(block)
-            place, last, places = 0, len(data) - _LENGTH.size, list[int]()
-            while place <= last:
-                places.append(place)
-                place += unpack(data, place)[0] + margin
-            if not places:
-                return  # fewer bytes than a length has
-            # Where frames are far longer than a block, reading nothing but lengths is faster, on disks too.
-            block = _LENGTH.size if place > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
-            yield offset + np.array(places, np.int64), offset + place
-            offset += place
+        size = os.fstat(file.fileno()).st_size
+        for start, _, places, end in _hops(file, size, 0):
+            if not places or end > size:
+                return None
+            parts.append(start + np.array(places, np.int64))
+    return np.concatenate([*parts, np.array([size], np.int64)])
+
+
+def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, list[int], int]]:
+    """Go from frame to frame by their lengths, as far as whole headers are there.
+
+    Yields:
+        Where a block of the file begins, its bytes, where in it frames begin, and in the file the one behind them.
+    """
+    unpack, margin, block = _LENGTH.unpack_from, HEADER + FOOTER, _LONGEST_BLOCK
+    while start < size:
+        file.seek(start)
+        data = file.read(min(block, size - start))
+        place, last, places = 0, len(data) - HEADER, list[int]()
+        while place <= last:
+            places.append(place)
+            place += unpack(data, place)[0] + margin
+        yield start, data, places, start + place
+        if not places:
+            return
+        # Where frames are far longer than a block, reading nothing but headers is faster, on disks too.
+        block = HEADER if place > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
+        start += place
 
 
 def walk_frames(path: Path, compression: Compression) -> Walk:
@@ -199,38 +204,32 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
     """Walk over the frames of an open file without compression, from an offset on."""
-    parts: list[Walk] = []
-    file.seek(offset)
-    while True:
-        part = _walk_some(file, size, offset)
-        parts.append(part)
-        offset = part.offset
-        if part.problem or offset == size:
-            return Walk(np.concatenate([walk.lengths for walk in parts]), part.problem, offset)
+    parts: list[NDArray[np.int64]] = []
+    problem = ""
+    for start, data, places, end in _hops(file, size, offset):
+        # The last frame of a block may end anywhere: its length is looked at by itself.
+        whole = len(places) if end <= size else len(places) - 1
+        bounds = np.array([*places[:whole], end - start if end <= size else places[-1]], np.int64)
+        headers = np.frombuffer(data, np.uint8)[np.array(places, np.int64)[:, None] + np.arange(HEADER)]
+        forged = np.flatnonzero(~_are_genuine(headers))
+        if forged.size:
+            whole, problem = int(forged[0]), "holds no TFRecord header here (CRC differs)"
+        elif end > size:
+            problem = f"ends inside a record of {end - start - places[-1] - HEADER - FOOTER} bytes"
+        elif not places:
+            problem = f"ends inside a record's header, {len(data)} bytes of {HEADER}"
+        parts.append(np.diff(bounds[: whole + 1]) - (HEADER + FOOTER))
+        offset = start + int(bounds[whole])
+        if problem:
+            break
+    return Walk(np.concatenate([np.empty(0, np.int64), *parts]), problem, offset)
 
 
-def _walk_some(file: BinaryIO, size: int, offset: int) -> Walk:
-    """Walk over so many frames that what is no TFRecord file is noticed soon."""
-    start, problem = offset, ""
-    lengths: list[int] = []
-    headers: list[bytes] = []
-    while offset < size and len(headers) < _WALKED:
-        header = file.read(HEADER)
-        if len(header) < HEADER:
-            problem = f"ends inside a record's header, {len(header)} bytes of {HEADER}"
-            break
-        length = int.from_bytes(header[:8], "little")
-        if offset + HEADER + length + FOOTER > size:
-            genuine = _length_is_genuine(header)
-            problem = (
-                f"ends inside a record of {length} bytes" if genuine else "holds no TFRecord header here (CRC differs)"
-            )
-            break
-        headers.append(header)
-        lengths.append(length)
-        offset += HEADER + length + FOOTER
-        file.seek(offset)
-    return _checked(headers, lengths, problem, offset, start)
+def _are_genuine(headers: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return whether the length in each header has its CRC."""
+    stored = np.ascontiguousarray(headers[:, _LENGTH.size :]).view("<u4").reshape(-1)
+    genuine: NDArray[np.bool_] = masked_crc32c(headers[:, : _LENGTH.size]) == stored
+    return genuine
 
 
 def _walk_stream(stream: gzip.GzipFile, limit: int) -> Walk:
@@ -270,14 +269,11 @@ def _skip(stream: gzip.GzipFile, count: int) -> int:
     return done
 
 
-def _checked(headers: list[bytes], lengths: list[int], problem: str, offset: int, start: int = 0) -> Walk:
+def _checked(headers: list[bytes], lengths: list[int], problem: str, offset: int) -> Walk:
     sizes = np.array(lengths, np.int64)
     if headers:
-        table = np.frombuffer(b"".join(headers), np.uint8).reshape(-1, HEADER)
-        stored = np.ascontiguousarray(table[:, 8:]).view("<u4").reshape(-1)
-        bad = np.flatnonzero(masked_crc32c(table[:, :8]) != stored)
-        if bad.size:
-            first = int(bad[0])
-            ends = np.concatenate([[start], start + np.cumsum(sizes + HEADER + FOOTER)])
-            return Walk(sizes[:first], "holds no TFRecord header here (CRC differs)", int(ends[first]))
+        forged = np.flatnonzero(~_are_genuine(np.frombuffer(b"".join(headers), np.uint8).reshape(-1, HEADER)))
+        if forged.size:
+            whole = sizes[: int(forged[0])]
+            return Walk(whole, "holds no TFRecord header here (CRC differs)", int((whole + HEADER + FOOTER).sum()))
     return Walk(sizes, problem, offset)
