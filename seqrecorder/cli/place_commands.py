@@ -36,6 +36,7 @@ def add_commands(commands: Any) -> None:
         default=24.0,
         help="leave what is younger, which a writer may be about to use (default: 24)",
     )
+    clean.add_argument("--parts", action="store_true", help="remove parts, too, that were never committed")
     clean.add_argument("--dry-run", action="store_true", help="list only")
 
 
@@ -53,7 +54,7 @@ def _transfer(options: argparse.Namespace) -> int:
 def _clean(options: argparse.Namespace) -> int:
     from seqrecorder.dataset.transfer import clean
 
-    gone = clean(options.url, older_than=options.older_than, dry_run=options.dry_run)
+    gone = clean(options.url, older_than=options.older_than, parts=options.parts, dry_run=options.dry_run)
     said = "to be removed" if options.dry_run else "removed"
     lines = [*gone, f"{number_of(len(gone), 'file')} {said}, {bytes_text(sum(gone.values()))}"]
     print_result(options, {"removed": gone, "dry_run": options.dry_run}, "\n".join(lines))

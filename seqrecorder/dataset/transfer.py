@@ -48,7 +48,7 @@ from seqrecorder.storage.staging import Staging
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from seqrecorder.dataset.manifest import ShardInfo
     from seqrecorder.schema.schema import Schema
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 
 _RECORDS = ".tfrecord"
 _UNIQUE = re.compile(r".*-[0-9a-f]{16}\.(?:tfrecord|lengths)")
+PARTS = ".parts/"
+"""How the names of the manifests of parts begin, until `commit` makes them one dataset."""
+
 _REUSED = dt.timedelta(hours=12)
 """How old an object may be that a transfer takes up again: `clean` leaves what is younger than a day."""
 
@@ -69,11 +72,15 @@ class Destination:
         place: of the URL.
         version: of its manifest; None where there was none.
         text: of the same.
+        name: of the manifest.
+        label: what the names of shards get, besides their digest.
     """
 
     place: Place
     version: str | None = None
     text: bytes | None = None
+    name: str = MANIFEST
+    label: str = ""
 
     @classmethod
     def of(cls, url: str) -> Destination:
@@ -120,7 +127,14 @@ class Destination:
         return Standing(self.text, old, 0 if old is None else old.generation + 1)
 
     def publish(
-        self, new: Manifest, directory: Path, *, overwrite: bool, threads: int = 8, progress: bool | None = None
+        self,
+        new: Manifest,
+        directory: Path,
+        *,
+        overwrite: bool,
+        there: Iterable[str] = (),
+        threads: int = 8,
+        progress: bool | None = None,
     ) -> Manifest:
         """Send the files of a dataset that are not there yet, and then its manifest.
 
@@ -128,6 +142,7 @@ class Destination:
             new: what the dataset shall be.
             directory: with its files.
             overwrite: whether it may take the place of another.
+            there: names of files that are known to be there.
             threads: how many files are sent at a time.
             progress: as for `write`.
 
@@ -140,14 +155,14 @@ class Destination:
             ShardReadError: a file is not what the manifest says.
             ShardWriteError: the place fails; nothing has changed for readers, and what was sent is not sent again.
         """
-        final = uniquely_named(new)
+        final = uniquely_named(new, self.label)
         text = final.to_json().encode()
         if text != self.text:
             old = self.standing(new.schema, overwrite=overwrite).manifest
-            there = set() if old is None else named(old)
-            files = [pair for pair in zip(_files(new), _files(final), strict=True) if pair[1].name not in there]
+            known = {*there, *(named(old) if old is not None else ())}
+            files = [pair for pair in zip(_files(new), _files(final), strict=True) if pair[1].name not in known]
             self._send(files, directory, threads, progress)
-            if not self.place.put(MANIFEST, text, expected=self.version):
+            if not self.place.put(self.name, text, expected=self.version):
                 kind, what = (DatasetExistsError, "came to be") if self.text is None else (DatasetError, "was changed")
                 raise kind(
                     f"{self.place.url} {what} while this was written, and is left as it is; write again",
@@ -305,7 +320,7 @@ def pull(
     return final
 
 
-def clean(url: str, *, older_than: float = 24.0, dry_run: bool = False) -> dict[str, int]:
+def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: bool = False) -> dict[str, int]:
     """Remove what writers have left at a URL that were killed, and what was replaced there.
 
     >>> import seqrecorder as sr
@@ -319,6 +334,7 @@ def clean(url: str, *, older_than: float = 24.0, dry_run: bool = False) -> dict[
         url: of the dataset, or of what should have been one.
         older_than: hours that an object stays after it was written; more than the longest writing takes. With 0 nobody
             may write there meanwhile.
+        parts: whether parts go, too, that were never committed: the job was given up.
         dry_run: whether nothing is removed.
 
     Returns:
@@ -333,11 +349,20 @@ def clean(url: str, *, older_than: float = 24.0, dry_run: bool = False) -> dict[
     place = Destination.of(url).place
     listed = place.items()  # before the manifest, which names whatever was taken up since
     text = place.read(MANIFEST)
-    kept = set() if text is None else named(parse_manifest(text.decode(errors="replace"), Path(place.url)))
+    texts = [
+        text,
+        *(place.read(name) for name in listed if name.startswith(PARTS) and name.endswith(".json") and not parts),
+    ]
+    manifests = [parse_manifest(each.decode(errors="replace"), Path(place.url)) for each in texts if each is not None]
+    kept = set[str]().union(*map(named, manifests))
     now, gone = dt.datetime.now(dt.timezone.utc), dict[str, int]()
     for name, item in sorted(listed.items()):
         age = dt.timedelta.max if item.modified is None and not older_than else now - (item.modified or now)
-        if name not in kept and _is_ours(name) and age >= dt.timedelta(hours=older_than):
+        if (
+            name not in kept
+            and (_is_ours(name) or (parts and name.startswith(PARTS)))
+            and age >= dt.timedelta(hours=older_than)
+        ):
             gone[name] = item.bytes
     if not dry_run:
         place.remove(gone)
@@ -347,10 +372,10 @@ def clean(url: str, *, older_than: float = 24.0, dry_run: bool = False) -> dict[
 # Names ------------------------------------------------------------------------------------------------------------
 
 
-def uniquely_named(manifest: Manifest) -> Manifest:
-    """Return a manifest whose files have the digests of their contents in their names."""
+def uniquely_named(manifest: Manifest, label: str = "") -> Manifest:
+    """Return a manifest whose files have a label and the digests of their contents in their names, if they have not."""
     splits = {
-        name: SplitInfo(name, tuple(attrs.evolve(shard, name=_unique_name(shard)) for shard in split.shards))
+        name: SplitInfo(name, tuple(attrs.evolve(shard, name=_unique_name(shard, label)) for shard in split.shards))
         for name, split in manifest.splits.items()
     }
     infos = {
@@ -372,9 +397,9 @@ def plainly_named(manifest: Manifest) -> Manifest:
     return attrs.evolve(manifest, splits=splits, asset_infos=infos, url=None)
 
 
-def _unique_name(shard: ShardInfo) -> str:
+def _unique_name(shard: ShardInfo, label: str) -> str:
     stem, end = shard.name.removesuffix(_RECORDS), _token(shard)
-    return shard.name if stem.endswith(end) else f"{stem}{end}{_RECORDS}"
+    return shard.name if stem.endswith(end) else f"{stem}{label}{end}{_RECORDS}"
 
 
 def _plain_name(shard: ShardInfo) -> str:

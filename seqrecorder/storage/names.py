@@ -83,7 +83,8 @@ def check_name(name: str, what: str) -> str:
     """
     if not isinstance(name, str):
         raise OptionError(f"{what} {name!r}: expected a name as str, got {type(name).__name__}; write str(...) of it")
-    problem = _problem(name, _NAME_BYTES)
+    # The name of a shard is longer than that of its split.
+    problem = _problem(name, _COMPONENT_BYTES if what == "shard" else _NAME_BYTES)
     if problem is None and name != name.strip():
         problem = "one that begins or ends with white space"
     if problem is None and what == "split" and name.casefold() in (ASSETS, MANIFEST):

@@ -13,6 +13,7 @@ import attrs
 from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import NOTHING, clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined, read_manifest
+from seqrecorder.dataset.owned_files import named as named_files
 from seqrecorder.errors import (
     DatasetError,
     DatasetNotFoundError,
@@ -24,12 +25,15 @@ from seqrecorder.schema.display import number_of, some
 from seqrecorder.storage.files import faults_around, link_file, writing
 from seqrecorder.storage.names import MANIFEST, inside, shard_name
 from seqrecorder.storage.parts_directory import PartsDirectory
+from seqrecorder.storage.place import is_url
+from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
 from seqrecorder.storage.tfrecord.check import check_size
 from seqrecorder.writing.options import WriteOptions
 from seqrecorder.writing.part_keys import check_unique
 from seqrecorder.writing.split_assignment import DEFAULT_SPLIT
+from seqrecorder.writing.url_parts import UrlParts
 from seqrecorder.writing.write_part import IDENTITY, PART, checked_part
 from seqrecorder.writing.writer import tell_missed_shares
 
@@ -110,6 +114,8 @@ def commit(
     """
     options = WriteOptions.of({"overwrite": overwrite, "append": append, "metadata": metadata, "assets": assets})
     wanted = _wanted(expected)
+    if is_url(destination):
+        return _commit_at_url(UrlParts.of(str(destination)), wanted, options)
     place = PartsDirectory.of(destination)
     try:
         with cleanup_when_terminated(), place.locked():
@@ -165,7 +171,40 @@ def _commit(place: PartsDirectory, expected: int | list[int | str] | None, optio
         tell_missed_shares(publish(staging, manifest, old, keep=earlier is not None))
 
 
-def _read_parts(place: PartsDirectory) -> list[Part]:
+def _commit_at_url(place: UrlParts, expected: int | list[int | str] | None, options: WriteOptions) -> Manifest:
+    """Publish the parts at a URL, whose shards stay where they are."""
+    late, attempts = not (options.append or options.overwrite), [read_manifest(path) for path, _ in place.attempts()]
+    if not attempts and not _is_done(place, late=False) and not (late and place.whole.text is not None):
+        raise DatasetNotFoundError(f"there are no parts of {place.destination}: expected them in {place.path}")
+    if attempts and not _is_done(place, late=late):
+        parts = _read_parts(place)
+        _check_expected(place, parts, expected)
+        first, directory = parts[0].manifest, scratch()
+        old = place.whole.standing(
+            first.schema, append=options.append, overwrite=options.overwrite, compression=first.compression
+        )
+        earlier = old.manifest if options.append else None
+        _check_alike(parts, earlier)
+        place.check_files([part.manifest for part in parts])
+        named = {f"part {part.name}": part.manifest for part in parts}
+        check_unique(named, old if options.append else NOTHING, directory)
+        manifest = attrs.evolve(
+            _joined(parts, old, earlier, None),
+            path=directory,
+            metadata=json.loads(json.dumps(options.metadata)),  # as it will be read
+            asset_infos=write_assets(options.assets, directory, 0),
+        )
+        if earlier is not None:
+            manifest = combined(earlier, manifest)
+        place.note(_identity(manifest))
+        there = set[str]().union(*(named_files(part.manifest) for part in parts))
+        tell_missed_shares(place.whole.publish(manifest, directory, overwrite=not late, there=there))
+    published = read_manifest(place.destination)
+    place.remove(attempts, published)
+    return published
+
+
+def _read_parts(place: PartsDirectory | UrlParts) -> list[Part]:
     """Return the parts in their order, each as the last attempt at it left it."""
     attempts: dict[int | str, list[tuple[int, Path, Part]]] = {}
     for path, completed in place.attempts():
@@ -203,7 +242,9 @@ def _wanted(expected: Any) -> int | list[int | str] | None:
     return list(dict.fromkeys(map(checked_part, expected)))
 
 
-def _check_expected(place: PartsDirectory, parts: Sequence[Part], expected: int | list[int | str] | None) -> None:
+def _check_expected(
+    place: PartsDirectory | UrlParts, parts: Sequence[Part], expected: int | list[int | str] | None
+) -> None:
     there = {part.name: None for part in parts}
     if expected is None or expected == len(there):
         return
@@ -256,18 +297,22 @@ def _check_alike(parts: Sequence[Part], earlier: Manifest | None) -> None:
                 )
 
 
-def _joined(parts: Sequence[Part], old: Standing, earlier: Manifest | None, staging: Path) -> Manifest:
-    """Return the manifest of all parts, whose files are in a staging directory, too, now."""
+def _joined(parts: Sequence[Part], old: Standing, earlier: Manifest | None, staging: Path | None) -> Manifest:
+    """Return the manifest of all parts, whose files are in a staging directory, too, now; without one, they stay."""
     splits = {}
     for name in dict.fromkeys(name for part in parts for name in part.manifest.splits) or [DEFAULT_SPLIT]:
-        directory = staging / name
-        with writing("create the directory of split", directory), faults_around("mkdir", directory):
-            directory.mkdir(exist_ok=True)
+        directory = None if staging is None else staging / name
+        if directory is not None:
+            with writing("create the directory of split", directory), faults_around("mkdir", directory):
+                directory.mkdir(exist_ok=True)
         start = earlier.splits[name].records if earlier is not None and name in earlier.splits else 0
         given = [(part.manifest, part.manifest.splits[name]) for part in parts if name in part.manifest.splits]
         count, infos = sum(len(split.shards) for _, split in given), list[ShardInfo]()
         for manifest, split in given:
             for shard in split.shards:
+                if directory is None:
+                    infos.append(attrs.evolve(shard, start=start + shard.start))
+                    continue
                 final = shard_name(name, len(infos), count, old.generation)
                 infos.append(attrs.evolve(shard, name=final, start=start + shard.start))
                 link_file(manifest.shard_path(name, shard), directory / final)
@@ -280,7 +325,7 @@ def _joined(parts: Sequence[Part], old: Standing, earlier: Manifest | None, stag
     if earlier is not None:  # where each part has begun to count
         sources -= (len(parts) - 1) * earlier.splitting.sources
     return Manifest(
-        path=staging,
+        path=first.path if staging is None else staging,
         schema=first.schema,
         splits=splits,
         compression=first.compression,
@@ -296,7 +341,7 @@ def _identity(manifest: Manifest) -> str:
     return hashlib.sha256(json.dumps([manifest.generation, manifest.fingerprint, shards]).encode()).hexdigest()
 
 
-def _is_done(place: PartsDirectory, *, late: bool) -> bool:
+def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
     """Whether what stands at the destination is made of the parts.
 
     Args:

@@ -46,7 +46,7 @@ def check_unique(parts: Mapping[str, Manifest], old: Standing, scratch: Path) ->
     temporary = scratch / f".{KEYS}"
     if old.manifest is not None and old.text is not None:
         keys.register(old.manifest, old.text)
-        name = str(old.manifest.path)
+        name = old.manifest.where
         every[name], files[name] = old.manifest, temporary
         write_file(temporary, np.asarray(keys.hashes, "<u8").tobytes())
     try:

@@ -15,9 +15,11 @@ from seqrecorder.errors import DatasetExistsError, DuplicateKeyError, OptionErro
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import MANIFEST, check_name
 from seqrecorder.storage.parts_directory import PartsDirectory
+from seqrecorder.storage.place import Place, is_url
 from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.split_assignment import Router
 from seqrecorder.writing.unique_keys import UniqueKeys
+from seqrecorder.writing.url_parts import attempt_at
 from seqrecorder.writing.write import stream_of
 from seqrecorder.writing.writer import Writer
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.dataset.transfer import Destination
     from seqrecorder.writing.encoded_pieces import EncodedPiece
     from seqrecorder.writing.options import WriteKeywords, WriteOptions
     from seqrecorder.writing.placement import Placement
@@ -68,7 +71,8 @@ def write_part(
     4
 
     Nothing is at the destination before `commit`. Parts wait beside it, those of `corpus` in `corpus.parts`, which all
-    processes must see and may remove if the work is given up. A part may be written again, also by two processes at
+    processes must see and may remove if the work is given up (at a URL, where their shards stay, by
+    `clean(url, parts=True)`). A part may be written again, also by two processes at
     once: each attempt has files of its own, and of those that were completed the last one counts.
 
     Splits by shares depend on the key, or on what `split_by` names, alone, and so not on the parts. For a class without
@@ -125,16 +129,17 @@ class PartWriter(Writer):
             raise OptionError("write_part: stats=True is for datasets that one process writes; leave it out")
         if options.get("csv"):
             raise OptionError("write_part: csv=True is for datasets that one process writes; leave it out")
-        parts = PartsDirectory.of(destination)
+        parts = None if is_url(destination) else PartsDirectory.of(destination)
+        place = destination if parts is None else parts.destination
         append, overwrite = bool(options.pop("append", False)), bool(options.pop("overwrite", False))
-        if not (append or overwrite) and (parts.destination / MANIFEST).exists():
+        if not (append or overwrite) and _is_dataset(place):
             raise DatasetExistsError(
-                f"there is a dataset at {parts.destination}, so that no part is written for it; if it was committed "
+                f"there is a dataset at {place}, so that no part is written for it; if it was committed "
                 "already, all is done; else choose another destination, or pass append=True or overwrite=True here "
                 "and to commit",
-                path=parts.destination,
+                path=place,
             )
-        self._whole = whole = read_manifest(parts.destination) if append else None
+        self._whole = whole = read_manifest(place) if append else None
         if isinstance(options.get("split_by"), Balanced) or (whole is not None and whole.splitting.groups is not None):
             raise OptionError("write_part: Balanced needs all records in one process; split by hash, without it")
         if options.get("stratify") is not None or (whole is not None and whole.splitting.stratify):
@@ -143,7 +148,10 @@ class PartWriter(Writer):
                 "seqrecorder.open(path).all().split(shares, stratify=...) gives, whose records are copied"
             )
         options["metadata"] = {PART: part, IDENTITY: UniqueKeys(Schema.of(schema), "error").needs}
-        super().__init__(parts.new_attempt(part), schema, **options)
+        super().__init__(destination if parts is None else parts.new_attempt(part), schema, **options)
+
+    def _url_of(self, destination: Any) -> Destination | None:
+        return attempt_at(destination, self.part) if is_url(destination) else None
 
     def _new_router(self, old: Manifest | None) -> Router:
         del old  # of the attempt, which is new
@@ -180,6 +188,10 @@ class PartWriter(Writer):
 
     def _tell_missed_shares(self) -> None:
         """Say nothing: shares are those of the whole."""
+
+
+def _is_dataset(place: Any) -> bool:
+    return Place.of(place).version(MANIFEST) is not None if is_url(place) else (place / MANIFEST).exists()
 
 
 def write_pieces(

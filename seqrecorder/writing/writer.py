@@ -92,7 +92,7 @@ class Writer:
 
     def __init__(self, destination: str | os.PathLike[str], schema: object, **options: Unpack[WriteKeywords]) -> None:
         self.options = WriteOptions.of(options)
-        self._remote = _url_of(destination, self.options)
+        self._remote = self._url_of(destination)
         # What goes to a URL is written on this disk first, all of it.
         self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
         self.schema = Schema.of(schema)
@@ -122,6 +122,20 @@ class Writer:
         self._finalizer: weakref.finalize[..., Self] | None = None
         self._staging: Staging | None = None
         self._cleanup = contextlib.ExitStack()
+
+    def _url_of(self, destination: Any) -> Destination | None:
+        """Return what is at the URL that is written to; None for a directory."""
+        if not is_url(destination):
+            copied = origin_of(local_path(destination))
+            if copied is not None:
+                raise OptionError(f"{destination} is in the cache: write to {copied}, of which it has copies")
+            return None
+        given = [name for name in ("csv", "stats") if getattr(self.options, name)]
+        if given:
+            raise OptionError(
+                f"{given[0]}=True makes files beside a dataset, which a URL has not; write to a directory"
+            )
+        return Destination.of(destination)
 
     def _new_router(self, old: Manifest | None) -> Router:
         given = self.options
@@ -369,19 +383,6 @@ def tell_missed_shares(manifest: Manifest) -> None:
             100 * got,
             100 * share,
         )
-
-
-def _url_of(destination: Any, options: WriteOptions) -> Destination | None:
-    """Return what is at the URL that is written to; None for a directory."""
-    if not is_url(destination):
-        copied = origin_of(local_path(destination))
-        if copied is not None:
-            raise OptionError(f"{destination} is in the cache: write to {copied}, of which it has copies")
-        return None
-    given = [name for name in ("csv", "stats") if getattr(options, name)]
-    if given:
-        raise OptionError(f"{given[0]}=True makes files beside a dataset, which a URL has not; write to a directory")
-    return Destination.of(destination)
 
 
 def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:

@@ -119,3 +119,14 @@ def test_a_missing_manifest_is_said(tmp_path: Path) -> None:
         read_manifest(tmp_path)
     with pytest.raises(sr.DatasetNotFoundError, match="there is no dataset at"):
         read_manifest(tmp_path / "nowhere")
+
+
+def test_the_longest_names_of_splits(tmp_path: Path) -> None:
+    """A split may have a name of 100 bytes, which the names of its shards are longer than."""
+    name = "x" * 100
+    sr.write({name: items(3)}, tmp_path / "c")
+    assert sr.info(tmp_path / "c").splits[name].records == 3
+    assert sr.push(tmp_path / "c", "memory://longest/c").records == 3
+    assert sr.verify("memory://longest/c").ok
+    with pytest.raises(sr.OptionError, match="101 bytes, where 100 is the limit"):
+        sr.write({"x" * 101: items(3)}, tmp_path / "d")
