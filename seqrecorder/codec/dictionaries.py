@@ -16,7 +16,7 @@ from seqrecorder.codec.construct import only_stores
 from seqrecorder.schema.mismatch import Mismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,8 +33,6 @@ def columns_of_dictionaries(
     schema: Schema,
     rows: Sequence[Any],
     *,
-    keys: Mapping[str, str] | None = None,
-    extra: bool = False,
     convert: Callable[[Field, Any], Any] | None = None,
 ) -> dict[str, Column] | None:
     """Return the columns of dictionaries of field to value; None where the class of the records is to look at them.
@@ -50,8 +48,6 @@ def columns_of_dictionaries(
     Args:
         schema: what the records are.
         rows: the dictionaries.
-        keys: the key of a field, where that has another name.
-        extra: whether there may be keys that are no field.
         convert: makes what a field takes of a value of JSON; then a null of a float is NaN.
     """
     if set(map(type, rows)) - {dict} or not takes_columns(schema):
@@ -59,8 +55,7 @@ def columns_of_dictionaries(
     columns, found = dict[str, Column](), 0
     try:
         for field in schema.fields:
-            key = (keys or {}).get(field.name, field.name)
-            values, have = _values(field, key, rows)
+            values, have = _values(field, rows)
             column = _column(field, values, convert)
             if column is None:
                 return None
@@ -69,15 +64,16 @@ def columns_of_dictionaries(
         return None
     problems: dict[int, list[FieldProblem]] = {}
     check_alignment(schema, columns, len(rows), problems)
-    return None if problems or (found < sum(map(len, rows)) and not extra) else columns
+    return None if problems or (found < sum(map(len, rows))) else columns
 
 
-def _values(field: Field, key: str, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
+def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
     """Return the value of each row, and how many rows have one of their own.
 
     Raises:
         KeyError: a row lacks it, and may not.
     """
+    key = field.name
     try:
         return [row[key] for row in rows], len(rows)
     except KeyError:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from seqrecorder.codec.construct import maker_from_mapping
-from seqrecorder.errors import DatasetNotFoundError, OptionError, RecordError, SourceError, did_you_mean
+from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.text_records import TextRecords
 from seqrecorder.storage.paths import files_named, local_path, natural_order
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from seqrecorder.schema.field import Field
+    from seqrecorder.sources.text_records import Piece
 
 T = TypeVar("T")
 _ENDINGS = (".npz", ".npy")
@@ -107,14 +107,13 @@ class _Arrays:
             if name not in names:
                 raise OptionError(f"columns: {schema.name} has no field {name!r}{did_you_mean(name, names)}")
         self.schema, self.columns = schema, columns
-        self._make = maker_from_mapping(schema)
 
-    def parse_file(self, path: Any) -> Iterator[tuple[int, Callable[[], Any]]]:
-        """Yield what makes the record of a file."""
-        yield 0, functools.partial(self._of_file, path)
+    def parse_file(self, path: Any) -> Iterator[Piece]:
+        """Yield a file, which is one piece."""
+        yield 0, 0, functools.partial(self._of_file, path)
 
-    def parse_groups(self, path: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Yield the name of each group of a file, and what makes its record."""
+    def parse_groups(self, path: Any) -> Iterator[Piece]:
+        """Yield each group of a file."""
         try:
             import h5py
         except ImportError:
@@ -122,17 +121,17 @@ class _Arrays:
         with h5py.File(path, "r") as file:
             for name, group in file.items():
                 if isinstance(group, h5py.Group):
-                    yield repr(name), functools.partial(self._of_group, name, group)
+                    yield repr(name), 0, functools.partial(self._of_group, name, group)
 
-    def _of_file(self, path: Any) -> Any:
+    def _of_file(self, path: Any) -> dict[str, Any]:
         try:
             with path.open("rb") as file:  # which numpy leaves open where it fails
                 loaded = np.load(file, allow_pickle=False)
                 if isinstance(loaded, np.ndarray):
-                    return self._record({self._only_column(): loaded}, path.stem)
-                return self._record({name: loaded[name] for name in loaded.files if self._is_wanted(name)}, path.stem)
+                    return self._values({self._only_column(): loaded}, path.stem)
+                return self._values({name: loaded[name] for name in loaded.files if self._is_wanted(name)}, path.stem)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            if isinstance(error, (SourceError, RecordError)):
+            if isinstance(error, SourceError):
                 raise
             raise SourceError(f"cannot be loaded: {error}") from error
 
@@ -142,22 +141,22 @@ class _Arrays:
             raise SourceError(f"a .npy file is one array; {self.schema.name} has {len(taken)} fields for it")
         return self.columns.get(taken[0], taken[0])
 
-    def _of_group(self, name: str, group: Any) -> Any:
+    def _of_group(self, name: str, group: Any) -> dict[str, Any]:
         found = {**dict(group.attrs), **{key: part[()] for key, part in group.items() if hasattr(part, "dtype")}}
-        return self._record({key: value for key, value in found.items() if self._is_wanted(key)}, name)
+        return self._values({key: value for key, value in found.items() if self._is_wanted(key)}, name)
 
     def _is_wanted(self, name: str) -> bool:
         return any(self.columns.get(field.name, field.name) == name for field in self.schema.fields)
 
-    def _record(self, arrays: dict[str, Any], name: str) -> Any:
-        values = {}
+    def _values(self, arrays: dict[str, Any], name: str) -> dict[str, Any]:
+        values: dict[str, Any] = {}
         for field in self.schema.fields:
             column = self.columns.get(field.name, field.name)
             if column in arrays:
                 values[field.name] = _value(field, arrays[column])
             elif field == self.schema.key_field and field.element.name == "str":
                 values[field.name] = name
-        return self._make(values, 0)
+        return values
 
 
 def _value(field: Field, value: Any) -> Any:

@@ -6,18 +6,18 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from seqrecorder.codec.construct import maker_from_mapping
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.text_records import TextRecords, text_paths
-from seqrecorder.sources.text_values import value_of_text
+from seqrecorder.sources.text_records import text_records
+from seqrecorder.sources.text_values import value_of_text, values_of_texts
 from seqrecorder.storage.text_files import lines_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from seqrecorder.schema.field import Field
+    from seqrecorder.sources.text_records import Piece, TextRecords
 
 T = TypeVar("T")
 _DOCUMENT = "-DOCSTART-"
@@ -67,9 +67,8 @@ def from_conll(
         OptionError: there is no field of a name.
         SourceError: while iterating: a line has too few columns, or a value does not fit; the line is named.
     """
-    schema = Schema.of(record_class)
-    sentences = _Sentences(schema, columns, document, separator)
-    return TextRecords(text_paths(path), record_class, sentences.parse, on_error)
+    sentences = _Sentences(Schema.of(record_class), columns, document, separator)
+    return text_records(path, record_class, sentences.parse, on_error)
 
 
 class _Sentences:
@@ -91,60 +90,68 @@ class _Sentences:
                 raise OptionError(f"columns: expected feature lists without a shape, got {field!r}")
         self.contexts = {name: field for name, field in fields.items() if not field.is_list and not field.shape}
         self.width = max(i for i, _ in self.columns) + 1
-        self._make = maker_from_mapping(schema)
 
-    def parse(self, file: Any) -> Iterator[tuple[int, Callable[[], Any]]]:
-        """Yield the number of the first line of each sentence, and what makes its record."""
-        documents = -1
+    def parse(self, file: Any) -> Iterator[Piece]:
+        """Yield each sentence, by the number of its first line."""
+        documents, width = -1, 0  # of the token before
         comments: dict[str, str] = {}
-        rows: list[tuple[int, list[str]]] = []
-        width: int | None = None  # of the token before
+        rows: list[list[str]] = []
+        numbers: list[int] = []
+        size = 0
         for number, line in lines_of(file):
-            stripped = line.strip()
-            cells = self._cells(line)
+            stripped, cells = line.strip(), self._cells(line)
             if not stripped:
                 if rows:
-                    yield rows[0][0], functools.partial(self._record, rows, comments, max(0, documents))
-                rows, comments = [], {} if rows else comments
+                    values_of = functools.partial(self._values, rows, numbers, comments, max(0, documents))
+                    yield numbers[0], size, values_of
+                    rows, numbers, comments, size = [], [], {}, 0
             elif cells[0] == _DOCUMENT:
                 documents += 1
-            elif stripped.startswith("#") and self._is_comment(stripped, cells, width):
+            elif stripped[0] == "#" and self._is_comment(stripped, cells, width):
                 documents += bool(_NEW_DOCUMENT.match(stripped))
                 found = _COMMENT.match(stripped)
                 comments |= {found[1]: found[2]} if found else {}
             elif len(cells) != _CONLLU_COLUMNS or not _SPAN.fullmatch(cells[0]):
-                rows.append((number, cells))
-                width = len(cells)
+                rows.append(cells)
+                numbers.append(number)
+                width, size = len(cells), size + len(line)
         if rows:
-            yield rows[0][0], functools.partial(self._record, rows, comments, max(0, documents))
+            yield numbers[0], size, functools.partial(self._values, rows, numbers, comments, max(0, documents))
 
-    def _is_comment(self, line: str, cells: list[str], width: int | None) -> bool:
+    def _is_comment(self, line: str, cells: list[str], width: int) -> bool:
         """Whether a line that begins with `#` is a comment; a token may begin so too."""
         if _COMMENT.match(line) or _NEW_DOCUMENT.match(line):
             return True
-        return (cells[0] == "#" or len(cells) < self.width) if width is None else len(cells) != width
+        return len(cells) != width if width else cells[0] == "#" or len(cells) < self.width
 
     def _cells(self, line: str) -> list[str]:
         if self.separator is not None:
             return line.split(self.separator)
         return line.split("\t") if "\t" in line else line.split() or [""]
 
-    def _record(self, rows: list[tuple[int, list[str]]], comments: dict[str, str], document: int) -> Any:
-        """Return the record of a sentence.
+    def _values(
+        self, rows: list[list[str]], numbers: list[int], comments: dict[str, str], document: int
+    ) -> dict[str, Any]:
+        """Return the values of a sentence.
 
         Raises:
             SourceError: a line has too few columns, or holds no number where one is declared.
-            RecordError: it is no record.
         """
-        for number, cells in rows:
-            if len(cells) < self.width:
-                raise SourceError(f"expected {self.width} columns, got {len(cells)} in line {number}: {cells}")
         values: dict[str, Any] = {
             name: value_of_text(self.contexts[name], text) for name, text in comments.items() if name in self.contexts
         }
-        for place, field in self.columns:
-            values[field.name] = [value_of_text(field, cells[place], f"line {number}") for number, cells in rows]
+        try:
+            for place, field in self.columns:
+                values[field.name] = values_of_texts(field, [cells[place] for cells in rows])
+        except (IndexError, SourceError):
+            for number, cells in zip(numbers, rows, strict=True):
+                if len(cells) < self.width:
+                    raise SourceError(
+                        f"expected {self.width} columns, got {len(cells)} in line {number}: {cells}"
+                    ) from None
+                for place, field in self.columns:
+                    value_of_text(field, cells[place], f"line {number}")
+            raise  # pragma: no cover - one of them was not good
         if self.document is not None:
-            field = self.contexts[self.document]
-            values[self.document] = str(document) if field.element.is_text else document
-        return self._make(values, 0)
+            values[self.document] = str(document) if self.contexts[self.document].element.is_text else document
+        return values

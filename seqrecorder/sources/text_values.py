@@ -8,6 +8,8 @@ from seqrecorder.errors import SourceError
 from seqrecorder.schema.times import time_of_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from seqrecorder.schema.field import Field
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -26,17 +28,32 @@ def value_of_text(field: Field, text: str, where: str = "") -> Any:
     Raises:
         SourceError: it says no such value.
     """
-    kind = field.element.numpy.kind
     try:
-        if field.element.is_text:
-            return text if field.element.name == "str" else text.encode()
-        if kind == "b":
-            return _TRUTH[text.strip().lower()]
-        if kind in "iu":
-            return int(text)
-        if kind == "M":
-            return time_of_text(text, field.element)
-        return complex(text) if kind == "c" else float(text)
+        return values_of_texts(field, [text])[0]
+    except SourceError as error:
+        raise SourceError(f"{where}: {error}" if where else str(error)) from None
+
+
+def values_of_texts(field: Field, texts: Sequence[str]) -> list[Any]:
+    """Return what each of some texts says.
+
+    Raises:
+        SourceError: one says no value of the field.
+    """
+    element, kind = field.element, field.element.numpy.kind
+    if element.name == "str":
+        return list(texts)
+    done: list[Any] = []
+    try:
+        if element.is_text:
+            done.extend(map(str.encode, texts))
+        elif kind == "b":
+            done.extend(_TRUTH[text.strip().lower()] for text in texts)
+        elif kind == "M":
+            done.extend(time_of_text(text, element) for text in texts)
+        else:
+            done.extend(map(int if kind in "iu" else complex if kind == "c" else float, texts))
     except (ValueError, KeyError):
-        place = f"{where}: " if where else ""
-        raise SourceError(f"{place}field {field.name!r}: expected {field.element.name}, got {text!r}") from None
+        said = f"field {field.name!r}: expected {element.name}, got {texts[len(done)]!r}"
+        raise SourceError(said) from None
+    return done

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from seqrecorder.codec.construct import maker_from_mapping
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.casting import cast_values
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.text_records import TextRecords, text_paths
+from seqrecorder.sources.text_records import text_records
 from seqrecorder.sources.text_values import value_of_text
 from seqrecorder.storage.text_files import lines_of, name_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from seqrecorder.schema.field import Field
+    from seqrecorder.sources.text_records import Piece, TextRecords
 
 T = TypeVar("T")
 _MISSING = ("?", "NaN")
@@ -61,8 +61,7 @@ def from_ts(
         OptionError: the class has no such fields.
         SourceError: while iterating: a line does not fit the header or the class; the line is named.
     """
-    schema = Schema.of(record_class)
-    return TextRecords(text_paths(path), record_class, _Series(schema, label).parse, on_error)
+    return text_records(path, record_class, _Series(Schema.of(record_class), label).parse, on_error)
 
 
 class _Series:
@@ -85,10 +84,9 @@ class _Series:
         if len(wanted) > 1:
             raise OptionError(f"{schema.name}: which field is the class? label= one of {[f.name for f in wanted]}")
         self.label: Field | None = wanted[0] if wanted else None
-        self._make = maker_from_mapping(schema)
 
-    def parse(self, file: Any) -> Iterator[tuple[int, Callable[[], Any]]]:
-        """Yield the number of each line with a series, and what makes its record.
+    def parse(self, file: Any) -> Iterator[Piece]:
+        """Yield each line with a series.
 
         Raises:
             SourceError: there is no header, or one that is not understood.
@@ -100,7 +98,7 @@ class _Series:
             if not text or text.startswith(("#", "%")):
                 continue
             if in_data:
-                yield number, functools.partial(self._record, header, text, count)
+                yield number, len(text), functools.partial(self._values, header, text, count)
                 count += 1
             elif not text.startswith("@"):
                 raise SourceError(f"{name_of(file)}, line {number}: expected a header until @data, got {text:.80}")
@@ -114,12 +112,12 @@ class _Series:
         if not in_data:
             raise SourceError(f"{name_of(file)}: expected a line @data, got none")
 
-    def _record(self, header: dict[str, str], text: str, number: int) -> Any:
-        """Return the record of a series.
+    def _values(self, header: dict[str, str], text: str, number: int) -> dict[str, Any]:
+        """Return the values of a series.
 
         Raises:
             SourceError: the line has other dimensions than the class, or no number.
-            RecordError: it is no record.
+            Mismatch: a number does not fit its field.
         """
         labels = header.get("classlabel", "").split()
         has_label = labels[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
@@ -146,7 +144,7 @@ class _Series:
             values[first.name] = _exact(first, np.stack(series, 1))
         else:
             values |= {field.name: _exact(field, part) for field, part in zip(self.lists, series, strict=True)}
-        return self._make(values, 0)
+        return values
 
     @staticmethod
     def _class(field: Field, found: str, labels: list[str]) -> Any:

@@ -97,7 +97,7 @@ class Pair:
 
 def test_lines_are_skipped_one_by_one_among_many(tmp_path, monkeypatch):
     """Of lines that are looked at together only the bad ones are left out, also where lists disagree."""
-    monkeypatch.setattr("seqrecorder.sources.jsonl._LINES", 4)
+    monkeypatch.setattr("seqrecorder.sources.text_records._PIECES", 4)
     lines = [f'{{"key": "{n}", "left": [{n}], "right": [{n}]}}' for n in range(10)]
     lines[2], lines[5], lines[6] = '{"key": "2", "left": [1], "right": []}', "[", '{"key": "6", "left": []}'
     (tmp_path / "x.jsonl").write_text("\n\n".join(lines))
@@ -127,3 +127,17 @@ def test_a_class_that_does_more_makes_its_records_itself(tmp_path):
     with pytest.raises(sr.SourceError, match="line 2: no b"):
         list(sr.from_jsonl(tmp_path / "x.jsonl", Checked))
     assert [r.note for r in sr.from_jsonl(tmp_path / "x.jsonl", Checked, on_error="skip")] == ["own"]
+
+
+def test_a_key_for_a_field_that_another_key_fills(tmp_path):
+    """A key that is named as a field whose values come from another key is no field, and refused as such."""
+
+    @sr.record
+    class Point:
+        x: int = sr.context("int64")
+
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": 1, "x": 2}\n')
+    with pytest.raises(sr.SourceError, match="line 1: key 'x': columns= takes the field of this name from another key"):
+        list(sr.from_jsonl(path, Point, columns={"x": "a"}))
+    assert [point.x for point in sr.from_jsonl(path, Point, columns={"x": "a"}, extra="ignore")] == [1]

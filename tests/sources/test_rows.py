@@ -352,3 +352,28 @@ def test_an_index_of_pandas_is_no_column():
     shuffled = TABLE.to_pandas().sample(frac=1, random_state=0)
     assert isinstance(shuffled.index, pd.Index)
     assert list(sr.from_rows(shuffled, Series, by="sensor", order="time")) == EXPECTED
+
+
+def test_queries_of_duckdb_are_rows(tmp_path):
+    """A relation of DuckDB gives the records of its rows, written as well as iterated over; its rows come once."""
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    query = "select 's' || i % 5 as sensor, i as minute, i / 2::float as watts from range(1000) as rows(i)"
+
+    @sr.record
+    class Day:
+        sensor: str = sr.context(str, key=True)
+        minute: np.ndarray = sr.feature_list("int64")
+        watts: np.ndarray = sr.feature_list("float32")
+
+    def days():
+        return sr.from_rows(connection.sql(query), Day, by="sensor", order="minute")
+
+    expected = [Day(f"s{k}", np.arange(k, 1000, 5), np.arange(k, 1000, 5) / 2) for k in range(5)]
+    once = days()
+    assert list(once) == expected
+    with pytest.raises(sr.SourceError, match="gives its rows once"):
+        list(once)
+    assert list(sr.from_rows(connection.sql(query).to_arrow_reader(64), Day, by="sensor", order="minute")) == expected
+    assert sr.write(days(), tmp_path / "days").records == 5
+    assert list(sr.read_records(tmp_path / "days", schema=Day)) == expected

@@ -322,3 +322,27 @@ def test_files_that_differ_are_refused(tmp_path):
         sr.from_table(__file__, Reading)
     with pytest.raises(sr.DatasetNotFoundError, match="no file"):
         sr.from_table(tmp_path / "c.parquet", Reading)
+
+
+def test_relations_of_duckdb_are_tables(tmp_path):
+    """A relation of DuckDB is a table of records: lists, arrays and enums; a schema is inferred, and types refused."""
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+
+    @sr.record
+    class Group:
+        key: str = sr.context(str, key=True)
+        pair: np.ndarray = sr.context("float64", shape=(2,))
+        ids: np.ndarray = sr.feature_list("int64")
+
+    query = """select 'a'::enum('b', 'a') as key, [0.5, 1]::double[2] as pair, [1, 2]::bigint[] as ids
+               union all select 'b', [2, 3]::double[2], []::bigint[]"""
+    expected = [Group("a", [0.5, 1], [1, 2]), Group("b", [2, 3], [])]
+    assert list(sr.from_table(connection.sql(query), Group)) == expected
+    assert sr.write({"train": connection.sql(query)}, tmp_path / "groups", schema=Group).records == 2
+    assert list(sr.read_records(tmp_path / "groups", schema=Group)) == expected
+    assert sr.Schema.infer(connection.sql(query))["ids"].kind == "feature_list"
+    for value, kind in (("1::hugeint", "decimal"), ("map {'a': 1}", "map"), ("{'x': 1}", "struct")):
+        relation = connection.sql(f"select 'a' as key, [0.5, 1]::double[2] as pair, [{value}] as ids")
+        with pytest.raises(sr.OptionError, match=f"column 'ids', for field 'ids': no field holds {kind}"):
+            list(sr.from_table(relation, Group))
