@@ -71,6 +71,11 @@ class Bindings(ast.NodeVisitor):
         """Return all names of the module, as expressions."""
         return [node for node, _ in self._placed.values()]
 
+    def unbound(self) -> set[str]:
+        """Return the names that are read and that nothing of the module binds where they are: Python's own too."""
+        placed = (node for node, _ in self._placed.values())
+        return {node.id for node in placed if isinstance(node.ctx, ast.Load) and self.scope_of(node) is None}
+
     # Where they stand -------------------------------------------------------------------------------------------------
 
     def visit_Name(self, node: ast.Name) -> None:

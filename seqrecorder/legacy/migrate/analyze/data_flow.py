@@ -173,6 +173,25 @@ def covers(condition: ast.If, wanted: Sequence[ast.stmt]) -> bool:
     return all(any(statement in wanted for statement in statements(branch)) for branch in branches)
 
 
+def hanging_after(block: Sequence[ast.stmt], names: set[str]) -> set[str]:
+    r"""Return all names that may hang on some names after statements, each by its own statement in `with` and `if`.
+
+    >>> sorted(hanging_after(ast.parse("with d:\n b = a\n c = 1\nif e:\n f = c\n").body, {"a"}))
+    ['a', 'b']
+    """
+    hanging = set(names)
+    for statement in block:
+        if isinstance(statement, ast.With):
+            if any(reads(item) & hanging for item in statement.items):
+                hanging |= {name for item in statement.items for name in writes(item)}
+            hanging = hanging_after(statement.body, hanging)
+        elif isinstance(statement, ast.If) and not reads(statement.test) & hanging:
+            hanging = hanging_after(statement.body, hanging) | hanging_after(statement.orelse, hanging)
+        elif reads(statement) & hanging:
+            hanging |= writes(statement)
+    return hanging
+
+
 def depending(block: Sequence[ast.stmt], names: set[str]) -> tuple[list[ast.stmt], set[str]]:
     """Return the statements that depend on some names, in order, and all names that hang on them then."""
     found, hanging = [], set(names)

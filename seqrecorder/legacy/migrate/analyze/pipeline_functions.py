@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import depending, own_nodes, reads, statements, walk, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import hanging_after, own_nodes, reads, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, Arguments
 from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, check_only
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
@@ -139,7 +139,7 @@ def _take_call(stages: Stages, call: ast.Call, part: Part, parts: Mapping[str, P
 
 def _is_batched(stages: Stages, statement: ast.Assign, parts: Mapping[str, Part]) -> bool:
     """Whether what a statement sets is put into a batch of the scope."""
-    _, hanging = depending(list(statements(stages.scope.body)), writes(statement))
+    hanging = hanging_after(stages.scope.body, writes(statement))
     batching = [
         n for n in stages.nodes()
         if isinstance(n, ast.Call) and (part := parts.get(ast.unparse(n.func))) is not None and part.role == "batch"
@@ -154,7 +154,7 @@ def _take_batch(stages: Stages, statement: ast.Assign | ast.Return, call: ast.Ca
     made |= {name for read in stages.reads for name in writes(read.statement)}
     if not made:
         return
-    _, hanging = depending(list(statements(stages.scope.body)), made)
+    hanging = hanging_after(stages.scope.body, made)
     given = _given(part, call)
     tensors = tuple(name for name, value in given.items() if reads(value) & hanging)
     if not tensors or (part.tensors and part.tensors != tensors):

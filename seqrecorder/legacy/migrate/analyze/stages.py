@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import Arguments, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -110,6 +110,7 @@ class Stages:
         batches: of records.
         accounted: ids of the expressions that belong to these.
         others: branches of which each has a pipeline of its own.
+        beside: whether the others run too: their statements stand between those of this pipeline.
     """
 
     scope: Scope
@@ -119,6 +120,7 @@ class Stages:
     batches: list[Batch] = attrs.field(factory=list)
     accounted: set[int] = attrs.field(factory=set)
     others: tuple[list[ast.stmt], ...] = ()
+    beside: bool = False
 
     @property
     def uses_parts(self) -> bool:
@@ -126,30 +128,79 @@ class Stages:
         kinds = {producer.kind for producer in self.producers} | {batch.kind for batch in self.batches}
         return bool(kinds & {"queue", "source", "function"})
 
+    def apart(self) -> set[int]:
+        """Return the ids of what stands in the other branches."""
+        return {id(inner) for branch in self.others for statement in branch for inner in walk(statement)}
+
+    def own(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        """Return the statements of a block that are not of a pipeline beside this one."""
+        return [s for s in block if id(s) not in self.apart()] if self.beside else block
+
+    def check_apart(self, statements: Iterable[ast.stmt]) -> None:
+        """Raise `Unclear` where some statements have parts that are of a pipeline beside this one."""
+        inside = {id(node) for statement in statements for node in walk(statement)}
+        if self.beside and self.apart() & inside:
+            said = "several pipelines in one function, which share a condition or a loop"
+            raise Unclear("several-sources", said, self.producers[0].statement)
+
     def nodes(self) -> list[ast.AST]:
         """Return what stands in the scope, without the other branches."""
-        apart = {id(inner) for branch in self.others for statement in branch for inner in walk(statement)}
+        apart = self.apart()
         return [node for node in own_nodes(self.scope) if id(node) not in apart]
 
     def uses(self, statements: Iterable[ast.AST], name: str) -> list[ast.Name]:
         """Return where it may be read what some statements bind to a name, but in the other branches."""
-        apart = {id(inner) for branch in self.others for statement in branch for inner in walk(statement)}
+        apart = self.apart()
         return [node for node in reaching(self.scope).uses(statements, name) if id(node) not in apart]
 
     def others_of(self, use: ast.Name, statements: Iterable[ast.AST]) -> bool:
         """Whether a name may have its value from something else than some statements."""
-        apart = {id(inner) for branch in self.others for statement in branch for inner in walk(statement)}
+        apart = self.apart()
         return any(id(node) not in apart for node in reaching(self.scope).of(use) - {*statements})
 
     def branches(self) -> list[Stages]:
-        """Return the pipelines of branches that have one each; the one of the scope where they do not."""
+        """Return the pipelines of branches that have one each, or of a scope that has several side by side.
+
+        Where they cannot be told apart, it is the one of the scope.
+        """
         blocks = [block_of(self.scope, producer.statement) for producer in self.producers]
         parts = [self._branch(block, [b for b in blocks if b is not block]) for block in blocks]
         whole = all(
             sum(len(getattr(part, name)) for part in parts) == len(getattr(self, name))
             for name in ("producers", "reads", "batches")
         )
-        return parts if len(parts) > 1 and whole and all(part.batches for part in parts) else [self]
+        if len(parts) > 1 and whole and all(part.batches for part in parts):
+            return parts
+        return self._beside() if len(parts) > 1 else [self]
+
+    def _beside(self) -> list[Stages]:
+        """Return the pipelines of which no statement hangs on two, the one of the scope where some do."""
+        chains = [self._chain(producer) for producer in self.producers]
+        taking = [*(read.statement for read in self.reads), *(batch.statement for batch in self.batches)]
+        if any(sum(statement in chain for chain in chains) != 1 for statement in taking):
+            return [self]
+        parts = [
+            attrs.evolve(
+                self,
+                producers=[producer],
+                reads=[read for read in self.reads if read.statement in chain],
+                batches=[batch for batch in self.batches if batch.statement in chain],
+                others=tuple([s for s in other if s not in chain] for other in chains if other is not chain),
+                beside=True,
+            )
+            for producer, chain in zip(self.producers, chains, strict=True)
+        ]
+        return parts if all(part.batches for part in parts) else [self]
+
+    def _chain(self, producer: Producer) -> list[ast.stmt]:
+        """Return a producer's statement, and those that hang on it."""
+        simple = [n for n in own_nodes(self.scope) if isinstance(n, ast.stmt) and not hasattr(n, "body")]
+        holding = {id(inner): statement for statement in simple for inner in walk(statement)}
+        found: list[ast.stmt] = [producer.statement]
+        for statement in found:
+            uses = [use for name in writes(statement) for use in reaching(self.scope).uses([statement], name)]
+            found += dict.fromkeys(holding[id(use)] for use in uses if holding.get(id(use), statement) not in found)
+        return found
 
     def _branch(self, block: list[ast.stmt], others: list[list[ast.stmt]]) -> Stages:
         inside = {id(inner) for statement in block for inner in walk(statement)}

@@ -12,6 +12,7 @@ from seqrecorder.legacy.migrate.source import Edit, Source
 if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
 
+_WHOLE = ("tf.WholeFileReader", "tf.IdentityReader")
 _MATCHED_ONCE = "tf.train.match_filenames_once"
 
 
@@ -27,6 +28,49 @@ def matched_files(text: str) -> str:
         if isinstance(node, ast.Call) and alone and names.called(node) == _MATCHED_ONCE and names.module:
             changed.setdefault(node.lineno, []).append((node.func, f"{names.module}.io.matching_files"))
     return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
+
+
+def unused_readers(text: str) -> str:
+    """Take away readers that nothing reads with, in functions."""
+    source = Source(text)
+    names = Names(source.tree)
+    edits: list[Edit] = []
+    for scope in scopes(source.tree):
+        for node in own_nodes(scope) if not isinstance(scope, ast.Module) else ():
+            made = isinstance(node, ast.Assign) and names.called(node.value) in READERS and len(node.targets) == 1
+            if not made or not isinstance(node, ast.Assign) or not source.alone(node):
+                continue
+            target = node.targets[0]
+            shared = {n for s in own_nodes(scope) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+            if isinstance(target, ast.Name) and target.id not in shared and not loads(scope, target.id):
+                edits.append(Edit(node.lineno, node.end_lineno or node.lineno, ()))
+    return source.edited(edits) if edits else text
+
+
+def readers_of_several_queues(text: str) -> str:
+    """Make a reader of whole files that several queues share where it reads: it keeps nothing between two reads."""
+    source = Source(text)
+    names = Names(source.tree)
+    edits: dict[int, Edit] = {}
+    for scope in scopes(source.tree):
+        for node in own_nodes(scope):
+            value = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+            if names.called(value) not in _WHOLE or not isinstance(value, ast.Call) or not isinstance(node, ast.Assign):
+                continue
+            target = node.targets[0]
+            constant = all(isinstance(a, ast.Constant) for a in (*value.args, *(k.value for k in value.keywords)))
+            if not isinstance(target, ast.Name) or not constant or not names.rooted(value.func) or value.keywords:
+                continue
+            uses = loads(scope, target.id)
+            reading = {id(n.value): n for n in own_nodes(scope) if isinstance(n, ast.Attribute) and n.attr == "read"}
+            lines = [use.lineno for use in uses]
+            alone = source.alone(node) and not {*lines, node.lineno} & {*edits} and _bound_last(scope, node, target.id)
+            if len(uses) > 1 and len({*lines}) == len(lines) and alone and all(id(use) in reading for use in uses):
+                edits[node.lineno] = Edit(node.lineno, node.end_lineno or node.lineno, ())
+                for use in uses:
+                    new = source.substituted(use.lineno, [(use, source.segment(value))])
+                    edits[use.lineno] = Edit(use.lineno, use.lineno, (new,))
+    return source.edited([*edits.values()]) if edits else text
 
 
 def records_taken_out(text: str) -> str:

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, scopes, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import Names, arguments
+from seqrecorder.legacy.migrate.normalize.arms import work_before_arms
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.learn_readers import without_contrib_learn
 from seqrecorder.legacy.migrate.normalize.readers import (
     matched_files,
     readers_of_objects,
+    readers_of_several_queues,
     records_by_attribute,
     records_taken_out,
+    unused_readers,
 )
 from seqrecorder.legacy.migrate.source import Edit, Source
 
@@ -49,8 +52,8 @@ def plainer(text: str) -> str:
     <BLANKLINE>
     """
     for change in (
-        *(without_contrib_learn, matched_files, readers_of_objects, records_taken_out, records_by_attribute),
-        *(_shuffling_functions, _queues_between),
+        *(without_contrib_learn, matched_files, unused_readers, readers_of_objects, readers_of_several_queues),
+        *(records_taken_out, records_by_attribute, _shuffling_functions, _queues_between, work_before_arms),
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say

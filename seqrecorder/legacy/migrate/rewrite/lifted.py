@@ -15,7 +15,7 @@ import attrs
 from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, UNCONVERTED
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
-from seqrecorder.legacy.migrate.rewrite.lifted_in_place import check_filled, goes_on, lifting, taken_in
+from seqrecorder.legacy.migrate.rewrite.lifted_in_place import check_filled, check_given, goes_on, lifting, taken_in
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -74,6 +74,7 @@ def lift_functions(source: Source, names: Names, target: Target) -> LiftedFuncti
         lasting = [] if target == "eager" or found.goes_on(scope) else taken_in(scope, names)
         if lasting:
             check_filled(names)
+            check_given(names, scope)
             edits += lifting(source, names, scope, lasting, f"{package}.legacy")
             placed.append(scope)
     if not whole and not placed:

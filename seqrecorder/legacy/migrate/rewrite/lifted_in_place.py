@@ -195,6 +195,22 @@ def check_filled(names: Names) -> None:
                 raise Unclear("not-lifted", said, made)
 
 
+def check_given(names: Names, scope: Scope) -> None:
+    """Raise `Unclear` where something takes from a queue that other files give a function, which Python may fill."""
+    if isinstance(scope, ast.Module):
+        return
+    given = {parameter.arg for parameter in walk(scope.args) if isinstance(parameter, ast.arg)}
+    for taken in _places(scope, names):
+        called = [n for n in walk(names.bindings.tree) if isinstance(n, ast.Call) and _name(n.func) == scope.name]
+        if taken.queue in given and not called:
+            said = f"what fills the queue {taken.queue}, which other files give, cannot be told"
+            raise Unclear("not-lifted", said, taken.call)
+
+
+def _name(node: ast.expr) -> str | None:
+    return getattr(node, "id", None) or getattr(node, "attr", None)
+
+
 def _runners(names: Names, queue: str) -> list[ast.Call]:
     return [
         n for n in walk(names.bindings.tree)

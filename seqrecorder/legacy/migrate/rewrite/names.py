@@ -9,14 +9,13 @@ from seqrecorder.legacy.migrate.analyze.data_flow import reads, walk
 from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.findings import Finding
 from seqrecorder.legacy.migrate.rewrite.tf2_names import is_there, modernised
-from seqrecorder.legacy.migrate.source import Edit
+from seqrecorder.legacy.migrate.source import Edit, Source
 from seqrecorder.legacy.tensorflow0 import RENAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from seqrecorder.legacy.migrate.rewrite.output import Target
-    from seqrecorder.legacy.migrate.source import Source
 
 _MODES = {f"tf.contrib.learn.ModeKeys.{mode.upper()}": f'"{mode}"' for mode in ("train", "eval", "infer")}
 _ITERATE = "the input function returns a tf.data.Dataset now: iterate over it"
@@ -56,12 +55,30 @@ def substituted(source: Source, changes: Iterable[tuple[ast.expr, str]]) -> list
     return [Edit(line, line, (source.substituted(line, list(wanted.values())),)) for line in sorted(lines)]
 
 
-def modes(source: Source) -> Iterator[tuple[ast.expr, str]]:
-    """Yield the names that tf.contrib had for strings, and the strings."""
+def without_old_names(source: Source) -> Source:
+    """Return a script in which names that TensorFlow 1.0 renamed, or tf.contrib had for strings, are today's."""
     names = Names(source.tree)
+    changes = list[tuple[ast.expr, str]]()
     for node in walk(source.tree):
-        if isinstance(node, ast.Attribute) and (found := names.resolve(node)) in _MODES:
-            yield node, _MODES[found or ""]
+        if isinstance(node, ast.Attribute) and (found := names.resolve(node)) is not None:
+            if found in _MODES:
+                changes.append((node, _MODES[found]))
+            elif found in _OLD and names.rooted(node) and isinstance(node.ctx, ast.Load):
+                changes.append((node, ast.unparse(node).partition(".")[0] + _OLD[found].removeprefix("tf")))
+    renamed = Source(source.edited(substituted(source, changes))) if changes else source
+    swapped = [
+        change for node in walk(renamed.tree)
+        if isinstance(node, ast.Call) and _is_old_concat(Names(renamed.tree), node) and node.lineno == node.end_lineno
+        and not any(_is_old_concat(Names(renamed.tree), inner) for inner in walk(node.args[1]))
+        for change in zip(node.args, map(renamed.segment, node.args[::-1]), strict=True)
+    ]  # fmt: skip
+    return Source(renamed.edited(substituted(renamed, swapped))) if swapped else renamed
+
+
+def _is_old_concat(names: Names, node: ast.AST) -> bool:
+    """Whether a call joins tensors as before TensorFlow 1.0, with the axis first."""
+    joins = isinstance(node, ast.Call) and len(node.args) == 2 and names.called(node) == "tf.concat"  # noqa: PLR2004
+    return joins and isinstance(node, ast.Call) and _is_axis(node.args[:1]) and not _is_axis(node.args[1:])
 
 
 def _united(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:

@@ -57,6 +57,7 @@ class Rewriter:
         target: whether the function goes on to return tensors (`graph`), or returns the `tf.data.Dataset` (`eager`).
         part: what the scope does for others, None where it does all.
         parts: what others do, by how they are called.
+        taken: names that other pipelines of the scope take, to which this one's are added.
     """
 
     def __init__(
@@ -70,12 +71,13 @@ class Rewriter:
         target: Target,
         part: Part | None = None,
         parts: Mapping[str, Part] | None = None,
+        taken: set[str] | None = None,
     ) -> None:
         self.part, self.parts = part, parts or {}
         self.structures: Mapping[str, Structure | None] = structures
         self.source, self.names, self.stages, self.helpers, self.target = source, names, stages, helpers, target
         self.scope = stages.scope
-        self.text = Text(source, names, stages.scope)
+        self.text = Text(source, names, stages.scope, taken)
         self.tf = self.text.tf
         if names.module is not None and names.module_in(stages.scope) != self.tf:
             raise Unclear("import", f"{self.tf} is not TensorFlow in this function", stages.scope)
@@ -110,7 +112,8 @@ class Rewriter:
         place = self._place()
         self._mover.check_held([value for each in self.stages.producers for value in each.arguments.given.values()])
         loops = [batch.loop for batch in self.stages.batches]
-        block = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
+        whole = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
+        block = self.stages.own(whole)
         origins = Origins(self.stages, self.helpers, self.text, self.parts)
         origin = origins.find(producer, block)
         self.used |= origins.used
@@ -305,6 +308,7 @@ class Rewriter:
         between = [s for s in block[start : block.index(anchor)] if s not in extras]
         moved = self._mover.moved(origin, block, between, anchor, self.stages.producers)
         self._mover.check_held([*moved, *(value for batch in batches for value in batch.arguments.given.values())])
+        self.stages.check_apart([*moved, anchor])
         self._check_ends(origin, between, anchor)
         self._delivery.looks_up = self._mover.looks_up(moved)
         if self._delivery.looks_up and any(batch.kind == "function" for batch in batches):

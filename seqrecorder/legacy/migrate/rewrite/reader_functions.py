@@ -104,16 +104,23 @@ def _constants(function: ast.FunctionDef, before: ast.stmt) -> dict[str, Any]:
     for statement in function.body[: function.body.index(before) if before in function.body else 0]:
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
-        try:
-            value = _evaluated(statement.value, known)
-        except ValueError:
-            known.pop(ast.unparse(statement.targets[0]), None)
-        else:
-            known[ast.unparse(statement.targets[0])] = value
+        target, value = statement.targets[0], statement.value
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs = [*zip(target.elts, value.elts, strict=True)]
+        found = {ast.unparse(name): _number(given, known) for name, given in pairs}
+        known = {name: number for name, number in (known | found).items() if number is not None}
     return known
 
 
 _ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+
+
+def _number(node: ast.expr, known: dict[str, Any]) -> int | None:
+    try:
+        return _evaluated(node, known)
+    except ValueError:
+        return None
 
 
 def _evaluated(node: ast.expr, known: dict[str, Any]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import tokenize
 from typing import TYPE_CHECKING, Literal, TypeGuard
@@ -19,7 +20,7 @@ from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, le
 from seqrecorder.legacy.migrate.normalize.script import HANDED, SHUFFLED, plainer
 from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
 from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
-from seqrecorder.legacy.migrate.rewrite.names import left, modes, renamed, substituted, verdict
+from seqrecorder.legacy.migrate.rewrite.names import left, renamed, verdict, without_old_names
 from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
 from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helper, check_uses, helper_edits
 from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
@@ -102,7 +103,7 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
     try:
         found = lift_functions(script.source, script.names, target)
         imports = imports_of_graphs(script.source, script.names, target, behaving=target == "graph")
-        written = Source(script.source.edited([*imports, *found.edits]))
+        written = without_old_names(Source(script.source.edited([*imports, *found.edits])))
         written = Source(written.edited([*folds(written, script.source)]))
         functions = tuple(_called(script.source.tree, function) for function in found.functions)
         notes = [f"lifted, with its queues as they are: {', '.join(functions)}"]
@@ -209,7 +210,7 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
     written = _written(script, edits) if not script.findings else None
     if written is None:
         return None
-    written = Source(written.edited(substituted(written, modes(written))))
+    written = without_old_names(written)
     if target == "eager":
         names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers)}
         written = Source(written.edited(renamed(written, names)))
@@ -253,7 +254,10 @@ def _written(script: _Script, edits: list[Edit]) -> Source | None:
     if left is not None:
         said = f"{left.removeprefix('tf.')} is made, and nothing of a known pipeline"
         script.findings.append(Finding(first, "left-over", said))
-    return written if left is None else None
+    lost = sorted(names.bindings.unbound() - script.names.bindings.unbound() - {*dir(builtins)})
+    if lost:
+        script.findings.append(Finding(first, "left-over", f"{', '.join(lost)}: of a record, but used beside it"))
+    return written if left is None and not lost else None
 
 
 class _Script:
@@ -287,6 +291,7 @@ class _Script:
                 part = next((part for part in parts.values() if part.stages is each), None)
                 if not each.producers and part is None:
                     raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
+                taken: set[str] = set()
                 for branch in each.branches():
                     rewriter = Rewriter(
                         self.source,
@@ -297,6 +302,7 @@ class _Script:
                         target=self.target,
                         part=part,
                         parts=parts,
+                        taken=taken if branch.beside else None,
                     )
                     edits += rewriter.edits()
                     used |= rewriter.used

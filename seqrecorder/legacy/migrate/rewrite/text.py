@@ -25,6 +25,7 @@ class Text:
         source: the script.
         names: its names.
         scope: what is written for.
+        taken: further names that are not free; those that become taken are added.
 
     Attributes:
         tf: how the script calls TensorFlow.
@@ -33,12 +34,13 @@ class Text:
             long.
     """
 
-    def __init__(self, source: Source, names: Names, scope: Scope) -> None:
+    def __init__(self, source: Source, names: Names, scope: Scope, taken: set[str] | None = None) -> None:
         self.source, self.names, self.scope = source, names, scope
         self.tf = names.module_in(scope) or names.module or "tf"
         self.dataset = ""
         self.substitutions: list[tuple[ast.expr, str]] = []
-        self._taken = {node.id for node in walk(scope) if isinstance(node, ast.Name)}
+        self._taken = taken if taken is not None else set[str]()
+        self._taken |= {node.id for node in walk(scope) if isinstance(node, ast.Name)}
         self._taken |= {node.arg for node in walk(scope) if isinstance(node, ast.arg)}
 
     def fresh(self, wanted: str, other: str) -> str:

@@ -397,15 +397,16 @@ def test_summaries_of_batches_leave_a_comment():
     assert "    tf.summary.text('x',\n        x)\n" in rewrite(script(body)).text
 
 
-def test_what_is_older_than_tensorflow_1_is_marked():
-    """A script for TensorFlow 0.x is converted as it is, and what cannot run any more gets a comment."""
+def test_what_is_older_than_tensorflow_1_is_renamed():
+    """Names of TensorFlow 0.x become those of 1.0, and `concat` takes the tensors first, or is marked."""
     body = (
-        READ + "    x = tf.concat(0, [[record], [record]])\n    y = tf.pack([x])\n    return tf.train.batch([y], 3)\n"
+        READ + "    x = tf.concat(0, [tf.pack([record]), [record]])\n    y = tf.concat(0,\n        [x])\n"
+        "    return tf.train.batch([y], 3)\n"
     )
     found = rewrite(script(body))
+    assert "    x = tf.concat([tf.stack([record]), [record]], 0)\n" in found.text
     assert [(finding.code, finding.reason) for finding in found.findings] == [
         ("old-api", "tf.concat takes the tensors first, since TensorFlow 1.0"),
-        ("old-api", "tf.pack is tf.stack since TensorFlow 1.0"),
     ]
 
 

@@ -1,0 +1,89 @@
+"""Pipelines side by side in one function, and work in one arm of a condition before its batch."""
+
+import pytest
+from old_scripts import READ, script
+
+from seqrecorder.legacy.migrate.rewrite.script import rewrite
+from seqrecorder.legacy.migrate.verify.verify import tried
+
+SIDES = """\
+import tensorflow as tf
+
+
+def together(dataset_files, other_files, train=True):
+    reader = tf.WholeFileReader()
+    unused = tf.TextLineReader()
+    queue = tf.train.string_input_producer(dataset_files, num_epochs=1, shuffle=False)
+    other = tf.train.string_input_producer(other_files, num_epochs=2, shuffle=False)
+    _, value = reader.read(queue)
+    size = tf.strings.length(value)
+    _, value = reader.read(other)
+    text = tf.substr(value, 0, 3)
+    sizes = tf.train.batch([size], 1)
+    texts = tf.train.batch([text, value], 2, allow_smaller_final_batch=True)
+    return sizes, texts
+
+
+def arms(files, train=True):
+    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    _, value = tf.TFRecordReader().read(queue)
+    size = tf.strings.length(value)
+    if train:
+        many = 4
+        size = size + 1
+        sizes = tf.train.batch([size, value], many)
+    else:
+        sizes = tf.train.batch([size, value], 3)
+    return sizes
+
+
+def batched(value, size, least):
+    return tf.train.batch([value, size], 3, capacity=least + 32, allow_smaller_final_batch=True)
+
+
+def blocks(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    with tf.device("/cpu:0"):
+        _, value = tf.TFRecordReader().read(queue)
+        size = tf.strings.length(value)
+        least = 5
+    return batched(value, size, least)
+"""
+
+
+@pytest.mark.usefixtures("warm_trials")
+def test_work_in_arms_and_pipelines_side_by_side_are_rewritten(tmp_path):
+    """Work before one arm's batch is mapped under its condition; pipelines that share nothing are told apart."""
+    done = rewrite(SIDES)
+    assert (done.status, done.functions) == ("converted", ("together", "arms", "blocks"))
+    assert [line for line in done.text.splitlines() if "zip(" in line or "Reader()" in line] == []
+    assert "        if train:\n            size = size + 1\n        return size, value\n" in done.text
+    assert "def batched(dataset, least):" in done.text
+    trials = tried(SIDES, done.text, done.functions, "graph", tmp_path)
+    assert [trial for trial in trials if trial.outcome == "differs"] == []
+    assert [trial.outcome for trial in trials] == ["equal", "equal", "equal"]
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        ("escapes", "    if files.pop():\n        record = record + 'x'\n"),
+        ("escapes", "    if files:\n        files = 2\n        record = record + files\n"),
+    ],
+)
+def test_work_in_arms_stays_where_its_condition_may_change(code, body):
+    """Not when asking twice may answer otherwise, nor when it hangs on what stays in the arm."""
+    batch = "        x = tf.train.batch([record], 3)\n"
+    done = rewrite(script(READ + body + batch + "    else:\n" + batch + "    return x\n"))
+    assert (done.status, [finding.code for finding in done.findings]) == ("flagged", [code])
+
+
+def test_pipelines_side_by_side_have_to_be_apart():
+    """Two sources of one batch are no two pipelines, nor are two whose records are worked on under one condition."""
+    both = READ + READ.replace("queue", "other").replace("record", "value")
+    one = rewrite(script(both + "    return tf.train.batch([record, value], 3)\n"))
+    work = "    if files:\n        record = tf.reverse(record, [0])\n        value = tf.reverse(value, [0])\n"
+    batches = "    x = tf.train.batch([record], 3)\n    y = tf.train.batch([value], 3)\n    return x, y\n"
+    two = rewrite(script(both + work + batches))
+    codes = [[finding.code for finding in done.findings] for done in (one, two)]
+    assert codes == [["several-sources"], ["escapes"]]
