@@ -179,7 +179,7 @@ class Stages:
         taking = [*(read.statement for read in self.reads), *(batch.statement for batch in self.batches)]
         if any(sum(statement in chain for chain in chains) != 1 for statement in taking):
             return [self]
-        parts = [
+        parts: list[Stages] = [
             attrs.evolve(
                 self,
                 producers=[producer],
