@@ -129,9 +129,10 @@ def read(
         fields: names of the fields to parse; all by default.
         steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`. Records are
             parsed whole; buffers and images of the other steps are not decoded. Lengths count what is kept.
-        min_length: records with fewer steps are left out, which the lengths files tell without parsing. Steps are those
-            that the strategy goes by (of its `length_field`, the longest or the sum of several; of what it cuts, else
-            of the first alignment group), before `steps` applies.
+        min_length: records with fewer steps are left out, which the lengths files tell without parsing: short for
+            `train[train.lengths() >= min_length]`, and for bare shards too. Steps are those that the strategy goes by
+            (of its `length_field`, the longest or the sum of several; of what it cuts, else of the first alignment
+            group), before `steps` applies.
         max_length: likewise for more steps.
         index_name: name under which elements carry the position of their record in written order, int64: that in which
             `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
@@ -304,22 +305,22 @@ def _numbered(origin: Origin, index_name: str | None) -> bool:
     return index_name is not None
 
 
-def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> Limits | None:
+def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> tuple[Limits, ...]:
     for name, value in (("min_length", least), ("max_length", most)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             raise OptionError(f"{name}: expected an int of 0 or more, got {value!r}")
     if not least and most is None:
-        return None
+        return ()
     if not origin.schema.groups:
         raise OptionError(
             f"{origin.schema.name} has no feature list, so no lengths that min_length and max_length limit"
         )
     if isinstance(strategy, Crop):
-        return Limits(record_length(origin.schema, strategy.length_field), least, most)
+        return (Limits(record_length(origin.schema, strategy.length_field), least, most),)
     if isinstance(strategy, (Bucket, TokenBudget)):
-        return Limits(record_length(origin.schema, strategy.length_field, strategy.length_of), least, most)
+        return (Limits(record_length(origin.schema, strategy.length_field, strategy.length_of), least, most),)
     cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # the fields that are read, of one length
-    return Limits((parsed if cuts else origin.schema).groups[0], least, most)
+    return (Limits((parsed if cuts else origin.schema).groups[0], least, most),)
 
 
 def _check_counts(shuffle: Any, epochs: Any, epoch: Any) -> None:

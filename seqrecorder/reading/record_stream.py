@@ -54,11 +54,13 @@ class Limits:
         group: the alignment group whose length counts, or several.
         least: the least steps.
         most: the most steps; None for any.
+        after_cropping: whether the steps count that are left then.
     """
 
     group: RecordLength
     least: int = 0
     most: int | None = None
+    after_cropping: bool = False
 
     def admits(self, lengths: Any) -> Any:
         """Return whether records of these lengths are read."""
@@ -78,9 +80,7 @@ class StreamOptions:
         group: the alignment group whose lengths come with the records, or several; None for none.
         deal: which of the records, in the order of the files, are this reader's: a stretch, or one in so many.
         crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
-        limits: which records are left out for their length.
-        longest: by alignment group, or several, the most steps of a record after cropping; longer ones are left out.
-        shortest: likewise, the least steps.
+        limits: which records are left out for their lengths: those that any of them does not admit.
         drop_empty: whether records without steps in the group are left out.
         number: whether each record holds its position in written order (see `seqrecorder.codec.record_index`).
         oversampling: how often each record comes; None is once.
@@ -96,9 +96,7 @@ class StreamOptions:
     group: RecordLength | None = None
     deal: slice | None = None
     crops: Mapping[str, Crop] = attrs.field(factory=dict)
-    limits: Limits | None = None
-    longest: Mapping[RecordLength, int] = attrs.field(factory=dict)
-    shortest: Mapping[RecordLength, int] = attrs.field(factory=dict)
+    limits: tuple[Limits, ...] = ()
     drop_empty: bool = False
     number: bool = False
     oversampling: Oversampling | None = None
@@ -106,7 +104,7 @@ class StreamOptions:
 
     def measured(self) -> list[str]:
         """Return the alignment groups whose lengths must be known."""
-        counted = [self.group, self.limits.group if self.limits else None, *self.longest, *self.shortest]
+        counted = [self.group, *(limit.group for limit in self.limits)]
         groups = (group for length in counted if length is not None for group in groups_of(length))
         return list(dict.fromkeys(groups))
 
@@ -118,12 +116,9 @@ class StreamOptions:
             xp: numpy or TensorFlow, whichever the lengths are of.
         """
         keep: Any = True
-        if self.limits is not None:
-            keep = self.limits.admits(count_lengths(self.limits.group, lengths, xp))
-        for group, most in self.longest.items():
-            keep &= self.cropped(group, lengths, xp) <= most
-        for group, least in self.shortest.items():
-            keep &= self.cropped(group, lengths, xp) >= least
+        for limit in self.limits:
+            count = self.cropped if limit.after_cropping else count_lengths
+            keep &= limit.admits(count(limit.group, lengths, xp))
         if self.drop_empty and self.group is not None:
             keep &= self.cropped(self.group, lengths, xp) > 0
         return keep

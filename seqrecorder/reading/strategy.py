@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.reading.record_length import groups_of, record_length
-from seqrecorder.reading.record_stream import StreamOptions, stream
+from seqrecorder.reading.record_stream import Limits, StreamOptions, stream
 from seqrecorder.reading.tfdata_ops import Traced, cores
 
 if TYPE_CHECKING:
@@ -160,13 +160,14 @@ class Feed:
 
     def leave_out_longer(self, group: RecordLength, most: int) -> Feed:
         """Return a feed without the records that have more steps in a group, or several, after cropping."""
-        longest = {**self.options.longest, group: min(most, self.options.longest.get(group, most))}
-        return attrs.evolve(self, options=attrs.evolve(self.options, longest=longest))
+        return self._limited(Limits(group, most=most, after_cropping=True))
 
     def leave_out_shorter(self, group: RecordLength, least: int) -> Feed:
         """Return a feed without the records that have fewer steps in a group, or several, after cropping."""
-        shortest = {**self.options.shortest, group: max(least, self.options.shortest.get(group, least))}
-        return attrs.evolve(self, options=attrs.evolve(self.options, shortest=shortest))
+        return self._limited(Limits(group, least, after_cropping=True))
+
+    def _limited(self, limit: Limits) -> Feed:
+        return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, limit)))
 
     def stream(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -16,7 +17,9 @@ from pathlib import Path
 from seqrecorder.storage.files import writing
 from seqrecorder.storage.locks import is_at, lock, unlock
 
-_PREFIX = "seqrecorder-"
+_PREFIX = "seqrecorder-scratch-"
+_NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+"""Of what `mkdtemp` makes with the prefix: other directories of like names are somebody's data."""
 
 
 def scratch() -> Path:
@@ -61,6 +64,8 @@ def _locked() -> tuple[Path, int | None]:
 
 def _remove_left_over() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if not _NAME.fullmatch(path.name):
+            continue
         try:
             if path.is_symlink() or (hasattr(os, "getuid") and path.stat().st_uid != os.getuid()):
                 continue  # somebody else's

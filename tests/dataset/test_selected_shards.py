@@ -78,6 +78,17 @@ def test_a_selection_keeps_its_order(corpus: sr.Corpus) -> None:
     assert sorted(dealt) == sorted(keys)
 
 
+def test_limits_of_lengths_are_short_for_a_selection(corpus: sr.Corpus) -> None:
+    """`min_length` and `max_length` give what the selection of those lengths gives; `split` is one of them, too."""
+    train = corpus["train"]
+    some = train[(train.lengths() >= 2) & (train.lengths() <= 4)]
+    limited = elements(sr.read(corpus.manifest.path, "train", batch=sr.Pad(4), min_length=2, max_length=4))
+    assert sorted(key for batch in limited for key in batch["key"]) == sorted(r.key.encode() for r in some)
+    assert elements(sr.read(train.where(label=[1]), min_length=2, max_length=4, fields=["key"])) == elements(
+        sr.read(some.where(label=[1]), fields=["key"])
+    )
+
+
 def test_whole_splits_are_read_where_they_are(corpus: sr.Corpus) -> None:
     """A whole split is read as by its name, several one after the other; nothing is copied."""
     path = corpus.manifest.path
