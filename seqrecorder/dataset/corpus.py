@@ -90,7 +90,7 @@ def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus:  # noqa
     [2, 3, 3]
 
     Args:
-        path: the dataset's directory.
+        path: the dataset's directory, or its URL.
         schema: the record class to read as; by default one that is rebuilt from the manifest.
 
     Raises:

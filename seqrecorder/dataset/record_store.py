@@ -72,6 +72,7 @@ class RecordStore:
             wanted.require_readable(self.manifest.schema, str(directory))
             self.schema = wanted.reading(self.manifest.schema)
         self._open: OrderedDict[int, Shard] = OrderedDict()
+        self._fetched = range(0)
         self._keys: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -124,8 +125,10 @@ class RecordStore:
 
     def _opened(self, number: int) -> Shard:
         split, info = self.shards[number]
-        if self.manifest.url is not None and not self.manifest.shard_path(split, info).exists():
-            self.manifest.fetch(self.shards[number : number + _AHEAD])  # most are read one after the other
+        if self.manifest.url is not None and number not in self._fetched:
+            # Of shards that are asked for one after the other, the next ones are fetched, too.
+            self._fetched = range(number, number + (_AHEAD if number == self._fetched.stop else 1))
+            self.manifest.fetch(self.shards[number : self._fetched.stop])
         path, dataset = self.manifest.shard_path(split, info), self.manifest.path
         if self.is_sought:
             return SoughtShard(path, info.records, info.bytes, dataset)

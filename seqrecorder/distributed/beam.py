@@ -47,7 +47,7 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
     Records, bytes and sources that hooks skipped are in the counters of the class's name.
 
     Args:
-        destination: local directory of the dataset, which all workers see.
+        destination: directory of the dataset, which all workers see; or its URL.
         schema: the record class, or its schema.
         splits: as for `write`. In its place, a dictionary of a split's name to a PCollection may be written.
         split_by: as for `write`; needed where there are shares, and the class has no key: elements have no positions.

@@ -49,7 +49,7 @@ def write(
 
     Args:
         data: a data frame, a row a record, whose columns are the fields; or an RDD of records or dictionaries.
-        destination: local directory of the dataset, which the driver and all workers see.
+        destination: directory of the dataset, which the driver and all workers see; or its URL.
         schema: the record class, or its schema; workers import it, or it is defined in the driver's main program.
         splits: as for `seqrecorder.write`.
         split_by: as for `seqrecorder.write`; needed where there are shares, and the class has no key.

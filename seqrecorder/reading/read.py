@@ -47,7 +47,7 @@ def info(path: str | os.PathLike[str]) -> Manifest:
     """Return what a dataset contains.
 
     Args:
-        path: the dataset's directory.
+        path: the dataset's directory, or its URL.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -100,9 +100,10 @@ def read(
     [[1, 2, 3], [4, 0, 0]] [3, 1]
 
     Args:
-        path: a dataset's directory; a selection of its records; or bare shards (a path, a glob or a list), with
-            `schema`. What is selected is read where it is, in the order of the selection; but records of less than
-            64 KiB that lie scattered, and those of GZIP shards, are copied to a temporary file once.
+        path: a dataset's directory, or its URL, whose files come into a cache; a selection of its records; or bare
+            shards (a path, a glob or a list), with `schema`. What is selected is read where it is, in the order of the
+            selection; but records of less than 64 KiB that lie scattered, and those of GZIP shards, are copied to a
+            temporary file once.
         split: name of the split; may be left out where there is only one, and of selections.
         schema: the record class to read as; needed for bare shards only. A dataset's own schema is the default.
         batch: `Pad(...)`, `Bucket(...)`, `TokenBudget(...)`, `Ragged(...)`, `Crop(...)`, `Window(...)`, `Unroll(...)`,

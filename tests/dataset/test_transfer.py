@@ -79,6 +79,8 @@ def test_all_readers_take_a_url(corpus, url):
     assert sr.verify(url).ok
     assert sr.verify(url, level="quick").ok
     assert sr.info(url).assets["labels.txt"].read_text() == "a\nb\n"
+    some = [list(sr.read(sr.open(place)["train"][[9, 2, 3]]).as_numpy_iterator()) for place in (url, corpus.path)]
+    assert [[record["key"] for record in records] for records in some[:1]] == [[r["key"] for r in some[1]]]
     batches = [batch["ids"].numpy().tolist() for batch in sr.read(url, "train", batch=sr.Pad(8))]
     assert batches == [batch["ids"].numpy().tolist() for batch in sr.read(corpus.path, "train", batch=sr.Pad(8))]
 
@@ -318,3 +320,17 @@ def test_empty_shards_and_many_of_them(url):
     assert len(list(sr.read_records(url, "train"))) == 2
     assert list(sr.read_records(url, "eval")) == []
     assert np.array_equal(sr.open(url)["train"].lengths(), [0, 1])
+
+
+def test_selections_fetch_the_shards_that_they_need(url):
+    """One record takes its own shard; records in order take the next shards, too, before they are reached."""
+    sr.write(items(60), url, shards=20)
+
+    def shards(action):
+        return len([path for name, path in requests(action) if path.endswith(".tfrecord")])
+
+    train = sr.open(url)["train"]
+    assert shards(lambda: train[7]) == 1
+    assert shards(lambda: train[7]) == 0
+    assert shards(lambda: [train[0], train[1]]) == 8  # the second brings seven more, but for the one that is there
+    assert shards(lambda: list(train)) == 11
