@@ -15,6 +15,7 @@ from seqrecorder.codec.construct import builder
 from seqrecorder.schema.field import value_features
 from seqrecorder.schema.sparse_vector import SparseVector
 from seqrecorder.wire.one_message import (
+    LargeMessage,
     Steps,
     Unusual,
     equal_payloads,
@@ -60,6 +61,7 @@ class SingleDecoder:
     def __init__(self, schema: Schema) -> None:
         self._build = builder(schema)
         self._known = all(field.storage in _STORAGES for field in schema.fields)
+        self._whole = all(map(_is_whole, schema.fields))
         self._readers = [(field.is_list, _optional(field, _reader(field))) for field in schema.fields]
         self._groups = [
             [place for place, field in enumerate(schema.fields) if field.is_list and field.group == group]
@@ -68,7 +70,20 @@ class SingleDecoder:
 
     def decode(self, data: bytes) -> Any:
         """Return the record, or None where the batch decoder is to look at it."""
-        if not self._known or type(data) is not bytes or len(data) > _LARGEST:
+        if type(data) is not bytes or len(data) > _LARGEST:
+            return None
+        values = self._values(data)
+        return None if values is None else self._build([[value] for value in values])[0]
+
+    def values_of_large(self, data: memoryview) -> list[Any] | None:
+        """Return the values of a large record, arrays as views of it where they can be; None as above.
+
+        Only records whose long values are one buffer each are looked at.
+        """
+        return self._values(LargeMessage(data)) if self._whole and len(data) > _LARGEST else None
+
+    def _values(self, data: Any) -> list[Any] | None:
+        if not self._known:
             return None
         try:
             context, lists = message_spans(data)
@@ -79,7 +94,7 @@ class SingleDecoder:
             sizes = {len(values[place]) for place in group if values[place] is not None}
             if len(sizes) > 1:
                 return None
-        return self._build([[value] for value in values])[0]
+        return values
 
 
 def _optional(field: Field, read: Callable[[bytes, Spans], Any]) -> Callable[[bytes, Spans, Spans], Any]:
@@ -97,6 +112,14 @@ def _optional(field: Field, read: Callable[[bytes, Spans], Any]) -> Callable[[by
         return None
 
     return value
+
+
+def _is_whole(field: Field) -> bool:
+    """Whether a field is a buffer of numbers of fixed width, or a number or text alone."""
+    if field.sparse is not None or (field.is_list and not field.packed) or (field.is_list and field.is_ragged):
+        return False
+    alone = not field.is_list and not field.shape
+    return alone or (not field.element.is_text and (field.buffered or field.element.wire == "float"))
 
 
 def _names(field: Field) -> list[bytes]:
@@ -153,7 +176,8 @@ def _scalar_reader(field: Field) -> Callable[[bytes, Spans], Any]:
         if kind == "bytes":
             item = _only(feature_items(data, start, stop))
             if element.is_text:
-                return item.decode() if element.name == "str" else item
+                text = bytes(item)
+                return text.decode() if element.name == "str" else text
             values = numbers(item)
         else:
             first, last = feature_payload(data, start, stop, kind)
@@ -263,7 +287,7 @@ def _joined(
             first, last = feature_payload(data, *span, kind)
             parts.append(data[first:last])
     sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-    whole = b"".join(parts)
+    whole = b"".join(parts) if len(parts) != 1 else parts[0]
     if kind == "int64":
         ends = np.concatenate([[0], np.cumsum(np.frombuffer(whole, np.uint8) < _NARROW)])
         edges = np.cumsum(sizes)
@@ -345,18 +369,27 @@ def _converter(field: Field) -> Converter:
     return lambda octets: _integers(octets, dtype)
 
 
-def _from_buffer(octets: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _from_buffer(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
     if len(octets) % dtype.itemsize:
         raise Unusual
-    if dtype.kind == "b" and octets.translate(None, b"\0\1"):
+    if dtype.kind == "b" and (np.frombuffer(octets, np.uint8) > 1).any():
         raise Unusual
+    return _writable(octets, dtype)
+
+
+def _writable(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return bytes as numbers that can be changed, without a copy where they can, and numpy's places for them suit."""
+    if isinstance(octets, memoryview) and not octets.readonly:
+        values: NDArray[Any] = np.frombuffer(octets, dtype)
+        if values.flags.aligned:
+            return values
     return np.frombuffer(bytearray(octets), dtype)
 
 
-def _floats(octets: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _floats(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
     if len(octets) % _FLOAT_BYTES:
         raise Unusual
-    values: NDArray[Any] = np.frombuffer(bytearray(octets), "<f4")
+    values = _writable(octets, np.dtype("<f4"))
     if dtype == np.float32:
         return values
     if not np.isfinite(values).all():

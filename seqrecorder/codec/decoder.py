@@ -78,6 +78,10 @@ class RecordDecoder:
         Raises:
             RecordError: the first record that cannot be decoded.
         """
+        if len(messages) == 1 and self.layout == "steps":
+            values = self._single.values_of_large(messages.view(0))
+            if values is not None:
+                return [[value] for value in values]
         columns = self.decode_columns(messages)
         return [scatter(field, columns[field.name]) for field in self.schema.fields]
 

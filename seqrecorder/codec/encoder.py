@@ -11,6 +11,7 @@ from seqrecorder.codec.columns import Column, gather, group_lengths
 from seqrecorder.codec.encode_values import encode_images, encode_tensors
 from seqrecorder.codec.pieces import parts, sizer
 from seqrecorder.errors import RecordError
+from seqrecorder.wire.feature_bytes import LARGE
 from seqrecorder.wire.sequence_example import Leaf, check_limit, serialize
 
 if TYPE_CHECKING:
@@ -129,7 +130,9 @@ def _buffers(field: Field, column: Column) -> Any:
     counts = column.steps if field.packed else column.counts
     if counts is None:
         return bytes_.reshape(-1, width)
-    data, ends = bytes_.tobytes(), np.cumsum(counts * width).tolist()
+    is_large = bytes_.size > LARGE * counts.size and (field.packed or not field.is_list)
+    data: Any = bytes_.data if is_large else bytes_.tobytes()
+    ends = np.cumsum(counts * width).tolist()
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 

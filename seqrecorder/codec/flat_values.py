@@ -191,7 +191,7 @@ class Reader:
             counts, rest = np.divmod(places.sizes, _FLOAT_BYTES)
             check(rest > 0)
             octets = places.joined()[: int(places.sizes.sum())]
-            values = _declared(field, octets.view("<f4"), counts, self._rows)
+            values = _declared(field, _viewed(octets, "<f4"), counts, self._rows)
         else:
             numbers, counts, unusual = integers(places)
             check(unusual)
@@ -404,7 +404,13 @@ def _from_buffer(
         place = int((octets > 1).argmax())
         row = int(rows[np.searchsorted(np.cumsum(sizes), place, side="right")])
         raise Broken(row, field.name, f"bytes 0 and 1 are expected in {field.feature!r}, got {octets[place]}")
-    return np.ascontiguousarray(octets).view(dtype)
+    return _viewed(octets, dtype)
+
+
+def _viewed(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
+    """Return bytes as numbers that can be changed, without a copy if they begin at a multiple of their size."""
+    numbers: NDArray[Any] = np.ascontiguousarray(octets).view(dtype)
+    return numbers if numbers.flags.aligned and numbers.flags.writeable else numbers.copy()
 
 
 def _tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Spans:

@@ -47,6 +47,7 @@ _WINDOW = 8192  # records
 _BLOCK = 4 << 20  # bytes that are read at a time
 _BLOCKS = 64 << 20  # of all files together, among which records were dealt
 _LEAST_BLOCK = 1 << 12
+_LARGE = 1 << 20  # mean bytes of records of which each is read into a buffer of its own, that its arrays are views of
 
 T = TypeVar("T")
 
@@ -310,13 +311,16 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
 def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[_Window]:
     """Yield the serialized records of files in their written order."""
     if len(files) == 1:
-        blocks = RecordReader(files[0].path, origin.compression, block=_BLOCK).blocks(check=False)
+        block = _BLOCK if origin.mean_bytes < _LARGE else _LEAST_BLOCK
+        blocks = RecordReader(files[0].path, origin.compression, block=block).blocks(check=False)
         for alone in _counted(files[0], origin, map(_alone, blocks)):
             yield _Window(files, [alone])
             del alone
         return
     window = origin.window(_WINDOW)
     each, block = max(1, window // len(files)), min(_BLOCK, max(_LEAST_BLOCK, _BLOCKS // len(files)))
+    if origin.mean_bytes >= _LARGE:
+        each, block = 1, _LEAST_BLOCK
     readers = [RecordReader(file.path, origin.compression, each, block) for file in files]
     if any(file.kept is not None for file in files):
         checked = [_counted(file, origin, reader.pieces()) for file, reader in zip(files, readers, strict=True)]
@@ -324,7 +328,10 @@ def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[_Window]:
         return
     pieces = [_counted(file, origin, reader.pieces(check=False)) for file, reader in zip(files, readers, strict=True)]
     while parts := [(file, part) for file, some in zip(files, pieces, strict=True) if (part := next(some, None))]:
-        yield _Window([file for file, _ in parts], [part for _, part in parts])
+        if each == 1:
+            yield from (_Window([file], [part]) for file, part in parts)
+        else:
+            yield _Window([file for file, _ in parts], [part for _, part in parts])
         del parts
 
 

@@ -130,7 +130,8 @@ def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.Buff
         OSError: it is missing, or cannot be opened.
     """
     if _hook is None:
-        return cast("io.BufferedReader", Path(path).open("rb", buffering=buffering))
+        path = path if isinstance(path, Path) else Path(path)  # to make one of another takes as long as to open it
+        return cast("io.BufferedReader", path.open("rb", buffering=buffering))
     watched = _Watched(os.fspath(path))
     return cast("io.BufferedReader", watched if buffering == 0 else io.BufferedReader(watched))
 

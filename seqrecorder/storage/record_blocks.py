@@ -14,7 +14,7 @@ import numpy as np
 
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.bad_sectors import open_source, reason_at
-from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
+from seqrecorder.storage.tfrecord.crc32c import masked_crc32c_of_one
 from seqrecorder.storage.tfrecord.damaged_frames import damaged_frames
 from seqrecorder.storage.tfrecord.format import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit
 from seqrecorder.wire.many_messages import ROOM, Messages
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct("<Q")
 _LENGTH = 8
+_WIDEST = 16  # bytes of a number
 _PACKED = 1 << 16  # bytes of a GZIP stream that are read at a time
 
 
@@ -50,10 +51,14 @@ class _Plain:
             left = file.seek(0, 2) - self._offset  # what a forged length asks for is not made room for
             file.seek(self._offset)
             size = len(rest)
-            data = np.empty(size + max(0, min(count, left)) + ROOM, np.uint8)
+            total = size + max(0, min(count, left))
+            # Where a record comes alone, its content ends at a multiple of the width of every number. So does a buffer
+            # of numbers that is its last field, and so it also begins: an array can be a view of it.
+            ahead = (FOOTER - total) % _WIDEST
+            data = np.empty(ahead + total + ROOM, np.uint8)[ahead:]
             data[:size] = np.frombuffer(rest, np.uint8)
             room = data.data[:-ROOM]
-            while more := file.readinto(room[size:]):
+            while size < total and (more := file.readinto(room[size:])):
                 size += more
         self._offset += size - len(rest)
         data[size:] = 0
@@ -156,8 +161,8 @@ def _missing(rest: bytes) -> int:
     """Return how many bytes are missing of the first frame, of which some may be there."""
     if len(rest) < HEADER:
         return HEADER - len(rest)
-    header = np.frombuffer(rest, np.uint8, HEADER)[None]
-    if (masked_crc32c(header[:, :_LENGTH]) != _stored(header[:, _LENGTH:])).any():
+    crc = masked_crc32c_of_one(np.frombuffer(rest, np.uint8, _LENGTH))
+    if crc != int.from_bytes(rest[_LENGTH:HEADER], "little"):
         raise DamageError("the CRC of a length differs")
     return HEADER + int.from_bytes(rest[:_LENGTH], "little") + FOOTER - len(rest)
 
@@ -174,8 +179,3 @@ def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
     last = np.array(ends, np.int64)
     first = np.concatenate([np.zeros(1, np.int64), last[:-1] + FOOTER])[: last.size] + HEADER
     return Messages(data, first, last), place
-
-
-def _stored(octets: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return the CRCs in the rows of four bytes."""
-    return np.ascontiguousarray(octets).view("<u4").reshape(-1)

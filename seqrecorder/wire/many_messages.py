@@ -80,6 +80,10 @@ class Messages:
     def __getitem__(self, number: int) -> bytes:
         return self.data[int(self.starts[number]) : int(self.stops[number])].tobytes()
 
+    def view(self, number: int) -> memoryview:
+        """Return a message, without a copy."""
+        return self.data[int(self.starts[number]) : int(self.stops[number])].data
+
     def some(self, which: Any) -> Messages:
         """Return those of the messages that are chosen, without a copy."""
         return Messages(self.data, self.starts[which], self.stops[which])
@@ -137,8 +141,10 @@ class Spans:
         return Spans(self.data, self.starts[which], self.stops[which])
 
     def joined(self) -> NDArray[np.uint8]:
-        """Return the bytes of all, one behind the other, with as much room behind them."""
+        """Return the bytes of all, one behind the other, with as much room behind them; one alone is not copied."""
         sizes = self.sizes
+        if sizes.size == 1:
+            return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
         if int(sizes.sum()) > _LARGE_SPAN * sizes.size:
             view = self.data.data
             parts = [view[i:j] for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
@@ -297,7 +303,7 @@ def parts(spans: Spans) -> tuple[Spans, Places, Flags]:
 
 
 def _parts_of_one(data: NDArray[np.uint8], start: int, stop: int) -> tuple[list[int] | None, list[int]]:
-    octets = data[start:stop].tobytes()
+    octets = data[start:stop].data
     place, end = 0, len(octets)
     firsts: list[int] = []
     lasts: list[int] = []

@@ -68,8 +68,8 @@ class Leaf:
         name: name of the feature.
         kind: the list that holds the values.
         place: `context`; `steps`, one feature per step; or `packed`, one feature for all steps of a record.
-        values: flat: int64, float32, a list of bytes or of str (written as UTF-8), or a uint8 matrix with one bytes
-            value per row; or the features themselves (`seqrecorder.wire.feature_bytes`).
+        values: flat: int64, float32, a list of bytes, of views of bytes (one a record) or of str (written as UTF-8), or
+            a uint8 matrix with one bytes value per row; or the features themselves (`seqrecorder.wire.feature_bytes`).
         counts: values per feature, an int where all features have as many.
         steps: features per record (for `steps`), int64 of shape (N,).
         present: which records have the feature at all; None means all. Values are those of present records only.
@@ -212,6 +212,8 @@ def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoin
     if isinstance(leaf.values, np.ndarray):  # equally long buffers, one to a feature
         return _fixed(leaf, leaf.values.reshape(-1), leaf.values.shape[1], present)
     if isinstance(leaf.counts, int) and leaf.counts == 1:
+        if leaf.place != "steps" and isinstance(next(iter(leaf.values), None), memoryview):
+            return _buffer_features(leaf.values, wrapped=wrapped)
         return _single_bytes(leaf.values, wrapped=wrapped)
     counts = leaf.counts
     if isinstance(counts, int):
@@ -232,6 +234,12 @@ def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
     headers = {size: feature_header(size, "bytes", wrapped=wrapped) for size in set(map(len, encoded.values()))}
     features = {value: headers[len(data)] + data for value, data in encoded.items()}
     return of_list(list(map(features.__getitem__, values)), max(map(len, features.values()), default=0))
+
+
+def _buffer_features(values: Sequence[memoryview], *, wrapped: bool) -> Unjoined:
+    """Return Features of one bytes value each, of which each is a record's own."""
+    rows = [(feature_header(len(value), "bytes", wrapped=wrapped), value) for value in values]
+    return Unjoined(rows, np.array([len(header) + len(value) for header, value in rows], np.int64))
 
 
 def _as_bytes(value: bytes | str) -> bytes:

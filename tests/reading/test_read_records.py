@@ -77,3 +77,91 @@ def test_small_blocks_and_many_threads_keep_the_order(tmp_path, monkeypatch, com
         sr.write(written, tmp_path / str(shards), shards=shards, compression=compression)
         found = [(record.value, record.steps.tolist()) for record in sr.read_records(tmp_path / str(shards))]
         assert found == [(number.value, number.steps.tolist()) for number in written]
+
+
+@sr.record(kw_only=True)
+class Recording:
+    key: str = sr.context(str, key=True)
+    rate: float = sr.context("float32")
+    pause: float | None = sr.context("float64", optional=True, default=None)
+    signal: np.ndarray = sr.feature_list("float32", shape=(64,), storage="buffer")
+
+
+def recordings(count, steps=5000):
+    random = np.random.default_rng(0)
+    return [
+        Recording(
+            key="x" * number,
+            rate=number / 2,
+            pause=None if number % 2 else 0.5,
+            signal=random.normal(size=(steps, 64)).astype("f4"),
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_the_buffer_of_a_large_record_is_not_copied(tmp_path, shards):
+    """The last field of a large record is a view of what was read, aligned and writable, whatever stands before it."""
+    written = recordings(5)
+    sr.write(written, tmp_path / "x", shards=shards)
+    found = list(sr.read_records(tmp_path / "x"))
+    assert [record.key for record in found] == [record.key for record in written]
+    for record, expected in zip(found, written, strict=True):
+        assert (record.rate, record.pause) == (expected.rate, expected.pause)
+        assert type(record.rate) is type(expected.rate)
+        np.testing.assert_array_equal(record.signal, expected.signal)
+        assert record.signal.flags.aligned
+        assert record.signal.flags.writeable
+        root = record.signal
+        while isinstance(root, np.ndarray) and root.base is not None:
+            root = root.base if not isinstance(root.base, memoryview) else root.base.obj
+        assert root.nbytes > record.signal.nbytes  # of the whole frame
+
+
+def test_large_records_are_decoded_as_many_are(tmp_path):
+    """What is read alone is what the decoder of batches gives, fields of all kinds beside the buffers, also of two."""
+
+    @sr.record
+    class Mixed:
+        flags: np.ndarray = sr.feature_list("bool", storage="buffer")
+        audio: np.ndarray = sr.feature_list("int16", storage="buffer")
+        name: str = sr.context(str)
+        scale: np.ndarray = sr.context("float16", shape=(None,))
+        extra: np.ndarray = sr.context("float64", shape=(3,))
+
+    random = np.random.default_rng(1)
+    size = 700_000
+    written = [
+        Mixed(
+            random.random(size) < 0.5,
+            random.integers(-99, 99, size).astype("i2"),
+            "é" * (n * 3000),
+            [n / 4] * n,
+            [1] * 3,
+        )
+        for n in range(3)
+    ]
+    sr.write(written, tmp_path / "x")
+    schema = sr.Schema.of(Mixed)
+    together = schema.decode_batch([schema.encode(record) for record in written])
+    for found, expected in zip(sr.read_records(tmp_path / "x"), together, strict=True):
+        for field in schema.fields:
+            one, other = getattr(found, field.name), getattr(expected, field.name)
+            np.testing.assert_array_equal(one, other, strict=not isinstance(one, str))
+
+
+def test_a_large_record_that_is_broken_is_told_as_a_small_one(tmp_path):
+    """A buffer of a length that no steps have is an error with its place."""
+    schema = sr.Schema.of(Recording)
+    (record,) = recordings(1)
+    data = schema.encode(record)
+    import tensorflow as tf
+
+    message = tf.train.SequenceExample.FromString(data)
+    feature = message.feature_lists.feature_list["signal"].feature[0].bytes_list
+    feature.value[0] = feature.value[0] + b"abc"
+    path = tmp_path / "x.tfrecord"
+    path.write_bytes(tfrecord_files.frame(message.SerializeToString(deterministic=True)))
+    with pytest.raises(sr.RecordError, match="multiple of 256 bytes are expected in 'signal', got 1280003"):
+        list(sr.read_records(path, schema=Recording))

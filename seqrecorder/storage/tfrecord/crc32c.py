@@ -50,6 +50,7 @@ _LONG = 4096  # bytes from which on a span is folded
 _BLOCKS = (64, 32)  # bytes; the latter for spans of at most _SHORT, and of fewer than _SMALL as a mean
 _BLOCK, _SHORT, _SMALL = _BLOCKS[0], 1024, 96
 _GROUP_BYTES = 1 << 20  # of spans that are folded together: they stay in the cache
+_PIECE_BYTES = 1 << 22  # of one span that are folded at a time: the longer, the fewer operations a byte
 _SPREAD = 1.25  # longest of them over shortest
 _LOOKED_UP = 1 << 19  # bytes that are looked up at once, likewise
 _LEAST_TABLE = 512
@@ -326,8 +327,8 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
     width = int(lengths.max())
     rest = np.zeros((lengths.size, 0), np.uint8)
     # Very long ones are folded piece by piece, behind what is left of those before.
-    for first in range(0, width, _GROUP_BYTES):
-        last = min(width, first + _GROUP_BYTES)
+    for first in range(0, width, _PIECE_BYTES):
+        last = min(width, first + _PIECE_BYTES)
         before = rest.shape[1]
         rows = np.zeros((lengths.size, before + last - first), np.uint8)  # zeros before a span change nothing
         rows[:, :before] = rest

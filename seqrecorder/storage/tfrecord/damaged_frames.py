@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Places = NDArray[np.int64]
 
-_TOGETHER = 1 << 20  # bytes: they stay in the cache
+_TOGETHER = 1 << 22  # bytes: the more, the fewer operations a byte
 _LARGE = 4096  # mean bytes from which on compiled code is faster on each than on a copy of all
 _ONES = np.uint32(0xFFFFFFFF)
 

@@ -18,8 +18,8 @@ OTHERS = [] if crc32c._other is None else [crc32c._other]  # of the package that
 @pytest.mark.parametrize("piece", [900, 4000, 1 << 20])
 def test_spans_have_the_crc_of_the_definition(monkeypatch, piece, lengths):
     """Spans of every length around the widths, in one piece or in several, have the CRC of a frame."""
-    monkeypatch.setattr(crc32c, "_GROUP_BYTES", piece)
-    monkeypatch.setattr(crc32c, "_LOOKED_UP", piece)
+    for name in ("_GROUP_BYTES", "_PIECE_BYTES", "_LOOKED_UP"):
+        monkeypatch.setattr(crc32c, name, piece)
     random = np.random.default_rng(piece)
     lengths = np.array(lengths)
     data = np.frombuffer(tfrecord_files.framed(map(random.bytes, lengths.tolist())), np.uint8)
