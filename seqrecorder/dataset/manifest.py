@@ -6,6 +6,9 @@ data give equal manifests. It is data of unknown origin when read: every name is
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import itertools
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -29,7 +32,7 @@ from seqrecorder.storage.tfrecord.format import check_compression
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -366,40 +369,55 @@ def parse_manifest(text: str, path: Path) -> Manifest:
     """
     file = path / MANIFEST
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
-        if _SURROGATE.search(text):
-            json.dumps(data, ensure_ascii=False).encode()
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise ValueError("not a manifest of seqrecorder")
-        version = data["format_version"]
-        if version != FORMAT_VERSION:
-            raise ValueError(
-                f"format version {version!r}, where this release reads {FORMAT_VERSION}; update seqrecorder"
-            )
-        schema = Schema.from_dict(data["schema"])
-        if data["fingerprint"] != schema.fingerprint:
-            raise ValueError("the schema does not have the fingerprint that stands beside it")
-        check_names(data["splits"], "split")
-        check_names(data["assets"], "asset")
-        return Manifest(
-            path=path,
-            schema=schema,
-            splits={name: _split(name, split) for name, split in data["splits"].items()},
-            compression=check_compression(data["compression"]),
-            generation=_count(data["generation"]),
-            skipped=_count(data["skipped"]),
-            splitting=splitting_of(data["splitting"], _count),
-            metadata=_metadata(data["metadata"]),
-            asset_infos={
-                name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
-                for name, info in data["assets"].items()
-            },
-            url=origin_of(path),
-        )
+        with _uncollected():
+            return _manifest(text, path)
     except ManifestError as error:
         raise ManifestError(f"{file}: {error}", path=file) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ManifestError(f"{file}: damaged, or not a manifest: {error!r:.1000}", path=file) from None
+
+
+def _manifest(text: str, path: Path) -> Manifest:
+    data = json.loads(text, parse_constant=_refuse_constant)
+    if _SURROGATE.search(text):
+        json.dumps(data, ensure_ascii=False).encode()
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError("not a manifest of seqrecorder")
+    version = data["format_version"]
+    if version != FORMAT_VERSION:
+        raise ValueError(f"format version {version!r}, where this release reads {FORMAT_VERSION}; update seqrecorder")
+    schema = Schema.from_dict(data["schema"])
+    if data["fingerprint"] != schema.fingerprint:
+        raise ValueError("the schema does not have the fingerprint that stands beside it")
+    check_names(data["splits"], "split")
+    check_names(data["assets"], "asset")
+    return Manifest(
+        path=path,
+        schema=schema,
+        splits={name: _split(name, split) for name, split in data["splits"].items()},
+        compression=check_compression(data["compression"]),
+        generation=_count(data["generation"]),
+        skipped=_count(data["skipped"]),
+        splitting=splitting_of(data["splitting"], _count),
+        metadata=_metadata(data["metadata"]),
+        asset_infos={
+            name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
+            for name, info in data["assets"].items()
+        },
+        url=origin_of(path),
+    )
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from going through millions of values, none of which is garbage, while they come."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _refuse_constant(name: str) -> Any:
@@ -427,10 +445,24 @@ def _shard(data: Mapping[str, Any]) -> ShardInfo:
         bytes=_count(data["bytes"]),
         sha256=_digest(data["sha256"]),
         lengths_sha256=_digest(data["lengths_sha256"]),
-        histogram=tuple((_count(length), _count(records)) for length, records in data["histogram"]),
+        histogram=_bins(data["histogram"]),
         start=_count(data["start"]),
         step=max(1, _count(data["step"])),
     )
+
+
+def _bins(pairs: Any) -> tuple[tuple[int, int], ...]:
+    bins = tuple(map(tuple, pairs))
+    flat = list(itertools.chain.from_iterable(bins))
+    # Looked at all at once: of a hundred thousand shards they are millions.
+    if (
+        set(map(len, bins)) - {2}
+        or set(map(type, flat)) - {int}
+        or min(flat, default=0) < 0
+        or max(flat, default=0) >> 63
+    ):
+        raise ValueError(f"expected a histogram, pairs of counts, got {pairs!r:.100}")
+    return bins
 
 
 def _digest(value: Any) -> str:

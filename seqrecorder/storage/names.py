@@ -49,6 +49,7 @@ _LOOK_ALIKES = frozenset(
     "\u2024\u2025\u2026\ufe52\uff0e"  # dots
     "\u0337\u0338"  # combining slashes
 )
+_PLAIN = re.compile("[A-Za-z0-9_.-]*")  # what no character is looked up of
 _WINDOWS_CHARACTERS = frozenset('<>:"|?*')
 # Windows opens a device under these names, whatever the extension; it takes superscript digits for digits.
 _WINDOWS_DEVICES = frozenset(
@@ -286,7 +287,8 @@ def _problems(name: str, limit: int) -> Iterator[str]:
     # Only the first is ever asked for: what follows may rely on it.
     if not name:
         yield "an empty one"
-    yield from filter(None, map(_bad_character, name))
+    if not _PLAIN.fullmatch(name):
+        yield from filter(None, map(_bad_character, name))
     if name.startswith("."):
         yield "one that begins with '.'"
     if name.endswith((".", " ")):
