@@ -1,4 +1,4 @@
-"""The search for keys that are in several parts of a dataset, by files of sorted hashes, in bounded memory."""
+"""The keys of several parts of a dataset together, by files of sorted hashes, in bounded memory."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ class SortedHashes:
 
     Args:
         path: the file.
+        start: where in it the first hash is.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._size = path.stat().st_size // _HASH_BYTES
+    def __init__(self, path: Path, start: int = 0) -> None:
+        self._path, self._start = path, start
+        self._size = (path.stat().st_size - start) // _HASH_BYTES
         self._next = 0
 
     def __len__(self) -> int:
@@ -39,7 +40,7 @@ class SortedHashes:
         """Return the hashes that come next, up to `last`, and go on behind them the next time."""
         if self._next == self._size:
             return np.empty(0, np.uint64)
-        values = np.memmap(self._path, "<u8", mode="r", offset=_HASH_BYTES * self._next)
+        values = np.memmap(self._path, "<u8", mode="r", offset=self._start + _HASH_BYTES * self._next)
         found = np.array(values[: np.searchsorted(values, np.uint64(last), side="right")], np.uint64)
         self._next += found.size
         return found
@@ -48,19 +49,19 @@ class SortedHashes:
         """Whether a hash is in the file."""
         if not self._size:
             return False
-        values = np.memmap(self._path, "<u8", mode="r")
+        values = np.memmap(self._path, "<u8", mode="r", offset=self._start)
         at = int(np.searchsorted(values, np.uint64(value)))
         return at < self._size and int(values[at]) == value
 
 
-def common_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:
-    """Yield the hashes that stand in several files, ascending, as many at a time as one range of hashes has.
+def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:
+    """Yield the hashes of all files, ascending, as many at a time as one range of hashes has.
 
     Hashes are spread evenly, so that the same part of all files, one range after the other, fits the memory.
 
     Args:
-        files: each without a hash that comes twice.
-        memory_bytes: how much is held at a time, about.
+        files: of hashes; each is gone through to its end.
+        memory_bytes: how much is held at a time, about; while it is gathered, twice as much.
     """
     total = sum(map(len, files))
     ranges = -(-total * _HASH_BYTES // memory_bytes)
@@ -73,6 +74,4 @@ def common_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYT
             together[start : start + piece.size] = piece
             start += piece.size
         together.sort()
-        doubled = np.unique(together[1:][together[1:] == together[:-1]])
-        if doubled.size:
-            yield doubled
+        yield together

@@ -8,11 +8,14 @@ the hashes as a uint32, and the hashes, uint64, ascending; all little-endian.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from seqrecorder.dataset.common_keys import SortedHashes
+from seqrecorder.storage.files import writing
 from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.names import KEY_INDEX, MANIFEST
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 _MAGIC = b"SRKEYS01"
 _HEAD = len(_MAGIC) + 32 + 4
 _SHARDS, _RECORDS, _BYTES = 16, 1000, 16 << 20
+_TOGETHER = 1 << 20
 
 
 def pays(manifest: Manifest) -> bool:
@@ -48,9 +52,22 @@ def read_key_index(directory: Path, text: bytes, names: Sequence[str]) -> NDArra
     except OSError:
         return None
     hashes = data[_HEAD:]
-    if data[:_HEAD] != _head(text, names, hashes) or len(hashes) % 8:
+    if data[:_HEAD] != _head(text, names, zlib.crc32(hashes)) or len(hashes) % 8:
         return None
     return np.frombuffer(hashes, "<u8").astype(np.uint64, copy=False)
+
+
+def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> SortedHashes | None:
+    """Return what `read_key_index` does, of which takes the same, to be gone through piece by piece."""
+    path, check, size = directory / KEY_INDEX, 0, 0
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+            while data := file.read(_TOGETHER):
+                check, size = zlib.crc32(data, check), size + len(data)
+    except OSError:
+        return None
+    return None if head != _head(text, names, check) or size % 8 else SortedHashes(path, _HEAD)
 
 
 def write_key_index(directory: Path, text: bytes, names: Sequence[str], hashes: NDArray[np.uint64]) -> None:
@@ -69,9 +86,44 @@ def write_key_index(directory: Path, text: bytes, names: Sequence[str], hashes: 
     data = hashes.astype("<u8", copy=False).tobytes()
     with exclusive(directory) as held:
         if held.read(MANIFEST) == text:
-            held.replace(KEY_INDEX, _head(text, names, data) + data, like=MANIFEST)
+            held.replace(KEY_INDEX, _head(text, names, zlib.crc32(data)) + data, like=MANIFEST)
 
 
-def _head(text: bytes, names: Sequence[str], hashes: bytes) -> bytes:
+class KeyIndexFile:
+    """An index that is made piece by piece, and moved beside the manifest that it is for.
+
+    Args:
+        path: of a file on the file system of the dataset, which is there until it has been moved.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._check = 0
+        with writing("write", path):
+            path.write_bytes(bytes(_HEAD))
+
+    def add(self, hashes: NDArray[np.uint64]) -> None:
+        """Add hashes, ascending, and larger than those before.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        data = hashes.astype("<u8", copy=False).data
+        self._check = zlib.crc32(data, self._check)
+        with writing("write", self.path), self.path.open("ab") as file:
+            file.write(data)
+
+    def move(self, directory: Path, text: bytes, names: Sequence[str]) -> None:
+        """Keep it beside the manifest that was published; takes and raises what `write_key_index` does."""
+        with writing("write", self.path):
+            with self.path.open("r+b") as file:
+                file.write(_head(text, names, self._check))
+            shutil.copymode(directory / MANIFEST, self.path)
+        with exclusive(directory) as held:
+            if held.read(MANIFEST) == text:
+                held.take(self.path, KEY_INDEX)
+
+
+def _head(text: bytes, names: Sequence[str], check: int) -> bytes:
     owner = hashlib.sha256(b"\0".join([*(name.encode() for name in names), text])).digest()
-    return _MAGIC + owner + zlib.crc32(hashes).to_bytes(4, "little")
+    return _MAGIC + owner + check.to_bytes(4, "little")

@@ -12,6 +12,7 @@ import attrs
 
 from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import NOTHING, clean_destination, publish, standing
+from seqrecorder.dataset.key_index import pays
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined, read_manifest
 from seqrecorder.dataset.owned_files import named as named_files
 from seqrecorder.errors import (
@@ -158,7 +159,7 @@ def _commit(place: PartsDirectory, expected: int | list[int | str] | None, optio
                 check_size(part.manifest.shard_path(name, shard), shard.bytes, part.manifest.path)
     with Staging(place.destination, overwrite=options.overwrite or options.append) as staging:
         named = {f"part {part.name}": part.manifest for part in parts}
-        check_unique(named, old if options.append else NOTHING, staging.path)
+        index = check_unique(named, old if options.append else NOTHING, place.path)
         manifest = attrs.evolve(
             _joined(parts, old, earlier, staging.path),
             path=staging.destination,
@@ -168,7 +169,13 @@ def _commit(place: PartsDirectory, expected: int | list[int | str] | None, optio
         if earlier is not None:
             manifest = combined(earlier, manifest)
         place.note(_identity(manifest))
-        tell_missed_shares(publish(staging, manifest, old, keep=earlier is not None))
+        published = publish(staging, manifest, old, keep=earlier is not None)
+    tell_missed_shares(published)
+    if index is not None and pays(published):
+        try:
+            index.move(published.path, published.to_json().encode(), first.metadata[IDENTITY])
+        except DatasetError as error:  # what is there, is: the next append reads the keys again
+            _LOG.warning("%s is committed, but the index of its keys could not be kept: %s", published.path, error)
 
 
 def _commit_at_url(place: UrlParts, expected: int | list[int | str] | None, options: WriteOptions) -> Manifest:
@@ -258,7 +265,10 @@ def _check_expected(
     else:
         every, count, is_short = expected, len(expected), not set(expected) <= set(there)
     wanted = set(every)
-    missing = some([str(name) for name in every if name not in there], 20)
+    lacking = [str(name) for name in every if name not in there]
+    if isinstance(expected, int) and lacking[-1:] == [str(expected)]:  # where jobs count from 0, it is the first one
+        lacking[-1] = f"0 or {expected}"
+    missing = some(lacking, 20)
     more = some([str(name) for name in there if name not in wanted], 20)
     said = f"expected {number_of(count, 'part')} of {place.destination}, got {len(there)}"
     if is_short:

@@ -2,60 +2,89 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.dataset.common_keys import SortedHashes, common_hashes
+from seqrecorder.dataset.common_keys import SortedHashes, merged_hashes
+from seqrecorder.dataset.key_index import KeyIndexFile, open_key_index
 from seqrecorder.dataset.splits import key_hashes
 from seqrecorder.errors import DuplicateKeyError, ShardReadError
 from seqrecorder.storage.digests import in_threads, sha256
 from seqrecorder.storage.files import write_file
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.writing.unique_keys import UniqueKeys
-from seqrecorder.writing.write_part import IDENTITY, KEYS
+from seqrecorder.writing.write_part import HOOKS, IDENTITY, KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from seqrecorder.dataset.generations import Standing
     from seqrecorder.dataset.manifest import Manifest
 
 
-def check_unique(parts: Mapping[str, Manifest], old: Standing, scratch: Path) -> None:
+_RUN = 1 << 24  # hashes, which are sorted in memory
+
+
+def check_unique(parts: Mapping[str, Manifest], old: Standing, scratch: Path) -> KeyIndexFile | None:
     """Raise `DuplicateKeyError` where a key is in two parts.
 
     Args:
         parts: what each wrote, by what messages call it.
         old: the dataset that they are added to, if any.
-        scratch: a directory for a temporary file.
+        scratch: a directory for temporary files, on the file system of the dataset; the caller removes them.
+
+    Returns:
+        The index of all keys; None where there are none, or hooks may have changed those that are stored.
 
     Raises:
         ShardReadError: a file is damaged.
+        ShardWriteError: the disk is full, or failed.
     """
     first = next(iter(parts.values()))
     keys = UniqueKeys(first.schema, "error", portable=True, needs=first.metadata[IDENTITY])
     if not keys.needs:
-        return
-    every, files = dict(parts), {name: part.assets[KEYS] for name, part in parts.items()}
-    digests = in_threads(sha256, files.values())
-    for (name, path), digest in zip(files.items(), digests, strict=True):
-        if digest != parts[name].asset_infos[KEYS].sha256:
-            raise ShardReadError(f"{path}: not what was written; {advice(parts[name].path)}", path=path)
-    temporary = scratch / f".{KEYS}"
+        return None
+    owners, files = [*parts.items()], [part.assets[KEYS] for part in parts.values()]
+    for (_, part), path, digest in zip(owners, files, in_threads(sha256, files), strict=True):
+        if digest != part.asset_infos[KEYS].sha256:
+            raise ShardReadError(f"{path}: not what was written; {advice(part.path)}", path=path)
+    readers = [*map(SortedHashes, files)]
     if old.manifest is not None and old.text is not None:
-        keys.register(old.manifest, old.text)
-        name = old.manifest.where
-        every[name], files[name] = old.manifest, temporary
-        write_file(temporary, np.asarray(keys.hashes, "<u8").tobytes())
-    try:
-        readers = {name: SortedHashes(path) for name, path in files.items()}
-        for found in common_hashes(list(readers.values())):
-            for value in found.tolist():
-                _check_hash(value, keys, {name: every[name] for name, file in readers.items() if file.finds(value)})
-    finally:
-        temporary.unlink(missing_ok=True)
+        known = open_key_index(old.manifest.path, old.text, keys.needs)
+        earlier = [known] if known is not None else list(_runs(keys.stored(old.manifest, old.manifest.splits), scratch))
+        owners += [(old.manifest.where, old.manifest)] * len(earlier)
+        readers += earlier
+    index = KeyIndexFile(scratch / f".{KEYS}")
+    for hashes in merged_hashes(readers):
+        is_new = np.ones(hashes.size, np.bool_)
+        np.not_equal(hashes[1:], hashes[:-1], out=is_new[1:])
+        for value in np.unique(hashes[~is_new]).tolist():
+            holders = dict(owner for owner, file in zip(owners, readers, strict=True) if file.finds(value))
+            if len(holders) > 1:
+                _check_hash(value, keys, holders)
+        index.add(hashes if is_new.all() else hashes[is_new])
+    has_hooks = any(part.metadata.get(HOOKS, True) for part in parts.values())
+    return None if has_hooks else index
+
+
+def _runs(keys: Iterator[list[Any]], scratch: Path) -> Iterator[SortedHashes]:
+    """Yield files of the hashes of keys, each with as many as are sorted at once."""
+    waiting, count = [np.empty(0, np.uint64)], 0
+    for number in itertools.count():
+        some = next(keys, None)
+        if some is not None:
+            waiting.append(key_hashes(some))
+            count += len(some)
+        if count >= _RUN or (some is None and count):
+            path = scratch / f".{KEYS}-{number}"
+            write_file(path, np.unique(np.concatenate(waiting)).astype("<u8", copy=False).tobytes())
+            waiting, count = [], 0
+            yield SortedHashes(path)
+        if some is None:
+            return
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:

@@ -46,6 +46,9 @@ PART = "part"
 IDENTITY = "identified_by"
 """What of a part's metadata says which fields identify what came: of chunks that the class makes, not their number."""
 
+HOOKS = "hooks"
+"""What of a part's metadata says whether hooks, or times, had a say, so that other keys may be stored than came."""
+
 _WHOLE = ("metadata", "assets")
 
 
@@ -147,7 +150,15 @@ class PartWriter(Writer):
                 "write_part: stratify counts what all records are; commit parts without splits, and write what "
                 "seqrecorder.open(path).all().split(shares, stratify=...) gives, whose records are copied"
             )
-        options["metadata"] = {PART: part, IDENTITY: UniqueKeys(Schema.of(schema), "error").needs}
+        record_schema = Schema.of(schema)
+        hooks = [callable(getattr(record_schema.record_class, name, None)) for name in ("load", "split")]
+        # Splits in time may leave records out, too.
+        timed = options.get("time") is not None or (whole is not None and whole.splitting.time is not None)
+        options["metadata"] = {
+            PART: part,
+            IDENTITY: UniqueKeys(record_schema, "error").needs,
+            HOOKS: any(hooks) or timed,
+        }
         super().__init__(destination if parts is None else parts.new_attempt(part), schema, **options)
 
     def _url_of(self, destination: Any) -> Destination | None:

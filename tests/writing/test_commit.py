@@ -10,6 +10,7 @@ import pytest
 from faults import names
 
 import seqrecorder as sr
+from seqrecorder.storage.names import KEY_INDEX
 from seqrecorder.writing import part_keys, unique_keys, write_part
 
 
@@ -136,7 +137,7 @@ def test_expected(tmp_path: Path) -> None:
     for part in ("0007", 2, 3):
         sr.write_part([Plain(1)], tmp_path / "c", part)
     for expected, kind, message in (
-        (8, sr.DatasetNotFoundError, "expected 8 parts of .*, got 3; missing: 1, 4, 5, 6, 8"),
+        (8, sr.DatasetNotFoundError, "expected 8 parts of .*, got 3; missing: 1, 4, 5, 6, 0 or 8"),
         ([2, 3, 5], sr.DatasetNotFoundError, "got 3; missing: 5"),
         (2, sr.DatasetError, "expected 2 parts of .*, got 3, with 3, 7 as well; remove from .*c.parts"),
         ([2, 3], sr.DatasetError, "with 7 as well"),
@@ -251,6 +252,56 @@ def test_keys_are_unique_over_all_parts(tmp_path: Path) -> None:
     for part in range(2):
         sr.write_part([Chunk("a", part), Chunk("b", part)], tmp_path / "d", part)
     assert sr.commit(tmp_path / "d").records == 4
+
+
+def test_keys_are_kept_for_the_next_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dataset of many shards gets an index of its keys, so that parts, and `write`, are added without reading it."""
+    path = tmp_path / "c"
+    for part in range(2):
+        sr.write_part(WORDS[part * 20 : part * 20 + 20], path, part, shards=8)
+    sr.commit(path)
+    shards = {shard: shard.read_bytes() for shard in path.rglob("*.tfrecord")}
+    for shard, data in shards.items():
+        shard.write_bytes(data[:-6] + bytes(6))  # whoever reads them says so
+    for part, some in enumerate((WORDS[40:50], WORDS[50:55])):
+        sr.write_part(some, path, part, append=True)
+    sr.commit(path, append=True)
+    for word in (WORDS[0], WORDS[39], WORDS[54]):
+        with pytest.raises(sr.DuplicateKeyError, match="already"):
+            sr.write([word], path, append=True)
+        sr.write_part([word], path, 0, append=True)
+        for shard, data in shards.items():
+            shard.write_bytes(data)
+        with pytest.raises(sr.DuplicateKeyError, match=f"'{word.key}'.*part 0 and in .*c;"):
+            sr.commit(path, append=True)
+    assert sr.verify(path).ok
+    # Without the index the keys are read, and sorted in pieces that fit the memory.
+    (path / KEY_INDEX).unlink()
+    monkeypatch.setattr(part_keys, "_RUN", 7)
+    with pytest.raises(sr.DuplicateKeyError, match="'w54'"):
+        sr.commit(path, append=True)
+    sr.write_part([WORDS[55]], path, 0, append=True)
+    assert sr.commit(path, append=True).records == 56
+    assert (path / KEY_INDEX).stat().st_size == 44 + 8 * 56
+    assert names(tmp_path) == ["c"]
+
+
+def test_keys_that_hooks_leave_out_are_free(tmp_path: Path) -> None:
+    """Of a class with hooks there is no index, since other keys may be stored than came."""
+
+    @sr.record
+    class Odd:
+        key: int = sr.context("int64", key=True)
+
+        def load(self) -> None:
+            if self.key % 2 == 0:
+                raise sr.SkipRecord
+
+    sr.write_part(map(Odd, range(80)), tmp_path / "c", 0, shards=20)
+    assert sr.commit(tmp_path / "c").records == 40
+    assert not (tmp_path / "c" / KEY_INDEX).exists()
+    sr.write_part([Odd(4), Odd(81)], tmp_path / "c", 0, append=True)
+    assert sr.commit(tmp_path / "c", append=True).records == 41
 
 
 def test_equal_hashes_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
