@@ -27,7 +27,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "analysis": ("errors", "schema", "storage", "codec", "dataset", "reading"),
     "keras": ("errors", "schema", "storage", "codec", "reading"),
     "testing": ("errors", "schema", "writing", "reading"),
-    "distributed": ("errors", "schema", "codec", "dataset", "writing"),
+    "distributed": ("errors", "schema", "storage", "codec", "dataset", "writing", "sources"),
     "legacy": ("errors", "schema", "storage", "reading"),
 }
 ROOMS["cli"] = ("seqrecorder", *ROOMS)

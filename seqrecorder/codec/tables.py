@@ -27,12 +27,14 @@ class Table:
         names: of the columns.
         again: whether its rows can be gone through more than once.
         open: gives the batches of some columns.
+        is_sorted: whether they come in the order of the columns that somebody wants them in.
     """
 
     name: str
     names: tuple[str, ...]
     again: bool
     open: Callable[[Sequence[str]], Iterator[Any]]
+    is_sorted: bool = False
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield the rows of some columns, in batches of a bounded size.

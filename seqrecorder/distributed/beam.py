@@ -17,6 +17,7 @@ import numpy as np
 
 from seqrecorder.codec.tables import is_table
 from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError, RecordError, SourceError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.commit import commit
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from seqrecorder.writing.options import WriteOptions
 
 _TOGETHER = 1024
-_READ_TOGETHER = 16_384
 
 
 class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
@@ -47,7 +47,7 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
     Records, bytes and sources that hooks skipped are in the counters of the class's name.
 
     Args:
-        destination: directory of the dataset, which all workers see; or its URL.
+        destination: directory of the dataset, or its URL, which all workers see.
         schema: the record class, or its schema.
         splits: as for `write`. In its place, a dictionary of a split's name to a PCollection may be written.
         split_by: as for `write`; needed where there are shares, and the class has no key: elements have no positions.
@@ -72,7 +72,7 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
         **options: Any,
     ) -> None:
         super().__init__()
-        self._destination, self._schema = str(destination), Schema.of(schema)
+        self._destination, self._schema = same_everywhere(destination), Schema.of(schema)
         given = {**options, "splits": splits, "split_by": split_by, "shards": shards}
         self._options = check_unsorted(self._schema, given)
 
@@ -195,7 +195,7 @@ class ReadDataset(beam.PTransform):  # type: ignore[misc]  # as above
 
     def __init__(self, path: str | os.PathLike[str], split: str | None = None, *, schema: object = None) -> None:
         super().__init__()
-        self._path, self._schema = str(path), None if schema is None else Schema.of(schema)
+        self._path, self._schema = same_everywhere(path), None if schema is None else Schema.of(schema)
         manifest = open_corpus(path, schema=self._schema).manifest
         self._split = manifest.split(split)
 
@@ -203,18 +203,10 @@ class ReadDataset(beam.PTransform):  # type: ignore[misc]  # as above
         """Add the steps to a pipeline."""
         return (
             begin
-            | beam.Create(list(_pieces_of(self._split.shards)))
+            | beam.Create(list(pieces_of(self._split.shards)))
             | beam.Reshuffle()
             | beam.ParDo(_ReadPiece(self._path, self._split.name, self._schema))
         )
-
-
-def _pieces_of(shards: Any) -> Iterator[tuple[int, int, int]]:
-    """Yield the start, stop and step of the positions of at most so many records of one shard."""
-    for shard in shards:
-        stop = shard.start + shard.step * shard.records
-        for start in range(shard.start, stop, shard.step * _READ_TOGETHER):
-            yield start, min(stop, start + shard.step * _READ_TOGETHER), shard.step
 
 
 class _ReadPiece(beam.DoFn):  # type: ignore[misc]  # as above

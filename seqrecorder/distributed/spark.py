@@ -1,4 +1,4 @@
-"""Datasets as Spark writes them; needs `pip install 'seqrecorder[spark]'` and a Java runtime.
+"""Datasets as Spark writes and reads them; needs `pip install 'seqrecorder[spark]'` and a Java runtime.
 
 Each record is encoded where it is, and goes to a shard by a hash of its bytes, by which Spark sorts the shard. Each
 shard is one part, which may be written by several attempts; the driver commits the parts.
@@ -11,22 +11,44 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
+import pyarrow as pa
 
+from seqrecorder.codec.tables import table_of
+from seqrecorder.codec.to_arrow import arrow_schema
+from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
+from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
+from seqrecorder.sources.rows import RowGroups, from_rows
+from seqrecorder.sources.tables import from_table
 from seqrecorder.writing.commit import commit
 from seqrecorder.writing.encoded_pieces import EncodedPiece, PieceEncoder, check_unsorted
 from seqrecorder.writing.write_part import write_pieces
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.dataset.selection import Selection
     from seqrecorder.writing.options import WriteOptions
 
 _PIECES = "shard int, tag long, split string, key binary, lengths binary, data binary"
 _MIDDLE = 1 << 63  # Spark has no unsigned numbers; the order of tags stays what it is
 _TOGETHER = 1024
+_MOST_TASKS = 10_000
+_WITHOUT_ORDER = ("map", "variant")
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
+}
+"""The types that Spark lacks, and those that hold their values."""
 
 
 def write(
@@ -37,37 +59,48 @@ def write(
     splits: Any = None,
     split_by: Any = None,
     shards: int = 16,
+    by: str | Sequence[str] | None = None,
+    order: str | Sequence[str] | None = None,
     **options: Any,
 ) -> Manifest:
     """Write a dataset of a Spark data frame, or of an RDD.
 
     >>> write(spark.read.parquet("sentences"), "corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
+    >>> write(spark.table("readings"), "series", Series, by="sensor", order="time")  # doctest: +SKIP
 
     The dataset is there when this returns, or nothing is; tasks may fail, and run twice. It has the splits that
     `seqrecorder.write` gives. On disk records stand in a random order, by a hash of their bytes, so that the same
     records give the same files.
 
     Args:
-        data: a data frame, a row a record, whose columns are the fields; or an RDD of records or dictionaries.
-        destination: directory of the dataset, which the driver and all workers see; or its URL.
+        data: a data frame whose columns are the fields, a row a record, or with `by` a row a step; or an RDD of records
+            or dictionaries.
+        destination: directory of the dataset, or its URL, which the driver and all workers see.
         schema: the record class, or its schema; workers import it, or it is defined in the driver's main program.
         splits: as for `seqrecorder.write`.
         split_by: as for `seqrecorder.write`; needed where there are shares, and the class has no key.
         shards: number of shards of each split; of fewer records, or very few for each, there may be less.
+        by: the column, or columns, whose values tell which rows are one record, as for `seqrecorder.from_rows`. Spark
+            brings them together; the rows of some records are in the memory of a task at a time.
+        order: the column, or columns, that rows of a group are ordered by; where these are equal, the others decide.
         **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as for `seqrecorder.write`.
 
     Returns:
         What was written.
 
     Raises:
-        OptionError: options make no sense.
+        OptionError: options make no sense, or columns and fields do not belong together.
         DuplicateKeyError: two records have one key; where they are in one shard, in an error of Spark's.
     """
-    record_schema, place = Schema.of(schema), str(destination)
+    record_schema, place = Schema.of(schema), same_everywhere(destination)
     checked = check_unsorted(record_schema, {**options, "splits": splits, "split_by": split_by, "shards": shards})
     encoder = PieceEncoder(record_schema, checked)
+    given_by, given_order = ((each,) if isinstance(each, str) else tuple(each or ()) for each in (by, order))
     if hasattr(data, "mapInArrow"):
-        pieces = data.mapInArrow(functools.partial(_encode_tables, encoder=encoder, shards=shards), _PIECES)
+        data, encode = _encoding(data, encoder, shards, given_by, given_order)
+        pieces = data.mapInArrow(encode, _PIECES)
+    elif given_by or given_order:
+        raise OptionError("by, order: of a data frame; an RDD has no columns, so make it one with `rdd.toDF()`")
     else:
         rows = data.mapPartitions(functools.partial(_encode_records, encoder=encoder, shards=shards))
         pieces = rows.toDF(_PIECES)
@@ -86,15 +119,53 @@ def write(
     )
 
 
+def _encoding(
+    frame: Any, encoder: PieceEncoder, shards: int, by: tuple[str, ...], order: tuple[str, ...]
+) -> tuple[Any, Any]:
+    """Return a frame whose rows come as they are to be encoded, and what encodes its batches.
+
+    Raises:
+        OptionError: columns and fields do not belong together.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    empty = to_arrow_schema(frame.schema).empty_table()
+    if not by:
+        if order:
+            raise OptionError("order: of the rows of a group; name the columns that make groups, too: by=")
+        from_table(empty, encoder.schema)  # which looks at the columns
+        return frame, functools.partial(_encode_tables, encoder=encoder, shards=shards)
+    if not order:
+        raise OptionError(
+            "by: rows of a data frame come in no order; name the columns that order those of a group: order="
+        )
+    from_rows(empty, encoder.schema, by=by, order=order)
+    # Rows of equal order come in another one each time, if nothing else decides; and so would the bytes of a record.
+    others = [field.name for field in frame.schema.fields if field.dataType.typeName() not in _WITHOUT_ORDER]
+    keys = [frame[f"`{name}`"] for name in dict.fromkeys((*by, *order, *others))]
+    ordered = frame.repartition(*keys[: len(dict.fromkeys(by))]).sortWithinPartitions(*keys)
+    return ordered, functools.partial(_encode_groups, encoder=encoder, shards=shards, by=by, order=order)
+
+
 def _row(piece: EncodedPiece, shards: int) -> tuple[Any, ...]:
     return piece.tag % shards, piece.tag - _MIDDLE, piece.split, piece.key, piece.lengths, piece.data
 
 
 def _encode_tables(batches: Iterator[Any], encoder: PieceEncoder, shards: int) -> Iterator[Any]:
     for batch in batches:
-        pieces = encoder.encode([batch])
-        while some := [_row(piece, shards) for piece in itertools.islice(pieces, _TOGETHER)]:
-            yield _batch(some)
+        yield from _batches(encoder.encode([batch]), shards)
+
+
+def _encode_groups(
+    batches: Iterator[Any], encoder: PieceEncoder, shards: int, by: Sequence[str], order: Sequence[str]
+) -> Iterator[Any]:
+    """Encode a record of each group of rows, which come in the order of groups."""
+    first = next(batches, None)
+    if first is None:
+        return
+    reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
+    rows = attrs.evolve(table_of(reader), name="the data frame", is_sorted=True)
+    yield from _batches(encoder.encode([RowGroups(rows, encoder.schema, by=by, order=order)]), shards)
 
 
 def _encode_records(records: Iterator[Any], encoder: PieceEncoder, shards: int) -> Iterator[tuple[Any, ...]]:
@@ -103,21 +174,81 @@ def _encode_records(records: Iterator[Any], encoder: PieceEncoder, shards: int) 
             yield _row(piece, shards)
 
 
-def _batch(rows: list[tuple[Any, ...]]) -> Any:
-    import pyarrow as pa
-
+def _batches(pieces: Iterator[EncodedPiece], shards: int) -> Iterator[Any]:
     types = (pa.int32(), pa.int64(), pa.string(), pa.binary(), pa.binary(), pa.binary())
     names = [field.split()[0] for field in _PIECES.split(", ")]
-    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
-    return pa.record_batch(columns, names)
+    while rows := [_row(piece, shards) for piece in itertools.islice(pieces, _TOGETHER)]:
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
+        yield pa.record_batch(columns, names)
 
 
 def _write_shards(batches: Iterator[Any], destination: str, schema: Schema, options: WriteOptions) -> Iterator[Any]:
     """Write the shards of a partition, which is sorted by them; yield their numbers."""
-    import pyarrow as pa
-
     rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
     for number, group in itertools.groupby(rows, key=lambda row: row[0]):
         pieces = (EncodedPiece(tag + _MIDDLE, *rest) for _, tag, *rest in group)
         write_pieces(pieces, destination, schema, number, options)
         yield pa.record_batch([pa.array([number], pa.int32())], ["shard"])
+
+
+def read(
+    session: Any,
+    path: str | os.PathLike[str],
+    split: str | None = None,
+    *,
+    schema: object = None,
+    fields: Sequence[str] | None = None,
+) -> Any:
+    """Return the records of a split as a Spark data frame: a row a record, in no order.
+
+    >>> read(spark, "corpus", "train", fields=["label"]).groupBy("label").count().show()  # doctest: +SKIP
+
+    Columns are those of `Selection.to_arrow`, as far as Spark has their types: unsigned integers become wider ones,
+    float16 becomes float32, lists of one size become lists, and times have microseconds, or an error says what is lost.
+    Shards are read when Spark asks for rows, some records of one shard at a time by any worker.
+
+    Args:
+        session: the Spark session.
+        path: the dataset's directory, which the driver and all workers see.
+        split: of the dataset; None for its only one.
+        schema: the record class; None for one that the manifest gives.
+        fields: names of fields, in whatever order; None is all.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset, or no such split.
+        SchemaMismatchError: the dataset cannot be read as the class.
+        SchemaError: there is no field of a name.
+        OptionError: Arrow has no type for a field.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    corpus = open_corpus(path, schema=None if schema is None else Schema.of(schema))
+    info = corpus.manifest.split(split)
+    records = corpus[info.name]
+    chosen = records.schema if fields is None else records.schema.select(fields)
+    kinds = pa.schema([(column.name, _spark_type(column.type)) for column in arrow_schema(chosen)])
+    count = sum(1 for _ in pieces_of(info.shards))
+    numbers = session.range(0, count, 1, max(1, min(count, _MOST_TASKS)))
+    names = [field.name for field in chosen.fields]
+    task = functools.partial(_read_pieces, records=records, split=info.name, fields=names, kinds=kinds)
+    return numbers.mapInArrow(task, from_arrow_schema(kinds))
+
+
+def _spark_type(kind: Any) -> Any:
+    """Return the type of pyarrow that Spark has, and that holds the values of another."""
+    if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_spark_type(kind.value_type))
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return pa.duration("us") if pa.types.is_duration(kind) else _WIDER.get(kind, kind)
+
+
+def _read_pieces(
+    batches: Iterator[Any], records: Selection, split: str, fields: Sequence[str], kinds: Any
+) -> Iterator[Any]:
+    """Yield the records of some pieces, which a partition has the numbers of."""
+    pieces = list(pieces_of(records.store.manifest.splits[split].shards))
+    for number in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
+        for found in records.at(np.arange(*pieces[number])).to_arrow(fields):
+            columns = [column.cast(kind) for column, kind in zip(found.columns, kinds.types, strict=True)]
+            yield pa.record_batch(columns, schema=kinds)

@@ -64,6 +64,9 @@ def rows_in_order(
     import pyarrow as pa
 
     source, held, size, count = table.batches(names), [], 0, 0
+    if table.is_sorted:
+        yield from (in_order(_table(batch), keys) for batch in source)  # which looks for keys that are missing
+        return
     for batch in source:
         held.append(batch)
         size, count = size + batch.nbytes, count + batch.num_rows

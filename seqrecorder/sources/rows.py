@@ -46,12 +46,12 @@ class RowGroups(TableSource):
         *,
         by: Sequence[str],
         order: Sequence[str],
-        columns: Mapping[str, str] | None,
-        extra: Literal["error", "ignore"],
-        cast: bool,
-        on_error: Literal["raise", "skip"],
-        memory: int,
-        progress: bool | None,
+        columns: Mapping[str, str] | None = None,
+        extra: Literal["error", "ignore"] = "error",
+        cast: bool = False,
+        on_error: Literal["raise", "skip"] = "raise",
+        memory: int = MEMORY,
+        progress: bool | None = False,
     ) -> None:
         super().__init__(schema, cast=cast, on_error=on_error)
         self.table, self.by, self.order = table, tuple(by), tuple(order)

@@ -13,7 +13,7 @@ from seqrecorder.codec.pieces import cut
 from seqrecorder.codec.tables import is_table, table_of
 from seqrecorder.dataset.split_shares import Balanced
 from seqrecorder.errors import OptionError, RecordError
-from seqrecorder.writing.column_source import TableRecords
+from seqrecorder.writing.column_source import ColumnSource, TableRecords
 from seqrecorder.writing.encoder import LifeCycle, Sources, check_params
 from seqrecorder.writing.options import WriteOptions
 from seqrecorder.writing.split_assignment import Router
@@ -90,7 +90,7 @@ class PieceEncoder:
         """Yield what records become.
 
         Args:
-            given: records or dictionaries; or one table, whose rows are records.
+            given: records or dictionaries; or one table, whose rows are records; or one source that gives columns.
             split: the name of their split, where no rule decides.
 
         Raises:
@@ -105,8 +105,10 @@ class PieceEncoder:
                 UniqueKeys(self.schema, "error", portable=True),
             )
         try:
-            if len(given) == 1 and is_table(given[0]):
-                yield from self._of_table(given[0], split, *self._tools)
+            if len(given) == 1 and isinstance(given[0], ColumnSource):
+                yield from self._of_columns(given[0], split, *self._tools)
+            elif len(given) == 1 and is_table(given[0]):
+                yield from self._of_columns(TableRecords(table_of(given[0]), self.schema), split, *self._tools)
             else:
                 make = maker_from_mapping(self.schema)
                 records = [make(one, at) if isinstance(one, dict) else one for at, one in enumerate(given)]
@@ -115,10 +117,10 @@ class PieceEncoder:
             error.position = None  # which is that among records that came together by chance
             raise
 
-    def _of_table(
-        self, table: Any, split: str | None, life_cycle: LifeCycle, router: Router, keys: UniqueKeys
+    def _of_columns(
+        self, source: ColumnSource, split: str | None, life_cycle: LifeCycle, router: Router, keys: UniqueKeys
     ) -> Iterator[EncodedPiece]:
-        for whole, size in TableRecords(table_of(table), self.schema).columns():
+        for whole, size in source.columns():
             for _, columns in cut(whole, size):
                 records = records_of(self.schema, columns)
                 if life_cycle.has_hooks:
