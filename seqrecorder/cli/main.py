@@ -162,7 +162,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from seqrecorder.cli.bench import cores, run, table, training
+    from seqrecorder.cli.bench import cores, run, table, tables, training
 
     quieten_tensorflow()
 
@@ -173,6 +173,10 @@ def _bench(options: argparse.Namespace) -> int:
         names = [name for name in options.workload or training.WORKLOADS if name in training.WORKLOADS]
         trained = training.measure(names, quick=options.quick, say=say)
         print_result(options, trained, training.text(trained))
+        return OK
+    if options.tables:
+        tabled = tables.measure(options.workload or run.ALL, quick=options.quick, say=say)
+        print_result(options, tabled, tables.text(tabled))
         return OK
     if options.cores:
         measured = cores.measure(options.workload or run.ALL, quick=options.quick, say=say)
@@ -283,8 +287,12 @@ def _parser() -> argparse.ArgumentParser:
     bench = add_command(commands, "bench", _bench, "measure writing and reading, beside other ways")
     bench.add_argument("--workload", metavar="W1,...", type=arguments.workloads, help="some of W1 to W5 (default: all)")
     bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds of a second")
-    bench.add_argument("--training", action="store_true", help="how long a GRU waits for batches of W1 and W2")
-    bench.add_argument("--cores", action="store_true", help="how reading uses one core, two, four and so on")
+    for option, measured in (
+        ("--training", "how long a GRU waits for batches of W1 and W2"),
+        ("--cores", "how reading uses one core, two, four and so on"),
+        ("--tables", "a table of Arrow written and read back, beside Parquet"),
+    ):
+        bench.add_argument(option, action="store_true", help=measured)
     bench.add_argument("--rounds", metavar="N", type=arguments.positive, help="how often everything runs (default: 5)")
     bench.add_argument("--seconds", metavar="N", type=arguments.positive, help="of each reading (default: 5)")
     bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")

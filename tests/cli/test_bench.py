@@ -10,7 +10,7 @@ import pytest
 
 from seqrecorder import OptionError
 from seqrecorder.cli import main
-from seqrecorder.cli.bench import access, candidates, cores, peers, run, separate_process, table, training
+from seqrecorder.cli.bench import access, candidates, cores, peers, run, separate_process, table, tables, training
 from seqrecorder.cli.bench.candidates import Operation
 from seqrecorder.cli.bench.content import LENGTH, content, whole
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
@@ -258,3 +258,22 @@ def test_training_tells_how_long_it_waits(capsys, monkeypatch):
     figures = report["workloads"]["W2"]
     assert 0 < figures["waiting"] <= figures["seconds"]
     assert figures["share"] == figures["waiting"] / figures["seconds"]
+
+
+def test_tables_are_written_and_read_beside_parquet(capsys, monkeypatch):
+    """Each candidate gives the table back that was written; ratios are those of the processor times that are told."""
+    monkeypatch.setattr(tables, "in_new_process", lambda function, *args, **options: function(*args, **options))
+    monkeypatch.setattr(tables, "_QUICK_ROUNDS", 1)
+    assert main.main(["bench", "--tables", "--quick", "--workload", "W4", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    found = report["W4"]
+    assert list(found) == [candidates.OURS, candidates.PACKED, tables.PARQUET, tables.PLAIN]
+    assert all(seconds > 0 for halves in found.values() for times in halves.values() for seconds in times)
+    found = {name: {"write": [2.0, 2.0], "read": [1.0, 1.0]} for name in found}
+    found[tables.PARQUET] = {"write": [0.5, 1.0], "read": [1.0, 1.0]}
+    lines = tables.text({"W4": found}).splitlines()
+    assert [line.split("|")[2].strip() for line in lines if line.startswith("| seqrecorder  ")] == [
+        "0.25x, 2e+03",
+        "1.00x, 1e+03",
+        "0.50x, 3e+03",
+    ]
