@@ -221,3 +221,44 @@ def test_a_selection_resumes_in_the_midst(corpus: sr.Corpus, tmp_path: Path) -> 
     again = iter(sr.read(some, **options))
     tf.train.Checkpoint(iterator=again).restore(saved)
     assert begun + [element["ids"].numpy().tolist() for element in again] == whole
+
+
+def drawn(random: np.random.Generator, corpus: sr.Corpus) -> tuple[sr.Selection, list[Sentence]]:
+    """A selection, and the same of a list of the records."""
+    order, places = RECORDS[:45] + RECORDS[45:], np.arange(60)
+    for _ in range(random.integers(1, 4)):
+        kind, size = random.integers(5), len(places)
+        if kind == 0:
+            places = places[slice(*sorted(random.integers(0, size + 1, 2)))]
+        elif kind == 1:
+            places = places[random.integers(0, size, random.integers(0, 20))] if size else places
+        elif kind == 2:
+            places = places[np.isin(places % 4, random.integers(0, 4, 2))]
+        elif kind == 3:
+            places = places[:: random.choice([-1, 2, -3])]
+        else:
+            places = random.permutation(places)
+    return corpus.all()[places], [order[place] for place in places]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("least_run", [0, 1 << 16], ids=["in place", "copied"])
+def test_random_selections_are_read_as_lists_are(
+    corpus: sr.Corpus, monkeypatch: pytest.MonkeyPatch, least_run: int
+) -> None:
+    """Read with any strategy, by any number of readers, shuffled or not, they are the records of the list."""
+    monkeypatch.setattr("seqrecorder.dataset.selected_shards._LEAST_RUN", least_run)
+    for seed in range(150):
+        random = np.random.default_rng(seed)
+        monkeypatch.setattr("seqrecorder.dataset.selected_shards._FILE_BYTES", int(random.choice([300, 1 << 26])))
+        some, records = drawn(random, corpus)
+        batch = random.choice(np.array([None, sr.Pad(4), sr.Bucket(3, boundaries=[3, 5]), sr.Ragged(4)], object))
+        options: dict[str, Any] = {"batch": batch, "shuffle": int(random.choice([0, 7])), "fields": ["key", "label"]}
+        readers = int(random.integers(1, 4))
+        read = [each for n in range(readers) for each in elements(sr.read(some, shard=(n, readers), **options))]
+        rows = [(key, label) for e in read for key, label in zip(*map(np.ravel, (e["key"], e["label"])), strict=True)]
+        expected = [(record.key.encode(), record.label) for record in records]
+        if batch is None and not options["shuffle"] and readers == 1:
+            assert rows == expected, seed
+        assert sorted(rows) == sorted(expected), seed
+        assert [record.key for record in sr.read_records(some)] == [record.key for record in records], seed
