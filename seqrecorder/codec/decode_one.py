@@ -99,19 +99,34 @@ class SingleDecoder:
 
 def _optional(field: Field, read: Callable[[bytes, Spans], Any]) -> Callable[[bytes, Spans, Spans], Any]:
     """Return the function of a message, the features of a field's kind and the context to its value or None."""
-    if field.presence is None:
+    if not field.may_lack:
         return lambda data, features, _: read(data, features)
-    presence, names = field.presence.encode(), _names(field)
+    presence, names = (field.presence or "").encode(), _names(field)
 
     def value(data: bytes, features: Spans, context: Spans) -> Any:
+        is_held = any(name in features for name in names)
+        if not field.optional:
+            return read(data, features) if is_held else _absent(field)
+        if presence not in context and not is_held:
+            return _absent(field)
         stated = _whole_number(data, *feature_payload(data, *_found(context, presence), "int64"))
         if stated == 1:
             return read(data, features)
-        if stated or any(name in features for name in names):
+        if stated or is_held:
             raise Unusual  # perhaps an empty value beside it, perhaps a contradiction
         return None
 
     return value
+
+
+def _absent(field: Field) -> Any:
+    """Return what a record has that was written before the field came."""
+    if not field.has_default:
+        return None
+    if field.is_list or field.shape or field.sparse is not None:
+        raise Unusual
+    value = field.exact(field.default)
+    return bool(value) if field.element.name == "bool" else value
 
 
 def _is_whole(field: Field) -> bool:

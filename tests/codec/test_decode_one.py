@@ -98,6 +98,30 @@ def test_mixed_records_are_as_in_a_batch(random: np.random.Generator) -> None:
     assert schema.decode(data[0]) == expected[0]
 
 
+DEFAULTS = {"str": "é", "bytes": b"x", "bool": True, "int8": -3, "uint64": 2**63, "float16": 0.1, "float64": 0.1}
+DEFAULTS |= {"datetime64[D]": np.datetime64("2026-01-01"), "timedelta64[s]": np.timedelta64(5, "s"), "float32": 2.5}
+
+
+def test_records_that_lack_fields_are_as_in_a_batch() -> None:
+    """A record of an older class has defaults and None, of the types that a batch gives."""
+
+    @sr.record
+    class Old:
+        ids: np.ndarray = sr.feature_list("int64")
+
+    added = {f"f{n}": sr.context(name, default=value) for n, (name, value) in enumerate(DEFAULTS.items())}
+    added |= {
+        f"o{n}": sr.context(name, default=value, optional=True) for n, (name, value) in enumerate(DEFAULTS.items())
+    }
+    added |= {"none": sr.context("int8", optional=True, default=None)}
+    added |= {"marks": sr.feature_list("float32", optional=True, default=None)}
+    new = sr.record(type("New", (Old,), {"__annotations__": dict.fromkeys(added, Any), **added}))
+    schema, data = sr.Schema.of(new), sr.Schema.of(Old).encode(Old(np.arange(3)))
+    one = SingleDecoder(schema).decode(data)
+    assert one is not None
+    assert_same(one, in_batch(schema, [data])[0])
+
+
 def changed(random: np.random.Generator, data: list[bytes], count: int) -> list[bytes]:
     """Records with some bytes set, cut out, doubled or put in."""
     out = []
