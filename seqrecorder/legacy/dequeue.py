@@ -61,13 +61,14 @@ def _fits(found: Any, wanted: Any) -> bool:
     return bool(found.dtype == wanted.dtype and found.shape.is_compatible_with(wanted.shape))
 
 
-def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer) -> tuple[Any, str, str | None]:
+def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: int = 0) -> tuple[Any, str, str | None]:
     """Put what a queue holds into the order in which it comes out.
 
     Args:
         queue: the operation that makes it.
         contents: a `tf.data.Dataset` of tuples, in the order in which they were enqueued.
         shuffle_buffer: how many elements a random queue chooses from.
+        fallback: the seed of a queue that has none; 0 for another order in each iteration.
 
     Returns:
         The dataset, what was done, in the words of tf.data, and, where the order of the original was not fixed, why.
@@ -75,7 +76,7 @@ def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer) -> tuple[A
     capacity = queue.get_attr("capacity")
     if queue.type == "RandomShuffleQueueV2":
         size = _buffer(queue, capacity, shuffle_buffer)
-        seed = queue.get_attr("seed2") or queue.get_attr("seed") or None
+        seed = queue.get_attr("seed2") or queue.get_attr("seed") or fallback or None
         shuffled = contents.shuffle(size, seed=seed, reshuffle_each_iteration=seed is None)
         return shuffled, f"shuffle({size})", f"random, by a buffer of {size}"
     if queue.type == "PriorityQueueV2":

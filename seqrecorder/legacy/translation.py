@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -29,11 +30,14 @@ from seqrecorder.legacy.reader_ops import reading
 from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_drawing, run_section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from seqrecorder.legacy.dequeue import ShuffleBuffer
     from seqrecorder.legacy.explanation import Lifted
     from seqrecorder.legacy.initial_values import State
+
+
+_MOST = 2**31 - 1
 
 
 class Translation:
@@ -63,12 +67,28 @@ class Translation:
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
         self._runners = Runners(graph)
         self._returned: set[str] = set()
-        self._taken: dict[str, str] = {}
+        self._taken: dict[str, list[str]] = {}
+        self._whole: dict[str, Any] = {}
+        self._shares: dict[str, int] = {}
+        self._seeds = random.randint(1, _MOST), random.randint(1, _MOST)  # noqa: S311 - no secret
         self._lifted: set[str] = set()
         self._sparse: dict[str, tuple[bool, ...]] = {}
 
     def outputs(self, tensors: Sequence[Any]) -> Any:
-        """Return a `tf.data.Dataset` of tuples: what running the tensors again and again gives."""
+        """Return a `tf.data.Dataset` of tuples: what running the tensors again and again gives.
+
+        Sources that several operations empty are known after a first walk; in a second, each of those gets its share.
+        """
+        dataset = self._outputs(tensors)
+        shares = {name: len(places) for name, places in self._taken.items() if len(places) > 1}
+        if not shares:
+            return dataset
+        self._shares = shares
+        for found in (self.stages, self.notes, self.kept, self._taken, self._whole, self._lifted, self._sparse):
+            found.clear()
+        return self._outputs(tensors)
+
+    def _outputs(self, tensors: Sequence[Any]) -> Any:
         self._returned = {part.name for tensor in tensors for part in parts_of(tensor)}
         section = self._cut(tensors)
         if not section.pulls:
@@ -123,12 +143,15 @@ class Translation:
         before = self._cut([shuffle.inputs[0]])
         after = attrs.evolve(section, inner={name: op for name, op in section.inner.items() if op is not shuffle})
 
+        known = seeds(shuffle) or (0, 0)
+        drawn = known if any(known) else self._fixed
+
         def make(run: Any, drawn: Any) -> Any:
             [values] = run_section(before, [], self._state)
             known = {shuffle.outputs[0].name: shuffled(values, run, drawn)}
             return tuple(run_section(after, [], self._state, known))
 
-        return numbered(times, seeds(shuffle) or (0, 0)).map(make)
+        return numbered(times, drawn).map(make)
 
     def _pulled(self, pulls: Sequence[Any], place: str) -> tuple[Any, Any]:
         """Return a dataset of what several pulls give at a time, and a function that sorts it by pull."""
@@ -138,8 +161,9 @@ class Translation:
             return self._pull(pulls[0], place), lambda tensors: [tensors]
         groups: dict[str, list[Any]] = {}
         for pull in pulls:
-            source = pull if pull.name in self._datasets else source_of(pull.inputs[0])
-            groups.setdefault(source.name, []).append(pull)
+            given = pull.name in self._datasets
+            way = [pull.name] if given else [source_of(pull.inputs[0]).name, *(x.name for x in pull.inputs[1:])]
+            groups.setdefault(" ".join([pull.type, *way]), []).append(pull)
         parts = [self._pull_group(group, place) for group in groups.values()]
         if len(parts) > 1:
             names = ", ".join(describe(group[0]) for group in groups.values())
@@ -152,13 +176,7 @@ class Translation:
         return tf.data.Dataset.zip(tuple(parts)), unpack
 
     def _pull_group(self, pulls: Sequence[Any], place: str) -> Any:
-        """Return a dataset of tuples, with a tuple of tensors for each of the pulls, which are of one source."""
-        if len({(pull.type, *(tensor.name for tensor in pull.inputs[1:])) for pull in pulls if len(pulls) > 1}) > 1:
-            raise LiftError(
-                f"it is taken from in different ways at once, by {', '.join(pull.name for pull in pulls)}",
-                advice="take from it once, and use the result in both places",
-                op=source_of(pulls[0].inputs[0]).name,
-            )
+        """Return a dataset of tuples, with a tuple of tensors for each of the pulls, all alike from one source."""
         contents = self._pull(pulls[0], place)
         if len(pulls) == 1:
             return contents.map(lambda *tensors: (tensors,))
@@ -171,15 +189,17 @@ class Translation:
     def _pull(self, pull: Any, place: str) -> Any:
         """Return a dataset of what one pull gives each time it runs: tuples, or values whose keys nothing uses."""
         if pull.name in self._datasets:
-            self._claim(pull, place)
-            lifted = self._datasets[pull.name]
-            self.stages += lifted.stages
-            self.notes += lifted.notes
-            self.kept += lifted.kept
-            return flat(lifted.dataset)
+            return self._share(pull, place, lambda: self._given(pull))
         if pull.type in READS:
             return self._read(pull, place)
         return self._dequeue(pull, place)
+
+    def _given(self, pull: Any) -> Any:
+        lifted = self._datasets[pull.name]
+        self.stages += lifted.stages
+        self.notes += lifted.notes
+        self.kept += lifted.kept
+        return flat(lifted.dataset)
 
     def _dequeue(self, pull: Any, place: str) -> Any:
         queue = source_of(pull.inputs[0])
@@ -194,20 +214,25 @@ class Translation:
 
     def _ordered(self, queue: Any, place: str) -> Any:
         """Return a dataset of what a queue holds, in the order in which it comes out."""
-        self._claim(queue, place)
-        contents = self._contents(queue)
-        contents, done, unfixed = ordered(queue, contents, self._shuffle_buffer)
-        if done:
-            self._note_stage(queue.name, describe(queue), done, unfixed)
-        return contents
+
+        def make() -> Any:
+            contents, done, unfixed = ordered(queue, self._contents(queue), self._shuffle_buffer, self._fixed[0])
+            if done:
+                self._note_stage(queue.name, describe(queue), done, unfixed)
+            return contents
+
+        return self._share(queue, place, make)
 
     def _read(self, pull: Any, place: str) -> Any:
         reader, queue = source_of(pull.inputs[0]), source_of(pull.inputs[1])
-        self._claim(reader, place)
-        read, done = self._reading([pull])
-        files = self._paths(queue, place)
-        self._note_stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({done})")
-        return files.flat_map(read)
+
+        def make() -> Any:
+            read, done = self._reading([pull])
+            files = self._paths(queue, place)
+            self._note_stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({done})")
+            return files.flat_map(read)
+
+        return self._share(reader, place, make, way=" ".join([pull.type, *(x.name for x in pull.inputs[1:])]))
 
     def _paths(self, queue: Any, place: str) -> Any:
         return self._ordered(queue, place).map(lambda path: path)  # a string, no longer a tuple of one
@@ -223,17 +248,38 @@ class Translation:
         count = self._constant(pull.inputs[2])
         return (lambda path: read(path).batch(count)), f"{done}.batch({count})"
 
-    def _claim(self, source: Any, place: str) -> None:
-        """Note that a source is emptied in a place, or raise `LiftError` where it is in another as well."""
-        other = self._taken.get(source.name)
-        self._taken[source.name] = place
-        if other is not None:
+    def _share(self, source: Any, place: str, make: Callable[[], Any], way: str = "") -> Any:
+        """Return a dataset of what a source gives to one of those that empty it: all, or what comes in its turn.
+
+        Args:
+            source: a queue, a reader, or an operation that stands for a dataset.
+            place: where it is emptied.
+            make: makes the dataset of all that it gives; is asked once.
+            way: how it is emptied, if that can differ.
+        """
+        places = self._taken.setdefault(source.name, [])
+        places.append(place)
+        if source.name not in self._whole:
+            self._whole[source.name] = way, make()
+        known, whole = self._whole[source.name]
+        if known != way:
             raise LiftError(
-                f"{describe(source)} is emptied by several operations, each of which would get an unpredictable part: "
-                + (f"in {other}, and in {place}" if place != other else f"twice in {place}"),
-                advice="lift them one by one, by functions that return only one of them; or give each its own source",
+                f"{describe(source)} is read in different ways, in {places[0]}, and in {place}",
+                advice="read from it once, and use the result in both places",
                 op=source.name,
             )
+        count = self._shares.get(source.name, 1)
+        if count == 1:
+            return whole
+        why = f"which of the {count} operations that empty it got which element was left to chance"
+        turn = f"number {len(places)} of every {count} elements, for {place}"
+        self._note_stage(source.name, f"{describe(source)} is emptied by {count} operations", turn, why)
+        return whole.shard(count, len(places) - 1)
+
+    @property
+    def _fixed(self) -> tuple[int, int]:
+        """Seeds for what has none: several that share a source have to see it in one order."""
+        return self._seeds if self._shares else (0, 0)
 
     # Feeds ------------------------------------------------------------------------------------------------
 
@@ -296,14 +342,20 @@ class Translation:
         count = len(pulls)
         names = {source_of(pull.inputs[0]).name for pull in pulls}
         if pulls[0].type in READS and len(names) > 1:
-            for pull in pulls:
-                self._claim(source_of(pull.inputs[0]), place)
-            read, done = self._reading(pulls)
-            paths = self._paths(source_of(pulls[0].inputs[1]), place)
-            dealt = paths.enumerate().interleave(
-                lambda i, path: read(path).map(lambda *row: (i % count, row)), cycle_length=count, block_length=1
-            )
-            self._note_stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({done}, {count})")
+
+            def make() -> Any:
+                read, done = self._reading(pulls)
+                paths = self._paths(source_of(pulls[0].inputs[1]), place)
+                self._note_stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({done}, {count})")
+                return paths.enumerate().interleave(
+                    lambda i, path: read(path).map(lambda *row: (i % count, row)), cycle_length=count, block_length=1
+                )
+
+            way = " ".join(pull.name for pull in pulls)
+            dealt = self._share(source_of(pulls[0].inputs[0]), place, make, way)
+            for reader in (source_of(pull.inputs[0]).name for pull in pulls[1:]):
+                self._taken.setdefault(reader, []).append(place)
+                self._whole[reader] = way, None  # its records are in the other's dataset
         else:
             dealt = self._pull(pulls[0], place)
             dealt = dealt.map(lambda *row: (row,)).enumerate().map(lambda i, row: (i % count, row[0]))

@@ -70,19 +70,10 @@ def in_a_branch():
     return tf.cond(tf.constant(True) & (numbers() > 3), queue.dequeue, lambda: 0)
 
 
-def emptied_twice():
-    number = numbers()
-    return v1.train.batch([number], 2), v1.train.batch([number], 3)
-
-
-def read_side_by_side():
-    queue = v1.train.string_input_producer(["a"], num_epochs=1)
-    return [v1.WholeFileReader().read(queue).key for _ in range(2)]
-
-
 def in_different_ways():
-    queue = v1.train.range_input_producer(9, shuffle=False)
-    return queue.dequeue(), queue.dequeue_many(2)
+    reader = v1.TextLineReader()
+    queue = v1.train.string_input_producer(["a"], num_epochs=1)
+    return reader.read(queue).value, reader.read_up_to(queue, 2)
 
 
 def counts():
@@ -146,9 +137,7 @@ REFUSED = {
     ),
     chosen_queue: ("an operation of type", "choose the queue in Python"),
     in_a_branch: ("FIFOQueue 'input_producer' is used inside a tf.cond or a loop", "take from it before"),
-    emptied_twice: ("is emptied by several operations, each of which would get an unpredictable part", "one by one"),
-    read_side_by_side: ("is emptied by several operations", "its own source"),
-    in_different_ways: ("it is taken from in different ways at once", "take from it once"),
+    in_different_ways: ("is read in different ways, in what is returned, and in what", "read from it once"),
     counts: ("the size of a queue is used", "leave it out"),
     reader_counts: (
         "ReaderNumRecordsProducedV2 asks WholeFileReader 'WholeFileReaderV2' for something else",
