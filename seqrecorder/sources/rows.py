@@ -53,8 +53,8 @@ class RowGroups(TableSource):
         memory: int = MEMORY,
         progress: bool | None = False,
     ) -> None:
-        super().__init__(schema, cast=cast, on_error=on_error)
-        self.table, self.by, self.order = table, tuple(by), tuple(order)
+        super().__init__(table, schema, cast=cast, on_error=on_error)
+        self.by, self.order = tuple(by), tuple(order)
         self.column_of = mapped_columns(schema, table, columns)
         sparse = next((field.name for field in schema.fields if field.sparse is not None), None)
         if sparse is not None:

@@ -71,9 +71,16 @@ def given_columns(schema: Schema, given: Any, *, cast: bool = False) -> tuple[di
         check_alignment(schema, columns, size, problems)
     if problems:
         position, key = min(problems), schema.key_field
-        found = columns[key.name].values[position] if key is not None and key.name in columns else None
+        found = _at(columns[key.name], position) if key is not None and key.name in columns else None
         raise RecordError(f"{schema.name} cannot be encoded", position=position, key=found, problems=problems[position])
     return columns, size
+
+
+def _at(column: Column, position: int) -> Any:
+    """Return the value of a record in a column of scalars, None where it has none."""
+    if column.present is None:
+        return column.values[position]
+    return column.values[int(np.sum(column.present[:position]))] if column.present[position] else None
 
 
 def _advice(given: Any) -> str:

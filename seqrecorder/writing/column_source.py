@@ -58,6 +58,7 @@ class TableSource(ColumnSource):
     """Records whose columns are those of tables.
 
     Args:
+        table: gives the rows.
         schema: what the records are.
         cast: whether values may lose precision: see `from_table`.
         on_error: what is done with a record that does not fit: `raise`, or `skip` and count it.
@@ -66,10 +67,12 @@ class TableSource(ColumnSource):
         skipped: how many records were left out, the last time that it was gone through.
     """
 
-    def __init__(self, schema: Schema, *, cast: bool = False, on_error: Literal["raise", "skip"] = "raise") -> None:
+    def __init__(
+        self, table: Table, schema: Schema, *, cast: bool = False, on_error: Literal["raise", "skip"] = "raise"
+    ) -> None:
         if on_error not in ("raise", "skip"):
             raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
-        self.schema, self.cast, self.on_error, self.skipped = schema, cast, on_error, 0
+        self.table, self.schema, self.cast, self.on_error, self.skipped = table, schema, cast, on_error, 0
 
     @abc.abstractmethod
     def tables(self) -> Iterator[Any]:
@@ -77,26 +80,27 @@ class TableSource(ColumnSource):
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield the columns of each table; without the records that do not fit, if these are skipped."""
-        self.skipped = done = 0
+        self.skipped = rows = 0
         for table in self.tables():
-            ahead = [table]
+            ahead = [(rows, table)]
+            rows += table.num_rows
             while ahead:
-                part = ahead.pop()
+                first, part = ahead.pop()
                 try:
                     columns, size = given_columns(self.schema, part, cast=self.cast)
                 except RecordError as error:
+                    error.position = None if error.position is None else error.position + first
+                    error.message = f"{error.message} (in {self.table.name})"
                     if self.on_error == "raise":
-                        error.position = None if error.position is None else error.position + done
                         raise
                     if part.num_rows > 1:  # it is found by halving
                         middle = part.num_rows // 2
-                        ahead += [part.slice(middle), part.slice(0, middle)]
+                        ahead += [(first + middle, part.slice(middle)), (first, part.slice(0, middle))]
                         continue
                     self.skipped += 1
                     if self.skipped == 1:
                         _LOG.warning("on_error='skip': the first record that is left out: %s", error)
                 else:
-                    done += size
                     yield columns, size
 
 
@@ -117,8 +121,7 @@ class TableRecords(TableSource):
         cast: bool = False,
         on_error: Literal["raise", "skip"] = "raise",
     ) -> None:
-        super().__init__(schema, cast=cast, on_error=on_error)
-        self.table = table
+        super().__init__(table, schema, cast=cast, on_error=on_error)
         self.column_of = mapped_columns(schema, table, columns)
         self.ignored = unused_columns(schema, table, self.column_of.values(), extra)
 

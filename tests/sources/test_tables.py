@@ -243,6 +243,29 @@ def test_bad_rows_are_left_out_and_counted(tmp_path, bad, caplog):
     assert ("first record that is left out" in caplog.text) is bool(bad)
 
 
+def test_a_bad_row_is_named_with_its_source_row_and_key(tmp_path, caplog):
+    """The row counts from the first of the source, whatever was left out before; a key may be what is missing."""
+
+    @sr.record
+    class Point:
+        key: str = sr.context(str, key=True)
+        x: int = sr.context("int64")
+
+    table = pa.table({"key": ["a", "b", None, "d"], "x": [1, 2, 3, None]})
+    parquet.write_table(table, tmp_path / "points.parquet")
+    with pytest.raises(
+        sr.RecordError, match=r"record 2: Point cannot be encoded \(in .*points.parquet\)\n  key: expected"
+    ):
+        list(sr.from_table(tmp_path / "points.parquet", Point))
+    with pytest.raises(
+        sr.RecordError, match=r"record 3 \(key 'd'\): Point cannot be encoded \(in Table\)\n  x: expected"
+    ):
+        list(sr.from_table(table.set_column(0, "key", pa.array(["a", "b", "c", "d"])), Point))
+    with caplog.at_level(logging.WARNING, "seqrecorder"):
+        assert [point.key for point in sr.from_table(table, Point, on_error="skip")] == ["a", "b"]
+    assert "record 2: Point cannot be encoded (in Table)" in caplog.text
+
+
 def test_batches_are_bounded(monkeypatch):
     """A large table comes in batches of a bounded size, and positions in errors count from the first."""
     monkeypatch.setattr(codec_tables, "BATCH_ROWS", 8)
