@@ -57,19 +57,50 @@ def iterations_begun() -> Any:
     """
     import tensorflow as tf
 
+    nothing = random_numbers(0).take(0)  # what is concatenated is begun when it is asked for
+    drawn = nothing.concatenate(random_numbers(0).take(1))
+    number = _traced_once(_place_of_seed).mapped(drawn)
+    return _traced_once(_again).applied(tf.raw_ops.FlatMapDataset, number, number.element_spec)
+
+
+def _place_of_seed(drawn: Any) -> Any:
+    """Return the place of a seed in the series of those that are drawn."""
+    import tensorflow as tf
+
     # The one state that iterators share, and that can be saved and sent to other machines, is a seed that is drawn anew
     # for each. A series made here starts from the first, so the seed's place in it is the number of the iteration.
-    def place(drawn: Any) -> Any:
-        scalar = tf.TensorSpec([], tf.int64)
-        other = Traced.of(lambda number: number != drawn, scalar)
-        count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
-        numbers = random_numbers(0).take(1).repeat()
-        before = other.applied(tf.raw_ops.TakeWhileDataset, numbers, scalar, name="predicate")
-        return count.reduced(before, tf.constant(0, tf.int64))
+    scalar = tf.TensorSpec([], tf.int64)
+    other = Traced.of(lambda number: number != drawn, scalar)
+    count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
+    numbers = random_numbers(0).take(1).repeat()
+    before = other.applied(tf.raw_ops.TakeWhileDataset, numbers, scalar, name="predicate")
+    return count.reduced(before, tf.constant(0, tf.int64))
 
-    nothing = random_numbers(0).take(0)  # what is concatenated is begun when it is asked for
-    number = mapped(nothing.concatenate(random_numbers(0).take(1)), place)
-    return flat_mapped(number, lambda begun: tf.data.Dataset.from_tensors(begun).repeat())
+
+def _again(number: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.experimental.to_variant(tf.data.Dataset.from_tensors(number).repeat())
+
+
+def _zeros(_: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.zeros([_ZEROS], tf.int64)
+
+
+_once: dict[Callable[[Any], Any], Traced] = {}
+
+
+def _traced_once(function: Callable[[Any], Any]) -> Traced:
+    """Return a function of an int64 scalar, which captures nothing, traced for all pipelines of this process."""
+    import tensorflow as tf
+
+    if not tf.executing_eagerly():  # of a graph, which may come to its end before the process does
+        return Traced.of(function, tf.TensorSpec([], tf.int64))
+    if function not in _once:
+        _once[function] = Traced.of(function, tf.TensorSpec([], tf.int64))
+    return _once[function]
 
 
 def counted(dataset: Any, count: int) -> Any:
@@ -93,7 +124,7 @@ def counted(dataset: Any, count: int) -> Any:
 
     other = tf.data.Dataset.from_tensors(tf.nest.map_structure(_blank, dataset.element_spec)).repeat()
     # Random numbers are a source that the service does not deal: each worker has all turns.
-    turns = tf.data.Dataset.random(seed=0).map(lambda _: tf.zeros([_ZEROS], tf.int64)).unbatch()
+    turns = _traced_once(_zeros).mapped(tf.data.Dataset.random(seed=0)).unbatch()
     taken = tf.data.Dataset.choose_from_datasets([dataset, other], turns, stop_on_empty_dataset=True)
     taken = taken if count == tf.data.INFINITE_CARDINALITY else taken.take(count)
     return tf.data.experimental.from_variant(tf.data.experimental.to_variant(taken), dataset.element_spec)
