@@ -126,6 +126,20 @@ def test_changed_records_are_as_in_a_graph(samples: str, random: np.random.Gener
     check_changed(*SAMPLES[samples](random), random, 1000)
 
 
+def test_a_feature_that_spans_the_next_one_too() -> None:
+    """A step of a sparse field whose length is that of two: both are steps, as in a graph, and not one too few."""
+
+    @sr.record
+    class Bags:
+        bags: Any = sr.feature_list("int64", sparse=9)
+
+    data = sr.Schema.of(Bags).encode(Bags([{}, {5: 7}]))
+    one = b"\x0a\x02\x1a\x00\x0a\x05\x1a\x03\x0a\x01\x05"
+    assert data.count(one) == 1
+    spanning = data.replace(one, b"\x0a\x09" + one[2:])
+    assert compare_columns(sr.Schema.of(Bags), "steps", [data, spanning]) == {"accepted": 2}
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("samples", SAMPLES)
 def test_many_changed_records_are_as_in_a_graph(samples: str, random: np.random.Generator) -> None:
