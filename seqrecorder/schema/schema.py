@@ -156,8 +156,8 @@ class Schema:
         It serves as a record class as it is, too: `from_table(table, schema)`.
 
         Args:
-            source: a table, or files, as `from_table` takes them, or a list of dictionaries; the first million rows are
-                looked at.
+            source: a table, or files, as `from_table` takes them, or a list of dictionaries, of which the first million
+                rows are looked at; or `.npz` and `.npy` files, the first 256.
             by: where a row is a step: the column, or columns, that tell which rows are one record.
             order: the column, or columns, that rows of a group are ordered by.
             name: of the class.

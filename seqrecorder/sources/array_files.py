@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from seqrecorder.storage.paths import files_named, local_path, natural_order
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from seqrecorder.schema.field import Field
     from seqrecorder.sources.text_records import Piece
@@ -98,6 +99,42 @@ def _files(path: Any) -> list[Any]:
     return list(files_named(path, natural_order))
 
 
+def is_array_file(given: Any) -> bool:
+    """Whether a path, or a glob, ends as the name of a file of numpy's arrays does."""
+    return isinstance(given, (str, Path)) and str(given).endswith(_ENDINGS)
+
+
+def arrays_in(path: Any) -> Iterator[dict[str, Any]]:
+    """Yield the arrays of each file; that of a `.npy` file is called `values`.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        SourceError: a file is damaged, or holds objects.
+    """
+    for file in _files(path):
+        try:
+            loaded = _loaded(file)
+            yield {"values": loaded} if isinstance(loaded, np.ndarray) else loaded
+        except SourceError as error:
+            raise SourceError(f"{file}: {error}") from error
+
+
+def _loaded(path: Any, is_wanted: Callable[[str], bool] = lambda _: True) -> Any:
+    """Return the wanted arrays of a file by their names, or the one of a `.npy` file.
+
+    Raises:
+        SourceError: it is damaged, or holds objects.
+    """
+    try:
+        with path.open("rb") as file:  # which numpy leaves open where it fails
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            return {name: loaded[name] for name in loaded.files if is_wanted(name)}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise SourceError(f"cannot be loaded: {error}") from error
+
+
 class _Arrays:
     """How named arrays become records."""
 
@@ -124,16 +161,8 @@ class _Arrays:
                     yield repr(name), 0, functools.partial(self._of_group, name, group)
 
     def _of_file(self, path: Any) -> dict[str, Any]:
-        try:
-            with path.open("rb") as file:  # which numpy leaves open where it fails
-                loaded = np.load(file, allow_pickle=False)
-                if isinstance(loaded, np.ndarray):
-                    return self._values({self._only_column(): loaded}, path.stem)
-                return self._values({name: loaded[name] for name in loaded.files if self._is_wanted(name)}, path.stem)
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            if isinstance(error, SourceError):
-                raise
-            raise SourceError(f"cannot be loaded: {error}") from error
+        loaded = _loaded(path, self._is_wanted)
+        return self._values({self._only_column(): loaded} if isinstance(loaded, np.ndarray) else loaded, path.stem)
 
     def _only_column(self) -> str:
         taken = [field.name for field in self.schema.fields if field != self.schema.key_field]

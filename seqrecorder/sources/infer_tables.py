@@ -15,6 +15,7 @@ from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
+from seqrecorder.sources.array_files import arrays_in, is_array_file
 from seqrecorder.sources.tables import open_table
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.tables import Table
 
 _ROWS = 1 << 20
+_FILES = 256  # of arrays, which are in memory together
 _DRAFT_HEAD = "import numpy as np\n\nimport seqrecorder as sr\n\n\n"
 
 
@@ -58,8 +60,11 @@ def _rows_of(source: Any, rows: int) -> Any:
     """Return the first rows of a table, a file, or dictionaries."""
     import pyarrow as pa
 
+    if is_array_file(source):
+        source = list(itertools.islice(arrays_in(source), min(rows, _FILES)))
     if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
-        return pa.Table.from_pylist([dict(row) for row in source[:rows]])
+        some = [{name: _nested(value) for name, value in row.items()} for row in source[:rows]]
+        return pa.Table.from_pylist(some)
     table: Table = open_table(source)
     held, count = [], 0
     for batch in table.batches(table.names):
@@ -70,6 +75,13 @@ def _rows_of(source: Any, rows: int) -> Any:
     if not count:
         raise OptionError(f"{table.name} has no rows to infer anything from")
     return pa.Table.from_batches(held).slice(0, rows)
+
+
+def _nested(value: Any) -> Any:
+    """Return an array of several dimensions as lists of those of one, and a scalar of no dimension as itself."""
+    if not isinstance(value, np.ndarray) or value.ndim == 1:
+        return value
+    return [_nested(part) for part in value] if value.ndim else value[()]
 
 
 class _Drafted:
