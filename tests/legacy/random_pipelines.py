@@ -220,11 +220,16 @@ class Pipelines(Statements):
         options = self.draw(*more) + (", enqueue_many=True" if self.many else "")
         if self.many:
             return self.of_one(batching, size, options)
-        kinds = [self.of_two, self.of_one, self.of_pair, self.in_branches, self.made_anew, self.by_hand, self.bucketed]
+        kinds = [self.of_two, self.of_one, self.of_pair, self.in_branches, self.made_anew, self.by_hand]
+        kinds += [self.bucketed] if not self.by_chance() else []
         kinds += [self.unpacked] * 2 + [self.joined] * 2 + [self.of_chance, self.padded, self.elsewhere]
         kinds += [self.of_list] * 3 if self.of("list") else []
         kinds += [self.of_dict] * 3 if self.of("dict") else []
         return self.draw(*kinds)(batching, size, options)
+
+    def by_chance(self):
+        """Whether the order of files is one of chance, which decides then what buckets are left over."""
+        return any("shuffle=True" in line or "RandomShuffle" in line for line in self.lines[self.start :])
 
     def of_list(self, batching, size, options):
         name = self.new()

@@ -55,7 +55,7 @@ def run_in_graph(text, expression, files, *, old):
         call._one_thread_each()
         session, coordinator, found = v1.Session(config=_PLAIN), v1.train.Coordinator(), []
         session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
-        threads = v1.train.start_queue_runners(session, coordinator) if old else []
+        threads = v1.train.start_queue_runners(session, coordinator) if old or "legacy.lift" in text else []
         with contextlib.suppress(tf.errors.OutOfRangeError):
             for _ in range(MOST):
                 found.append(session.run(tensors, options=_PATIENCE))  # noqa: PERF401 - it may raise

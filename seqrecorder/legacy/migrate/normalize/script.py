@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, scopes, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import Names, arguments
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.arms import work_before_arms
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.learn_readers import without_contrib_learn
@@ -93,6 +94,8 @@ def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> 
     shuffling = [(made, kind) for made, kind in zip(queue.made, queue.kinds, strict=True) if "Shuffle" in kind]
     if len(shuffling) > 1 or not all(source.alone(s) for s in (*queue.gone, queue.taken)):
         return None
+    if _is_passed_by(scope, queue):
+        return None
     marks: list[Edit] = []
     for made, kind in shuffling:
         mark = _mark(source, scope, queue, made, kind)
@@ -110,6 +113,35 @@ def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> 
     apart = {inner for condition in hollow for inner in (*condition.body, *condition.orelse)}
     edits += [Edit(*source.span(s), ()) for s in (*hollow, *queue.gone) if s.lineno not in placed and s not in apart]
     return [*edits, *marks]
+
+
+def _is_passed_by(scope: Scope, queue: FilledQueue) -> bool:
+    """Whether something of a record does not go through a queue, but by it: that is of another record then."""
+    flow = reaching(scope)
+    simple = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and not hasattr(n, "body")]
+    holding = {id(part): statement for statement in simple for part in walk(statement)}
+    waiting: list[ast.AST] = [queue.put]
+    before = list[ast.AST]()
+    while waiting:  # what is put in hangs on these
+        for taken in [n for n in walk(waiting.pop()) if isinstance(n, ast.Name)]:
+            for made in flow.of(taken):
+                if made not in before and made in simple:
+                    before.append(made)
+                    waiting.append(made)
+    read = [s for s in before if any(getattr(part, "attr", "") in ("read", "read_up_to") for part in walk(s))]
+    waiting, seen = list(read), set[ast.AST]()
+    while waiting:  # these hang on a record
+        made = waiting.pop()
+        for name in writes(made):
+            for use in flow.uses([made], name):
+                user = holding.get(id(use))
+                if user is None or user in queue.gone or user in seen:
+                    continue
+                if user.lineno > queue.filling.lineno:
+                    return True
+                seen.add(user)
+                waiting.append(user)
+    return False
 
 
 def _taken(source: Source, names: Names, scope: Scope, queue: FilledQueue, taken: ast.Assign) -> str | None:

@@ -68,7 +68,8 @@ def lift_functions(source: Source, names: Names, target: Target) -> LiftedFuncti
     for scope in scopes(source.tree):
         if scope in reached:
             continue
-        if target == "eager" and scope in found.making and found.closure_makes(scope, sources):
+        makes = scope in found.making and found.closure_makes(scope, sources)
+        if target == "eager" and (makes or found.is_left_over(scope, whole)):
             said = "a pipeline that is not made by a function that returns its tensors, and so cannot be lifted alone"
             raise Unclear("not-lifted", said, scope if not isinstance(scope, ast.Module) else found.first_of(scope))
         lasting = [] if target == "eager" or found.goes_on(scope) else taken_in(scope, names)
@@ -139,11 +140,22 @@ class _Pipelines:
     def whole(self) -> list[ast.FunctionDef]:
         """Return the functions that make pipelines as wholes, but those that only others of them call."""
         found = [scope for scope in self.making if isinstance(scope, ast.FunctionDef) and self._is_whole(scope)]
+        found += self._composing(found)
         return [
             function for function in found
             if not (callers := [s for s, called in self._calls.items() if function in called and s is not function])
             or any(not self._within(caller, found) for caller in callers)
         ]  # fmt: skip
+
+    def _composing(self, found: list[ast.FunctionDef]) -> list[ast.FunctionDef]:
+        """Return the innermost functions that make no pipeline themselves, but call those that make parts of one."""
+        parts = {scope for scope in self.making if not self._within(scope, found)}
+        composing = [
+            scope for scope in self._mentions
+            if scope not in self.making and isinstance(scope, ast.FunctionDef) and self._is_whole(scope)
+            and parts & self.closure(scope)
+        ]  # fmt: skip
+        return [each for each in composing if not self.closure(each) & {*composing} - {each}]
 
     def _within(self, scope: Scope, whole: list[ast.FunctionDef]) -> bool:
         return any(scope in self.closure(function) for function in whole)
@@ -160,6 +172,11 @@ class _Pipelines:
             and self.closure_makes(function, sources) and not self.closure_makes(function, _RUNNING)
             and (dequeues or self.closure_makes(function, steps))
         )  # fmt: skip
+
+    def is_left_over(self, scope: Scope, whole: list[ast.FunctionDef]) -> bool:
+        """Whether a scope makes a part of a pipeline, and who calls it calls a function, too, that is lifted."""
+        callers = [each for each in self._calls if scope in self.closure(each) and each is not scope]
+        return scope in self.making and any({*whole} & self.closure(caller) for caller in callers)
 
     def goes_on(self, scope: Scope) -> bool:
         """Whether what a function returns goes on into a queue of its callers in this file."""

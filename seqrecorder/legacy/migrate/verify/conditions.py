@@ -17,6 +17,18 @@ _MOST = 7
 """Positions that are tried besides the one that a function has by itself: all of three switches."""
 
 
+class _Everything(tuple[()]):
+    """What has whatever is sought in it."""
+
+    __slots__ = ()
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return "everything"
+
+
 @attrs.frozen
 class Conditions:
     """What the conditions of a script look at.
@@ -25,11 +37,13 @@ class Conditions:
         texts: those that names are compared with.
         tested: names that are conditions by themselves.
         optional: names that are compared with None.
+        sought: names in which something is sought.
     """
 
     texts: dict[str, list[str]]
     tested: set[str]
     optional: set[str]
+    sought: set[str] = attrs.field(factory=set)
 
     @classmethod
     def of(cls, tree: ast.AST) -> Conditions:
@@ -50,7 +64,9 @@ class Conditions:
                 if found := [text for text in constants if isinstance(text, str)]:
                     texts.setdefault(node.left.id, []).extend(found)
                 optional |= {node.left.id} if None in constants else set()
-        return cls(texts, {part.id for part in bare if isinstance(part, ast.Name)}, optional)
+        asked = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In)]
+        sought = {node.comparators[0].id for node in asked if isinstance(node.comparators[0], ast.Name)}
+        return cls(texts, {part.id for part in bare if isinstance(part, ast.Name)}, optional, sought)
 
     def positions(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield changes of arguments by which conditions come out otherwise: each alone, then several at once.
@@ -76,5 +92,6 @@ class Conditions:
         if isinstance(value, str) and (known := self.texts.get(name, ["train"] if value == "train" else [])):
             return [text for text in dict.fromkeys([*known, "eval" if "train" in known else "other"]) if text != value]
         if value is None and name in self.optional:
-            return [known] if (known := known_value(name)) is not None else []
+            instead = _Everything() if name in self.sought else known_value(name)
+            return [instead] if instead is not None else []
         return [None if isinstance(value, int) else False] if name in self.tested and value is not None else []

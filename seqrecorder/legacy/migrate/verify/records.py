@@ -202,7 +202,7 @@ def _line(asked: Asked, random: np.random.Generator) -> str:
 def _message(asked: Asked, random: np.random.Generator) -> bytes:
     import tensorflow as tf
 
-    steps = int(random.integers(1, 6))
+    steps = _steps(asked) or int(random.integers(1, 6))
     context = {name: _feature(asked, name, spec, steps, random) for name, spec in asked.context.items()}
     if not asked.is_sequence:
         if not context:
@@ -245,10 +245,21 @@ def _bytes(asked: Asked, name: str, random: np.random.Generator) -> bytes:
     return np.asarray(random.integers(0, 9, _count(tensor))).astype(tf.as_dtype(dtype).as_numpy_dtype).tobytes()
 
 
+def _steps(asked: Asked) -> int:
+    """Return how many steps each record has, where the bytes of all are decoded together to a stated shape; else 0."""
+    stated = (tensor.shape.as_list()[0] for name, (_, tensor) in asked.raw.items() if _is_listed(asked, name, tensor))
+    return max((steps for steps in stated if steps), default=0)
+
+
+def _is_listed(asked: Asked, name: str, tensor: Any) -> bool:
+    return name in asked.lists and bool(tensor.shape.rank and tensor.shape.rank > 1)
+
+
 def _count(tensor: Any) -> int:
-    """Return how many numbers a decoded tensor has: by its own shape, or by that which it is reshaped to."""
+    """Return how many numbers decoded bytes have: by their own shape, or by that which they are reshaped to."""
+    several = int(bool(tensor.shape.rank and tensor.shape.rank > 1))  # bytes of several steps
     shapes = [tensor.shape, *(out.shape for use in tensor.consumers() if use.type == "Reshape" for out in use.outputs)]
     for shape in shapes:
-        if shape.rank and all(shape.as_list()[1 if tensor.shape.rank and tensor.shape.rank > 1 else 0 :]):
-            return int(np.prod([size for size in shape.as_list() if size], dtype=np.int64))
+        if shape.rank and all(sizes := shape.as_list()[several:]):
+            return int(np.prod(sizes, dtype=np.int64))
     return _ELEMENTS

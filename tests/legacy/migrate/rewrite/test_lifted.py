@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from old_scripts import BATCH, READ, script
+from old_scripts import BATCH, HEAD, READ, script
 
 from seqrecorder.legacy.migrate.project import migrate
 from seqrecorder.legacy.migrate.rewrite.script import lift_script
@@ -239,3 +239,14 @@ def test_variables_of_the_name_of_a_function_are_no_calls_of_it():
     second = "def second(files):\n" + READ + "    batches = tf.train.batch([record], 3)\n    return batches\n"
     done = lift_script(script(READ + BATCH) + "\n\n" + second)
     assert done.functions == ("batches", "second")
+
+
+@pytest.mark.parametrize("target", ["graph", "eager"])
+def test_a_pipeline_of_parts_is_lifted_by_the_function_that_calls_them(target):
+    """Not where its first part ends: a dataset is nothing that the second part could batch."""
+    parts = "def one(files):\n" + READ + "    return record\n\n\ndef batched(x):\n    return tf.train.batch([x], 3)\n"
+    whole = "\n\ndef batches(files):\n    return batched(one(files))\n"
+    assert lift_script(HEAD + parts + whole, target).functions == ("batches",)
+    running = "\n\ndef main(files):\n    with tf.Session() as session:\n        session.run(batched(one(files)))\n"
+    done = lift_script(HEAD + parts + running, target)
+    assert done.status == {"graph": "converted", "eager": "flagged"}[target]

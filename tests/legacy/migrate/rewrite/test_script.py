@@ -676,3 +676,19 @@ def test_conditions_are_those_of_tensorflow_2_where_a_branch_gives_a_tensor():
     new = rewrite(WIDE, "eager").text
     assert "one = tf.cond(" in new
     assert "two = tf.compat.v1.cond(" in new
+
+
+@pytest.mark.parametrize("target", ["graph", "eager"])
+def test_what_goes_by_a_queue_is_of_another_record(target):
+    """A queue in the middle goes only where all of a record goes through it."""
+    read = READ.replace("_, record", "key, record") + "    size = tf.size(key)\n"
+    between = (
+        "    waiting = tf.FIFOQueue(9, [tf.string], [[]])\n"
+        "    filling = waiting.enqueue([record])\n"
+        "    tf.train.add_queue_runner(tf.train.QueueRunner(waiting, [filling]))\n"
+        "    record = waiting.dequeue()\n"
+    )
+    through = rewrite(script(read + between + BATCH), target)
+    assert through.status == "converted"
+    by = rewrite(script(read + between + "    return tf.train.batch([record, size], 3)\n"), target)
+    assert [finding.code for finding in by.findings] == ["explicit-queue"]
