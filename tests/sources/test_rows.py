@@ -374,6 +374,7 @@ def test_queries_of_duckdb_are_rows(tmp_path):
     assert list(once) == expected
     with pytest.raises(sr.SourceError, match="gives its rows once"):
         list(once)
-    assert list(sr.from_rows(connection.sql(query).to_arrow_reader(64), Day, by="sensor", order="minute")) == expected
+    reader = pa.RecordBatchReader.from_stream(connection.sql(query))
+    assert list(sr.from_rows(reader, Day, by="sensor", order="minute")) == expected
     assert sr.write(days(), tmp_path / "days").records == 5
     assert list(sr.read_records(tmp_path / "days", schema=Day)) == expected
