@@ -285,7 +285,7 @@ def _parser() -> argparse.ArgumentParser:
     join_commands.add_commands(commands)
     place_commands.add_commands(commands)
     bench = add_command(commands, "bench", _bench, "measure writing and reading, beside other ways")
-    bench.add_argument("--workload", metavar="W1,...", type=arguments.workloads, help="some of W1 to W5 (default: all)")
+    bench.add_argument("--workload", metavar="W1,...", type=arguments.workloads, help="some of W1 to W6 (default: all)")
     bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds of a second")
     for option, measured in (
         ("--training", "how long a GRU waits for batches of W1 and W2"),

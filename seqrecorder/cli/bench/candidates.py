@@ -111,7 +111,7 @@ def own(workload: Workload, directory: Path) -> list[Operation | Reading]:
 def _write_columns(workload: Workload, path: Path) -> int:
     lists = {name: (flat, workload.lengths) for name, flat in workload.flat.items()}
     with Writer(path, workload.record_class) as writer:
-        writer.write_batch({**workload.contexts, **lists})
+        writer.write_batch({**workload.contexts, **lists, **workload.others})
     return writer.manifest.records
 
 

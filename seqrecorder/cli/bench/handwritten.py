@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.cli.bench.content import LENGTH
+from seqrecorder.cli.bench.workloads import IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,7 +119,33 @@ def _words() -> Callable[[Any], bytes]:
     return encode
 
 
-_ENCODERS = {"W1": _tokens, "W2": _sensors, "W3": _frames, "W4": _clicks, "W5": _words}
+def _clips() -> Callable[[Any], bytes]:
+    import tensorflow as tf
+
+    def encode(record: Any) -> bytes:
+        example = tf.train.SequenceExample()
+        features = example.context.feature
+        features["key"].bytes_list.value.append(record.key.encode())
+        features["caption"].bytes_list.value.append(record.caption.encode())
+        features["image"].bytes_list.value.append(tf.io.encode_png(record.image).numpy())
+        if record.score is not None:
+            features["score"].float_list.value.append(record.score)
+        add = example.feature_lists.feature_list["levels"].feature.add
+        for value in record.levels.tolist():
+            add().int64_list.value.append(value)
+        add = example.feature_lists.feature_list["boxes"].feature.add
+        for row in record.boxes:
+            add().float_list.value.extend(row.tolist())
+        add = example.feature_lists.feature_list["tags"].feature.add
+        for row in record.tags:
+            add().int64_list.value.extend(row.tolist())
+        data: bytes = example.SerializeToString()
+        return data
+
+    return encode
+
+
+_ENCODERS = {"W1": _tokens, "W2": _sensors, "W3": _frames, "W4": _clicks, "W5": _words, "W6": _clips}
 
 
 def encode(workload: Workload) -> int:
@@ -151,7 +178,7 @@ def dataset(workload: Workload, directory: Path, seed: int, epochs: int | None) 
         for part in tf.io.parse_single_sequence_example(serialized, context or None, lists):
             values.update(part)
         values[LENGTH] = tf.shape(values[first])[0]
-        return _decode_audio(values)
+        return _decoded(values)
 
     records = tf.data.TFRecordDataset(str(directory / "data.tfrecord"))
     records = records.shuffle(workload.shuffle, seed=seed).map(parse, num_parallel_calls=2)
@@ -172,7 +199,7 @@ def expert_dataset(workload: Workload, directory: Path, seed: int, epochs: int |
 
     def parse(serialized: Any) -> dict[str, Any]:
         contexts, steps, lengths = tf.io.parse_sequence_example(serialized, context or None, lists)
-        return _decode_audio({**contexts, **steps, LENGTH: lengths[first]})
+        return _decoded({**contexts, **steps, LENGTH: lengths[first]})
 
     files = tf.data.Dataset.from_tensor_slices(_parts(directory))
     records = files.interleave(tf.data.TFRecordDataset, cycle_length=PARTS, num_parallel_calls=tf.data.AUTOTUNE)
@@ -196,8 +223,19 @@ def _parts(directory: Path) -> list[str]:
     return paths
 
 
-def _decode_audio(values: dict[str, Any]) -> dict[str, Any]:
+def _decoded(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what a parser gives of one record, or of a batch, with audio, images and ragged steps as dense tensors."""
     import tensorflow as tf
+
+    if "image" in values:
+        values["tags"] = tf.sparse.to_dense(values["tags"])
+        data = values["image"]
+        values["image"] = (
+            tf.io.decode_png(data)
+            if data.shape.rank == 0
+            else tf.map_fn(tf.io.decode_png, data, fn_output_signature=tf.TensorSpec(IMAGE, tf.uint8))
+        )
+        values["image"] = tf.ensure_shape(values["image"], [*data.shape, *IMAGE])
 
     if "audio" in values:
         values["audio"] = tf.io.decode_raw(values["audio"], tf.uint8, fixed_length=128)
@@ -216,6 +254,15 @@ def _specs(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         "W3": (key, {"rgb": steps([1024], tf.float32), "audio": texts}),
         "W4": ({}, {"ids": ints}),
         "W5": (key, {"tokens": texts, "tags": texts}),
+        "W6": (
+            {
+                **key,
+                "caption": fixed([], tf.string),
+                "image": fixed([], tf.string),
+                "score": fixed([], tf.float32, float("nan")),
+            },
+            {"levels": ints, "boxes": steps([4], tf.float32), "tags": tf.io.VarLenFeature(tf.int64)},
+        ),
     }
     return specs[name]
 
@@ -248,7 +295,13 @@ def records(workload: Workload, directory: Path) -> Iterator[dict[str, Any]]:
             values = {}
             for name, feature in example.context.feature.items():
                 [value] = getattr(feature, feature.WhichOneof("kind")).value
-                values[name] = value.decode() if isinstance(value, bytes) else value
+                if name == "image":
+                    values[name] = tf.io.decode_png(value).numpy()
+                else:
+                    values[name] = value.decode() if isinstance(value, bytes) else value
+            if "image" in values:
+                tags = example.feature_lists.feature_list["tags"].feature
+                values["tags"] = [np.array(step.int64_list.value, np.int64) for step in tags]
             for name in names:
                 steps = example.feature_lists.feature_list[name].feature
                 kind = steps[0].WhichOneof("kind")
@@ -264,4 +317,4 @@ def records(workload: Workload, directory: Path) -> Iterator[dict[str, Any]]:
             yield values
 
 
-_ROWS = ("signal", "rgb")
+_ROWS = ("signal", "rgb", "boxes")

@@ -98,7 +98,7 @@ class WorkloadReport:
     """All timings of one workload.
 
     Attributes:
-        name: `W1` to `W5`.
+        name: `W1` to `W6`.
         title: what it is.
         records: how many.
         steps: of all records.
@@ -224,7 +224,7 @@ def measure(
         _write_all(operations)
         operations += access.own(workload, directory / "own")
         for peer in PEERS if peers else ():
-            why = peer.missing()
+            why = peer.missing() or _untold(workload)
             theirs: list[Operation | Reading] = []
             if why is None:
                 theirs += peer.operations(workload, directory)
@@ -239,7 +239,9 @@ def measure(
         sizes = {o.candidate: _bytes(o.files) for o in operations if isinstance(o, Operation) and o.files}
         _compare(workload, operations)
         taken = _rounds(operations, workload, rounds, seconds, only)
-        if peers and "read" in only:
+        if workload.others:
+            skipped["tfrecord"] = _untold(workload) or ""
+        elif peers and "read" in only:
             found = in_new_process(measure_tfrecord, name, directory / "by_hand" / "data.tfrecord", BATCH, quick=quick)
             if isinstance(found, str):
                 skipped["tfrecord"] = found
@@ -256,6 +258,12 @@ def measure(
         bytes=sizes,
         skipped=skipped,
     )
+
+
+def _untold(workload: Workload) -> str | None:
+    """Return why a workload is not measured of other libraries, if it is not."""
+    others = workload.others
+    return f"{workload.name} has fields that are no plain columns there: {', '.join(others)}" if others else None
 
 
 def _write_all(operations: Sequence[Operation | Reading]) -> None:

@@ -1,4 +1,4 @@
-"""The data of the benchmark: five kinds of sequences, made from seeds.
+"""The data of the benchmark: six kinds of sequences, made from seeds.
 
 | name | what | where such data come from |
 |---|---|---|
@@ -7,6 +7,7 @@
 | W3 | float32[1024] and 128 uint8 a step, 300 steps | video features |
 | W4 | 1 to 8 int64 | clicks, short sessions |
 | W5 | a token and its tag as text, log-normal lengths of mean 25 | text |
+| W6 | ints of both signs, boxes, ragged tags, long tail (mean 60, to 4,000); image, caption, optional score | clips |
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.codec.columns import Column
 from seqrecorder.schema.declarations import context, feature_list, record
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
     Lists = dict[str, Any]
 
+IMAGE = (24, 24, 3)
+"""Shape of the images of W6."""
 _WORDS = 8_000
 _TAGS = 17
 
@@ -99,12 +103,25 @@ class Words:
     tags: NDArray[Any] = feature_list(str)
 
 
+@record
+class Clips:
+    """W6."""
+
+    key: str = context(str, key=True)
+    caption: str = context(str)
+    image: NDArray[np.uint8] = context("uint8", shape=IMAGE, storage="png")
+    score: float | None = context("float32", optional=True)
+    levels: NDArray[np.int64] = feature_list("int64")
+    boxes: NDArray[np.float32] = feature_list("float32", shape=(4,))
+    tags: Any = feature_list("int64", shape=(None,))
+
+
 @attrs.frozen(eq=False)
 class Workload:
     """The records of one workload, and what candidates must know of them.
 
     Attributes:
-        name: `W1` to `W5`.
+        name: `W1` to `W6`.
         title: what it is.
         record_class: class of the records.
         records: in memory.
@@ -115,6 +132,8 @@ class Workload:
             would choose them; none where all lengths are equal.
         shuffle: records that a streaming reader permutes at a time.
         packed_class: the same fields with `storage="packed"`, where that is measured.
+        others: fields that are no plain columns, such as images, as `Writer.write_batch` takes them: other libraries
+            are not measured where there are some, and batches are not compared by them.
     """
 
     name: str
@@ -127,11 +146,13 @@ class Workload:
     boundaries: tuple[int, ...]
     shuffle: int
     packed_class: type | None = None
+    others: Lists = attrs.field(factory=dict)
 
     @property
     def raw_bytes(self) -> int:
         """Bytes of the values as plain arrays; text as UTF-8."""
-        columns = [*self.contexts.values(), *self.flat.values()]
+        others = [np.asarray(part) for value in self.others.values() for part in _arrays(value)]
+        columns = [*self.contexts.values(), *self.flat.values(), *others]
         return sum(
             sum(len(text.encode()) for text in column) if np.asarray(column[:1]).dtype.kind in "OU" else column.nbytes
             for column in columns
@@ -145,20 +166,39 @@ def make(name: str, *, quick: bool = False) -> Workload:
     2000
 
     Args:
-        name: `W1` to `W5`.
+        name: `W1` to `W6`.
         quick: a tenth of the records.
     """
     return WORKLOADS[name](10 if quick else 1)
 
 
-def _log_normal(rng: np.random.Generator, mean: float, most: int, count: int) -> NDArray[np.int64]:
-    sigma = 0.8
+def _log_normal(rng: np.random.Generator, mean: float, most: int, count: int, sigma: float = 0.8) -> NDArray[np.int64]:
     drawn = rng.lognormal(np.log(mean) - sigma**2 / 2, sigma, count)
     return np.clip(np.round(drawn), 2, most).astype(np.int64)
 
 
 def _keys(prefix: str, count: int) -> list[str]:
     return [f"{prefix}-{number:06d}" for number in range(count)]
+
+
+def _arrays(value: Any) -> Sequence[Any]:
+    """Return the arrays of values of a column."""
+    if isinstance(value, Column):
+        return [value.values]
+    return [value[0]] if isinstance(value, tuple) else [value]
+
+
+def _rows_of(value: Any) -> Sequence[Any]:
+    """Return what each record has of a column: of an array, of values that may lack, or of ragged steps."""
+    if isinstance(value, Column):
+        given = iter(value.values.tolist())
+        return [next(given) if there else None for there in value.present.tolist()]
+    if isinstance(value, tuple):
+        values, counts, lengths = value
+        steps = np.split(values, np.cumsum(counts)[:-1])
+        ends = np.cumsum(lengths).tolist()
+        return [steps[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return list(value)
 
 
 def _objects(values: list[str]) -> NDArray[Any]:
@@ -175,6 +215,7 @@ def _build(
     *,
     contexts: Lists,
     flat: Lists,
+    others: Lists | None = None,
     shuffle: int = 10_000,
 ) -> Workload:
     ends = np.cumsum(lengths).tolist()
@@ -183,14 +224,16 @@ def _build(
         field: [values[start:end].copy() for start, end in zip([0, *ends], ends, strict=False)]
         for field, values in flat.items()
     }
-    columns = {**contexts, **rows}
+    columns = {**contexts, **rows, **{name: _rows_of(value) for name, value in (others or {}).items()}}
     record_class = classes[0]
     records = [
         record_class(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)
     ]
     cuts = np.unique(np.quantile(lengths, np.arange(1, 8) / 8).astype(np.int64)).tolist()
     boundaries = tuple(cuts) if len(cuts) > 1 else ()
-    return Workload(name, title, record_class, records, contexts, flat, lengths, boundaries, shuffle, classes[1])
+    return Workload(
+        name, title, record_class, records, contexts, flat, lengths, boundaries, shuffle, classes[1], others or {}
+    )
 
 
 def _tokens(divisor: int) -> Workload:
@@ -244,10 +287,32 @@ def _words(divisor: int) -> Workload:
     return _build("W5", "string tokens", (Words, None), lengths, contexts=contexts, flat=flat)
 
 
+def _clips(divisor: int) -> Workload:
+    rng = np.random.default_rng(6)
+    count = 4_000 // divisor
+    lengths = _log_normal(rng, 60, 4_000, count, sigma=1.4)
+    steps = int(lengths.sum())
+    counts = rng.integers(0, 4, steps)
+    smooth = np.add.outer(np.arange(IMAGE[0]), np.arange(IMAGE[1]))[None, :, :, None] + rng.integers(
+        0, 200, (count, 1, 1, 3)
+    )
+    scored = rng.random(count) < 0.7  # noqa: PLR2004 - the share of those that have a score
+    flat = {"levels": rng.integers(-8, 8, steps), "boxes": rng.random((steps, 4), np.float32)}
+    words = [f"a clip of {word}" for word in ("rain", "a street", "birds", "somebody who speaks")]
+    contexts = {"key": _keys("clip", count), "caption": [words[i] for i in rng.integers(0, len(words), count)]}
+    others = {
+        "image": smooth.astype(np.uint8),
+        "score": Column(rng.random(int(scored.sum()), np.float32), present=scored),
+        "tags": (rng.integers(0, 50, int(counts.sum())), counts, lengths),
+    }
+    return _build("W6", "annotated clips", (Clips, None), lengths, contexts=contexts, flat=flat, others=others)
+
+
 WORKLOADS: dict[str, Callable[[int], Workload]] = {
     "W1": _tokens,
     "W2": _sensors,
     "W3": _frames,
     "W4": _clicks,
     "W5": _words,
+    "W6": _clips,
 }
