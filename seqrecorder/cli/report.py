@@ -166,7 +166,7 @@ def manifest_text(manifest: Manifest) -> str:
         facts.append(f"{manifest.skipped:,} source records skipped")
     schema = manifest.schema
     parts = [
-        f"{printable(manifest.path)}\n{', '.join(facts)}",
+        f"{printable(manifest.where)}\n{', '.join(facts)}",
         f"{printable(schema.name)} (schema {manifest.fingerprint[:12]})\n"
         + table(
             ("field", "kind", "dtype", "shape", "storage", "options"),
@@ -317,7 +317,7 @@ def conversion_summary(done: Conversion) -> dict[str, Any]:
 def manifest_line(manifest: Manifest) -> str:
     """Return where a dataset is, and how many records its splits have."""
     records = ", ".join(f"{split.records:,} {name}" for name, split in manifest.splits.items())
-    return f"{printable(manifest.path)}: {number_of(manifest.records, 'record')} ({records})"
+    return f"{printable(manifest.where)}: {number_of(manifest.records, 'record')} ({records})"
 
 
 def conversion_text(done: Conversion) -> str:

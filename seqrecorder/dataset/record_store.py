@@ -330,7 +330,7 @@ class RecordStore:
             files, rows = self.order.find(positions[bad : bad + 1])
             path = self.manifest.shard_path(*self.shards[int(files[0])])
             raise RecordError(
-                f"{path}, record {int(rows[0])}: {error.message}; {advice(self.manifest.path)}",
+                f"{path}, record {int(rows[0])}: {error.message}; {advice(self.manifest.where)}",
                 position=bad,
                 key=error.key,
                 problems=error.problems,

@@ -147,7 +147,7 @@ def resolve_dataset(
             if sha256(path) != shard.sha256:
                 raise ShardReadError(
                     f"{path}: all its records are whole, and its SHA-256 is not the manifest's, so they are not what "
-                    f"was written; {advice(manifest.path)}",
+                    f"was written; {advice(manifest.where)}",
                     path=path,
                 )
     return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)

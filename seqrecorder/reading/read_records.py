@@ -302,7 +302,7 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
         for block in RecordReader(file.path, origin.compression).blocks():
             for item in block.rows():
                 if item == data:
-                    hint = file.path if origin.manifest is None else origin.manifest.path
+                    hint = file.path if origin.manifest is None else origin.manifest.where
                     return f"{file.path}, record {number} at byte {byte}: {message}; {advice(hint)}"
                 number, byte = number + 1, byte + HEADER + len(item) + FOOTER
     return f"{origin.where}: {message}"  # the file has changed meanwhile
@@ -369,6 +369,6 @@ def _counted(file: ShardFile, origin: Origin, windows: Iterator[Sequence[Message
         )
         raise ShardReadError(
             f"{file.path}: expected {file.records} records, got {done}, which differ from byte {byte} on; "
-            + advice(file.path if origin.manifest is None else origin.manifest.path),
+            + advice(file.path if origin.manifest is None else origin.manifest.where),
             path=file.path,
         )

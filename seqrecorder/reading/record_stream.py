@@ -275,7 +275,7 @@ class _Files:
             done,
             tf.where(size > 0, total + size <= expected, total == expected),
             *("shard", path, "record", done, "at byte", byte, "is damaged, missing or one too many, of", expected),
-            f"that are expected; {advice(manifest.path if manifest else 'SHARD')}",
+            f"that are expected; {advice(manifest.where if manifest else 'SHARD')}",
         )
         return counted, byte
 
@@ -387,7 +387,7 @@ class _Files:
             data,
             tf.cast(size, tf.int64) == expected * (8 * count),
             *("the lengths", path, "of", expected, "records have", size, "bytes, other than expected;"),
-            advice(self.origin.manifest.path if self.origin.manifest else path),
+            advice(self.origin.manifest.where if self.origin.manifest else path),
         )
         table = tf.reshape(tf.io.decode_raw(data, tf.int64), [-1, count])
         return table[:, self.stored_groups.index(group)]

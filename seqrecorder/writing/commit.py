@@ -182,7 +182,10 @@ def _commit_at_url(place: UrlParts, expected: int | list[int | str] | None, opti
     """Publish the parts at a URL, whose shards stay where they are."""
     late, attempts = not (options.append or options.overwrite), [read_manifest(path) for path, _ in place.attempts()]
     if not attempts and not _is_done(place, late=False) and not (late and place.whole.text is not None):
-        raise DatasetNotFoundError(f"there are no parts of {place.destination}: expected them in {place.path}")
+        raise DatasetNotFoundError(
+            f"there are no parts of {place.destination}: expected them in {place.path}"
+            + ("" if late else "; a commit that ran before may have taken them")
+        )
     if attempts and not _is_done(place, late=late):
         parts = _read_parts(place)
         _check_expected(place, parts, expected)

@@ -378,7 +378,7 @@ def tell_missed_shares(manifest: Manifest) -> None:
         _LOG.warning(
             "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and "
             "few or large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them by what is missing",
-            manifest.path,
+            manifest.where,
             name,
             100 * got,
             100 * share,
