@@ -18,6 +18,7 @@ import seqrecorder as sr
 from seqrecorder.codec.columns import gather
 from seqrecorder.codec.construct import records_of
 from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.to_arrow import arrow_batch
 from seqrecorder.dataset import exports
 from seqrecorder.dataset.exports import Exports
 from seqrecorder.wire.many_messages import Messages
@@ -243,3 +244,24 @@ def test_vectors_that_may_be_missing_are_in_every_parquet(tmp_path, monkeypatch)
     monkeypatch.setattr(exports, "_parquet_takes_missing_vectors", lambda: False)
     InMemory(records, 3).to_parquet(tmp_path / "x.parquet")
     assert list(sr.from_table(tmp_path / "x.parquet", Maybe)) == records
+
+
+@pytest.mark.parametrize("steps", [[b"\xc3", b"\xa9"], [b"a", b"\xff"], [b"\xed\xa0\x80"]])
+def test_bytes_that_are_no_text_are_refused_on_the_way_out(steps):
+    """Texts go out without a look at each, and one that is no UTF-8 is an error, also where all together are."""
+
+    @sr.record
+    class Stored:
+        words: np.ndarray = sr.feature_list(bytes)
+
+    @sr.record
+    class Asked:
+        words: np.ndarray = sr.feature_list(str)
+
+    data = sr.Schema.of(Stored).encode_batch([Stored([b"", b"\0", "é".encode()]), Stored(steps)])
+    decoder = RecordDecoder(sr.Schema.of(Asked), joined=True)
+    good = decoder.decode_columns(Messages.of(data[:1]))
+    assert arrow_batch(sr.Schema.of(Asked), good).to_pydict() == {"words": [["", "\0", "é"]]}
+    with pytest.raises(sr.RecordError, match="UTF-8") as caught:
+        decoder.decode_columns(Messages.of(data))
+    assert caught.value.position == 1
