@@ -228,6 +228,25 @@ def comments_gone(old: str, new: str) -> list[str]:
     return gone
 
 
+def lines_about_queues(text: str) -> list[int]:
+    r"""Return the lines whose comments or docstrings speak of queues.
+
+    >>> lines_about_queues("def f():\n  'Fills a queue.'\n  return queue  # Dequeues.\n")
+    [2, 3]
+    """
+    found, before = list[int](), tokenize.NEWLINE
+    for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+        said = token.type == tokenize.COMMENT or (token.type == tokenize.STRING and before in _STARTS)
+        if said:
+            lines = enumerate(token.string.lower().splitlines(), start=token.start[0])
+            found += [number for number, line in lines if "queue" in line]
+        before = token.type
+    return found
+
+
+_STARTS = (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
+
+
 def _comments(text: str) -> list[str]:
     tokens = tokenize.generate_tokens(io.StringIO(text, newline="").readline)
     return [token.string for token in tokens if token.type == tokenize.COMMENT]

@@ -22,6 +22,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
 )
 from seqrecorder.legacy.migrate.analyze.names import PRODUCERS, QUEUES
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import call_lines, signature
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.analyze.structure import Structures
 from seqrecorder.legacy.migrate.normalize.script import HANDED, SHUFFLED
 from seqrecorder.legacy.migrate.rewrite.map_function import Mapper
@@ -122,7 +123,7 @@ class Rewriter:
         if origin.call is not None and origin.argument is not None:
             self.text.substitutions.append((origin.argument, ", ".join(origin.names)))
         heads = [
-            self.text.units(producer_lines(each, self.name, self.tf, self.text.of), each.statement)
+            self.text.units(producer_lines(each, self.name, self.tf, self.text.of, self._is_list), each.statement)
             for each in self.stages.producers
         ]
         reading = self._reading(origin, producer)
@@ -174,7 +175,9 @@ class Rewriter:
 
     def _of_queue(self, producer: Producer) -> list[Edit]:
         """Return the edits of a function that makes a queue: it makes the dataset of what was in the queue."""
-        lines = self.text.units(producer_lines(producer, self.name, self.tf, self.text.of), producer.statement)
+        lines = self.text.units(
+            producer_lines(producer, self.name, self.tf, self.text.of, self._is_list), producer.statement
+        )
         if isinstance(producer.statement, ast.Return):
             return [self.text.replaced(producer.statement, [*lines, f"return {self.name}"])]
         [returned] = [node for node in own_nodes(self.scope) if isinstance(node, ast.Return)]
@@ -200,6 +203,13 @@ class Rewriter:
         if structure is None and isinstance(target, ast.Name):
             raise Unclear("structure", "what the function that batches returns cannot be told", batch.statement)
         return "list" if structure in ("tuple", "list") or isinstance(target, ast.Tuple) else structure or "one"
+
+    def _is_list(self, files: ast.expr) -> bool:
+        """Whether an expression is a Python list, wherever it was made in the scope."""
+        if isinstance(files, ast.Name):
+            made = [getattr(each, "value", None) for each in reaching(self.scope).of(files) if _names_alone(each)]
+            return bool(made) and len(made) == len(reaching(self.scope).of(files)) and all(map(_is_listed, made))
+        return _is_listed(files)
 
     def _place(self) -> ast.stmt:
         """Return the producer's statement, or the condition whose branches each have one for the same queue."""
@@ -374,6 +384,15 @@ class Rewriter:
         if isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
             raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
         return anchor
+
+
+def _names_alone(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets)
+
+
+def _is_listed(value: ast.expr | None) -> bool:
+    listing = isinstance(value, ast.Call) and ast.unparse(value.func) in ("glob.glob", "os.listdir", "sorted", "list")
+    return isinstance(value, (ast.List, ast.ListComp)) or listing
 
 
 def _repeats_reader(batch: Batch, origin: Origin) -> bool:

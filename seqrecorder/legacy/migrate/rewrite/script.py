@@ -26,7 +26,7 @@ from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helpe
 from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
 from seqrecorder.legacy.migrate.rewrite.record_statements import draws
 from seqrecorder.legacy.migrate.rewrite.text import folds
-from seqrecorder.legacy.migrate.source import Edit, Source, comments_gone, lines_of
+from seqrecorder.legacy.migrate.source import Edit, Source, comments_gone, lines_about_queues, lines_of
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
@@ -181,6 +181,8 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
         unused = unused_now(source.tree, Source(done.text).tree)
         notes = (f"{function} has no use for {', '.join(names)} any more" for function, names in unused.items())
         gone = [f"gone with its line: {text}" for text in comments_gone(current, done.text)]
+        if told := lines_about_queues(done.text):
+            gone.append(f"still speak of queues, in comments or docstrings: lines {', '.join(map(str, told))}")
         return attrs.evolve(done, notes=(*done.notes, *notes, *gone))
     findings = tuple(found_in(lines_of(current), lines_of(plain), script.findings))
     # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.

@@ -22,7 +22,7 @@ GRAPH_SEED = 87654321
 _COMPRESSIONS = {"GZIP": '"GZIP"', "ZLIB": '"ZLIB"', "NONE": None}
 
 
-def producer_lines(producer: Producer, name: str, tf: str, text: Text) -> list[str]:
+def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: Callable[[ast.expr], bool]) -> list[str]:
     """Return the lines that make the dataset of what a producer put into its queue."""
     given = producer.arguments
     if producer.kind in ("queue", "source"):
@@ -30,7 +30,7 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text) -> list[s
     for option in ("shared_name", "cancel_op"):
         if given[option] is not None:
             raise Unclear("shared-queue", f"{option}: the queue is shared with other programs", producer.statement)
-    elements, size = _elements(producer, tf, text)
+    elements, size = _elements(producer, tf, text, listed)
     epochs, seed = given["num_epochs"], given["seed"]
     repeat = f".repeat({'' if epochs is None else text(epochs)})"
     shuffle = given.constant("shuffle", default=True)
@@ -61,7 +61,7 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text) -> list[s
     ]
 
 
-def _elements(producer: Producer, tf: str, text: Text) -> tuple[str, str]:
+def _elements(producer: Producer, tf: str, text: Text, listed: Callable[[ast.expr], bool]) -> tuple[str, str]:
     """Return the expressions of what is produced, and of how many elements that is."""
     given = producer.arguments
     first = given[next(iter(_INPUTS & set(given.given)), "")]
@@ -78,7 +78,7 @@ def _elements(producer: Producer, tf: str, text: Text) -> tuple[str, str]:
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})", f"{tf}.shape({parts[0]}, out_type={tf}.int64)[0]"
     if several and isinstance(first, (ast.List, ast.Tuple)):
         return what, str(len(first.elts))
-    return what, f"{tf}.size({what}, out_type={tf}.int64)"
+    return what, f"len({what})" if listed(first) else f"{tf}.size({what}, out_type={tf}.int64)"
 
 
 _SEEDED = ("tf.train.string_input_producer", "tf.train.input_producer")

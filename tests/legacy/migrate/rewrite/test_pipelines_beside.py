@@ -87,3 +87,15 @@ def test_pipelines_side_by_side_have_to_be_apart():
     two = rewrite(script(both + work + batches))
     codes = [[finding.code for finding in done.findings] for done in (one, two)]
     assert codes == [["several-sources"], ["escapes"]]
+
+
+def test_what_a_reviewer_would_ask_for():
+    """The length of a list is asked of the list, and comments that still speak of queues are pointed at."""
+    made = "    # Queues them.\n    files = [f for f in files]\n"
+    done = rewrite(script(made + READ + "    return tf.train.batch([record], 3)  # fills a queue\n"))
+    assert "dataset = dataset.shuffle(len(files)).repeat()  # a new order each epoch" in done.text
+    lines = done.text.splitlines()
+    [told] = [note for note in done.notes if note.startswith("still speak of queues")]
+    assert [lines[int(number) - 1].strip() for number in told.rpartition("lines ")[2].split(", ")] == ["# Queues them."]
+    either = made + "    if files:\n        files = files[0]\n" + READ
+    assert "tf.size(files" in rewrite(script(either + "    return tf.train.batch([record], 3)\n")).text
