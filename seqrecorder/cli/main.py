@@ -162,7 +162,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from seqrecorder.cli.bench import cores, run, table, tables, training
+    from seqrecorder.cli.bench import cores, recordings, run, table, tables, training
 
     quieten_tensorflow()
 
@@ -177,6 +177,10 @@ def _bench(options: argparse.Namespace) -> int:
     if options.tables:
         tabled = tables.measure(options.workload or run.ALL, quick=options.quick, say=say)
         print_result(options, tabled, tables.text(tabled))
+        return OK
+    if options.recordings:
+        recorded = recordings.measure(quick=options.quick, say=say)
+        print_result(options, recorded, recordings.text(recorded))
         return OK
     if options.cores:
         measured = cores.measure(options.workload or run.ALL, quick=options.quick, say=say)
@@ -291,6 +295,7 @@ def _parser() -> argparse.ArgumentParser:
         ("--training", "how long a GRU waits for batches of W1 and W2"),
         ("--cores", "how reading uses one core, two, four and so on"),
         ("--tables", "a table of Arrow written and read back, beside Parquet"),
+        ("--recordings", "long recordings of 64 channels, a buffer each, beside HDF5, Arrow and Parquet"),
     ):
         bench.add_argument(option, action="store_true", help=measured)
     bench.add_argument("--rounds", metavar="N", type=arguments.positive, help="how often everything runs (default: 5)")

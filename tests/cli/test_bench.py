@@ -10,7 +10,18 @@ import pytest
 
 from seqrecorder import OptionError
 from seqrecorder.cli import main
-from seqrecorder.cli.bench import access, candidates, cores, peers, run, separate_process, table, tables, training
+from seqrecorder.cli.bench import (
+    access,
+    candidates,
+    cores,
+    peers,
+    recordings,
+    run,
+    separate_process,
+    table,
+    tables,
+    training,
+)
 from seqrecorder.cli.bench.candidates import Operation
 from seqrecorder.cli.bench.content import LENGTH, content, whole
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
@@ -285,3 +296,25 @@ def test_tables_are_written_and_read_beside_parquet(capsys, monkeypatch):
         "1.00x, 1e+03",
         "0.50x, 3e+03",
     ]
+
+
+def test_recordings_are_written_and_read_beside_hdf5(capsys, monkeypatch):
+    """Each candidate gives back what was written, and has four speeds, which the table tells."""
+    monkeypatch.setattr(recordings, "in_new_process", lambda function, **options: function(**options))
+    assert main.main(["bench", "--recordings", "--quick", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    speeds = report["speeds"]
+    assert {candidates.OURS, "npy", "Parquet"} <= set(speeds)
+    assert all(speed > 0 for halves in speeds.values() for both in halves.values() for speed in both)
+    report["speeds"] = {candidates.OURS: {"write": [1.0, 2.0], "read": [3.0, 4000.0]}}
+    line = recordings.text(report).splitlines()[-1]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [candidates.OURS, "1", "2", "3", "4,000"]
+
+
+def test_recordings_that_come_back_changed_stop_the_benchmark(monkeypatch):
+    """A candidate that gives other values than were written is named."""
+    monkeypatch.setattr(
+        recordings, "_ways", lambda signals, _: {"x": (lambda: None, lambda: iter([s + 1 for s in signals]))}
+    )
+    with pytest.raises(AssertionError, match="recordings: x gave others"):
+        recordings._measure(quick=True)
