@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
+import shutil
 import tempfile
 import traceback
 import types
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +76,9 @@ class Callee:
         self.target, self._old = target, old
         text = as_python3(text)
         self.tree = _with_literals(ast.parse(text), literals)
-        place = Path(tempfile.mkdtemp(), "script.py")  # a file, because AutoGraph looks for the source code
+        held = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, held, ignore_errors=True)
+        place = Path(held, "script.py")  # a file, because AutoGraph looks for the source code
         place.write_text(text, encoding="utf-8")
         self._place, self._name, self.ending = str(place), name, ending(text)
         self._conditions = Conditions.of(self.tree)

@@ -74,6 +74,9 @@ class Conditions:
         >>> conditions = Conditions({"mode": ["train"]}, set(), set())
         >>> list(conditions.positions({"mode": "train", "shuffle": False, "size": 3}))
         [{'mode': 'eval'}, {'shuffle': True}, {'mode': 'eval', 'shuffle': True}]
+        >>> found = Conditions.of(ast.parse("if keys is not None: x = [y for y in z if y in keys]"))
+        >>> list(found.positions({"keys": None}))
+        [{'keys': everything}]
         """
         axes = {name: others for name, value in values.items() if (others := self._others(name, value))}
         alone = sum(map(len, axes.values()))
