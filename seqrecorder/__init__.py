@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.transfer import clean as clean
     from seqrecorder.dataset.transfer import pull as pull
     from seqrecorder.dataset.transfer import push as push
-    from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
+    from seqrecorder.dataset.verify_report import VerifyReport as VerifyReport
     from seqrecorder.reading.batch import batch as batch
     from seqrecorder.reading.batching.bucket import Bucket as Bucket
     from seqrecorder.reading.batching.crop import Crop as Crop
@@ -142,7 +142,7 @@ _LAZY = {
     "Stats": "seqrecorder.analysis.record_stats",
     "TokenBudget": "seqrecorder.reading.batching.token_budget",
     "Unroll": "seqrecorder.reading.batching.unroll",
-    "VerifyReport": "seqrecorder.dataset.verify",
+    "VerifyReport": "seqrecorder.dataset.verify_report",
     "Vocabulary": "seqrecorder.analysis.vocabulary",
     "Window": "seqrecorder.reading.batching.window",
     "WriteOptions": "seqrecorder.writing.options",

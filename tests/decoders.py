@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
+from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.column_decoder import ColumnDecoder
-from seqrecorder.codec.flat_values import Broken
 from seqrecorder.codec.parser import Parser
-from seqrecorder.wire.many_messages import Messages
+from seqrecorder.wire.spans import Messages
 
 
 @sr.record

@@ -15,7 +15,7 @@ from seqrecorder.analysis.strategies import compare
 from seqrecorder.codec.content_digest import content_digest
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.verify import Problem, verify
+from seqrecorder.dataset.verify import verify
 from seqrecorder.errors import ManifestError, OptionError, SeqrecorderError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.decoder import RecordDecoder
     from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.record_store import RecordStore
+    from seqrecorder.dataset.verify_report import Problem
     from seqrecorder.reading.plan import PlanTable
     from seqrecorder.schema.field import Field
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.manifest import Manifest, dataset_at, read_manifest
+from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.selection import Selection
     from seqrecorder.sources.foreign.profile import FeatureDescription
     from seqrecorder.storage.tfrecord.format import Compression

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.cli import arguments, selection_arguments, table_commands
 from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
-from seqrecorder.dataset.manifest import dataset_at
+from seqrecorder.dataset.read_manifest import dataset_at
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.place import is_url

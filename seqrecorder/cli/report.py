@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from seqrecorder.cli.inspect import ShardDescription
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.salvage_result import Salvage
-    from seqrecorder.dataset.verify import VerifyReport
+    from seqrecorder.dataset.verify_report import VerifyReport
     from seqrecorder.schema.field import Field
     from seqrecorder.sources.foreign.convert import Conversion
     from seqrecorder.sources.foreign.infer import Inference

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.columns import Column
-from seqrecorder.codec.flat_values import Broken
 from seqrecorder.schema.field import value_features
 from seqrecorder.wire.byte_rows import bounds
 

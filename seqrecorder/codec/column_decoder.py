@@ -12,12 +12,15 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.absent_fields import Presence, agree, filled, known_presence, spread_fixed
+from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.columns import Column
-from seqrecorder.codec.flat_values import Broken, Reader, Values, kind_of
+from seqrecorder.codec.flat_values import Reader, Values, kind_of
 from seqrecorder.schema.field import value_features
 from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.wire.canonical_form import NoMessageError, canonical
-from seqrecorder.wire.many_messages import Messages, Spans, entries, halves, integers, parts, payloads
+from seqrecorder.wire.many_messages import entries, halves, parts, payloads
+from seqrecorder.wire.packed_numbers import integers
+from seqrecorder.wire.spans import Messages, Spans
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.construct import builder
+from seqrecorder.codec.number_converters import FLOAT_BYTES, converter_of, in_range, kind_of_numbers
 from seqrecorder.schema.field import value_features
 from seqrecorder.schema.sparse_vector import SparseVector
 from seqrecorder.wire.one_message import (
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     Converter = Callable[[bytes], NDArray[Any]]
 
 _STORAGES = ("auto", "raw", "packed", "buffer")
-_FLOAT_BYTES = 4
 _NARROW = 0x80
 _LARGEST = 1 << 20  # bytes of a record; of a larger one, copies count for more than what a batch costs
 
@@ -153,8 +153,8 @@ def _reader(field: Field) -> Callable[[bytes, Spans], Any]:
     """Return the function that gives a field's value from a message and the features of its kind."""
     if field.sparse is not None:
         return _sparse_reader(field)
-    name, kind, rest = field.feature.encode(), _kind(field), field.rest
-    numbers = _converter(field)
+    name, kind, rest = field.feature.encode(), kind_of_numbers(field), field.rest
+    numbers = converter_of(field)
     if field.is_list:
         return _list_reader(field)
     if not field.shape:
@@ -182,8 +182,8 @@ def _shaped(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _scalar_reader(field: Field) -> Callable[[bytes, Spans], Any]:
-    name, kind, element = field.feature.encode(), _kind(field), field.element
-    numbers = _converter(field)
+    name, kind, element = field.feature.encode(), kind_of_numbers(field), field.element
+    numbers = converter_of(field)
     limits = np.iinfo(element.numpy) if element.numpy.kind in "iu" and element.name != "uint64" else None
 
     def read(data: bytes, features: Spans) -> Any:
@@ -220,8 +220,8 @@ def _whole_number(data: bytes, first: int, last: int) -> int:
 
 
 def _list_reader(field: Field) -> Callable[[bytes, Spans], Any]:
-    name, numbers = field.feature.encode(), _converter(field)
-    if field.is_single and _kind(field) != "float" and not field.buffered:
+    name, numbers = field.feature.encode(), converter_of(field)
+    if field.is_single and kind_of_numbers(field) != "float" and not field.buffered:
         return _single_reader(field, name)
     read: Callable[..., Any] = _read_steps
     if field.packed:
@@ -244,7 +244,7 @@ def _single_reader(field: Field, name: bytes) -> Callable[[bytes, Spans], Any]:
             out = np.empty(len(values), object)
             out[:] = values
             return out
-        return _in_range(np.array(values, np.int64), dtype)
+        return in_range(np.array(values, np.int64), dtype)
 
     return read
 
@@ -272,9 +272,9 @@ def _read_texts(field: Field, _: Converter, data: bytes, start: int, stop: int) 
 
 
 def _read_steps(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> NDArray[Any]:
-    kind, count = _kind(field), field.count
+    kind, count = kind_of_numbers(field), field.count
     rows = equal_payloads(data, start, stop, kind)
-    width = {"float": _FLOAT_BYTES * count, "bytes": field.element.itemsize * count}.get(kind)
+    width = {"float": FLOAT_BYTES * count, "bytes": field.element.itemsize * count}.get(kind)
     if rows is not None and width is None:
         is_right = bool(((rows < _NARROW).sum(1) == count).all() and (rows[:, -1] < _NARROW).all())
     else:
@@ -293,7 +293,7 @@ def _joined(
     """Return the values of features one behind the other, and how many elements each holds."""
     if field.element.is_text:
         return _joined_texts(field, data, spans)
-    kind = _kind(field)
+    kind = kind_of_numbers(field)
     parts: list[bytes] = []
     for span in spans:
         if kind == "bytes":
@@ -311,7 +311,7 @@ def _joined(
         if (octets[edges[sizes > 0] - 1] >= _NARROW).any():
             raise Unusual  # a number that does not end in its feature
     else:
-        width = _FLOAT_BYTES if kind == "float" else field.element.itemsize
+        width = FLOAT_BYTES if kind == "float" else field.element.itemsize
         if (sizes % width).any():
             raise Unusual
         counts = sizes // width
@@ -338,7 +338,7 @@ def _only(items: list[bytes]) -> bytes:
 
 def _sparse_reader(field: Field) -> Callable[[bytes, Spans], Any]:
     indices_name, values_name = _names(field)
-    numbers, size = _converter(field), field.sparse or 0
+    numbers, size = converter_of(field), field.sparse or 0
 
     def vector(data: bytes, where: tuple[int, int], what: tuple[int, int]) -> SparseVector:
         first, last = feature_payload(data, *where, "int64")
@@ -348,7 +348,7 @@ def _sparse_reader(field: Field) -> Callable[[bytes, Spans], Any]:
         elif field.buffered:
             values = numbers(_only(feature_items(data, *what)))
         else:
-            first, last = feature_payload(data, *what, _kind(field))
+            first, last = feature_payload(data, *what, kind_of_numbers(field))
             values = numbers(data[first:last])
         ascending = not indices.size or (indices[0] >= 0 and indices[-1] < size and (np.diff(indices) > 0).all())
         if indices.size != values.size or not ascending:
@@ -365,68 +365,3 @@ def _sparse_reader(field: Field) -> Callable[[bytes, Spans], Any]:
         return [vector(data, *spans) for spans in zip(*steps, strict=True)]
 
     return read
-
-
-def _kind(field: Field) -> str:
-    return "bytes" if field.buffered else field.element.wire
-
-
-def _converter(field: Field) -> Converter:
-    """Return the function from packed bytes to values of the declared dtype."""
-    element = field.element
-    dtype = element.numpy
-    if element.is_text:
-        return lambda _: np.empty(0, object)
-    if field.buffered:
-        return lambda octets: _from_buffer(octets, dtype)
-    if element.wire == "float":
-        return lambda octets: _floats(octets, dtype)
-    return lambda octets: _integers(octets, dtype)
-
-
-def _from_buffer(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
-    if len(octets) % dtype.itemsize:
-        raise Unusual
-    if dtype.kind == "b" and (np.frombuffer(octets, np.uint8) > 1).any():
-        raise Unusual
-    return _writable(octets, dtype)
-
-
-def _writable(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return bytes as numbers that can be changed, without a copy where they can, and numpy's places for them suit."""
-    if isinstance(octets, memoryview) and not octets.readonly:
-        values: NDArray[Any] = np.frombuffer(octets, dtype)
-        if values.flags.aligned:
-            return values
-    return np.frombuffer(bytearray(octets), dtype)
-
-
-def _floats(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
-    if len(octets) % _FLOAT_BYTES:
-        raise Unusual
-    values = _writable(octets, np.dtype("<f4"))
-    if dtype == np.float32:
-        return values
-    if not np.isfinite(values).all():
-        raise Unusual  # the bits of a NaN are kept elsewhere
-    with np.errstate(over="ignore"):
-        narrow = values.astype(dtype)
-    if not np.isfinite(narrow.astype(np.float32)).all():
-        raise Unusual
-    return narrow
-
-
-def _integers(octets: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
-    return _in_range(varint_values(np.frombuffer(octets, np.uint8)), dtype)
-
-
-def _in_range(values: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return numbers of the wire in the declared dtype."""
-    if dtype == np.int64:
-        return values
-    if dtype.kind in "mM" or dtype == np.uint64:
-        return values.view(dtype)
-    limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    if values.size and not (limits[0] <= int(values.min()) and int(values.max()) <= limits[1]):
-        raise Unusual
-    return values.astype(dtype)

@@ -6,16 +6,16 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.allocator import keep_freed_memory
+from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.column_decoder import ColumnDecoder
 from seqrecorder.codec.columns import Column, group_lengths, scatter
 from seqrecorder.codec.construct import builder
 from seqrecorder.codec.decode_one import SingleDecoder
-from seqrecorder.codec.flat_values import Broken
 from seqrecorder.codec.message_layout import describe_message, has_feature
 from seqrecorder.codec.parsing_spec import require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
-from seqrecorder.wire.many_messages import Messages
 from seqrecorder.wire.message_objects import message_of
+from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

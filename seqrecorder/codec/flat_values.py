@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.decode_values import decode_images
-from seqrecorder.codec.encode_values import tensor_header
-from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
+from seqrecorder.codec.broken_record import Broken
+from seqrecorder.codec.buffer_values import from_buffer, images_of, tensor_contents, viewed
 from seqrecorder.errors import FieldProblem
 from seqrecorder.wire.byte_rows import Blob, bounds
-from seqrecorder.wire.many_messages import Spans, fixed_steps, integers, parts, payloads, step_payloads, step_pieces
+from seqrecorder.wire.many_messages import fixed_steps, parts, payloads, step_payloads, step_pieces
+from seqrecorder.wire.packed_numbers import integers
+from seqrecorder.wire.spans import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,21 +31,6 @@ _LARGE_LIST = 1 << 20  # bytes
 _MANY_TEXTS = 1 << 17
 _UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
 _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
-
-
-class Broken(Exception):  # noqa: N818 - not for users: the decoder makes an error of it
-    """A record that cannot be decoded.
-
-    Args:
-        record: its number.
-        field: the name of the field; "" where it is no message.
-        message: what was expected and what came.
-        problem: what is wrong with the value; None where nothing is to be said beside the message.
-    """
-
-    def __init__(self, record: int, field: str, message: str, problem: FieldProblem | None = None) -> None:
-        super().__init__(message)
-        self.record, self.field, self.message, self.problem = record, field, message, problem
 
 
 @attrs.frozen(eq=False)
@@ -94,7 +80,7 @@ class Reader:
                 flat = rows.reshape(-1)
                 owners = np.repeat(self._rows, each)
                 if field.buffered:
-                    values = _from_buffer(field, flat, np.full(len(rows), width), owners)
+                    values = from_buffer(field, flat, np.full(len(rows), width), owners)
                 else:
                     values = _declared(field, flat.view("<f4"), np.full(len(rows), field.count), owners)
                 return Values(values.reshape(-1, *field.rest), np.ones(len(rows), np.int64)), each
@@ -191,7 +177,7 @@ class Reader:
             counts, rest = np.divmod(places.sizes, _FLOAT_BYTES)
             check(rest > 0)
             octets = places.joined()[: int(places.sizes.sum())]
-            values = _declared(field, _viewed(octets, "<f4"), counts, self._rows)
+            values = _declared(field, viewed(octets, "<f4"), counts, self._rows)
         else:
             numbers, counts, unusual = integers(places)
             check(unusual)
@@ -232,9 +218,9 @@ class Reader:
         owners = np.repeat(np.arange(counts.size), counts)
         rows = self._rows[owners]
         if field.storage in ("png", "jpeg"):
-            return Values(_images(field, items, rows), have.astype(np.int64))
+            return Values(images_of(field, items, rows), have.astype(np.int64))
         if field.storage == "tensor":
-            items = _tensor_contents(field, items, rows)
+            items = tensor_contents(field, items, rows)
         width = field.element.itemsize * field.count
         sizes = items.sizes
         wrong = sizes % width != 0 if any_number else sizes != width
@@ -244,7 +230,7 @@ class Reader:
             message = f"buffers of {wanted}{width} bytes are expected in {field.feature!r}, got {sizes[place]}"
             raise Broken(int(rows[place]), field.name, message)
         octets = items.joined()[: int(sizes.sum())]
-        values = _from_buffer(field, octets, sizes, rows).reshape(-1, *field.rest)
+        values = from_buffer(field, octets, sizes, rows).reshape(-1, *field.rest)
         return Values(values, np.diff(bounds(sizes // width)[bounds(counts)]))
 
     def texts(self, items: Spans, rows: NDArray[np.int64] | None = None) -> Any:
@@ -394,77 +380,3 @@ def _narrow(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
         bits = ((wide >> 16) & _SIGN16) | _F16_NAN | fraction
     narrowed.view(np.uint16)[nan] = bits.astype(np.uint16)
     return narrowed
-
-
-def _from_buffer(
-    field: Field, octets: NDArray[np.uint8], sizes: NDArray[np.int64], rows: NDArray[np.int64]
-) -> NDArray[Any]:
-    dtype = field.element.numpy
-    if dtype.kind == "b" and (octets > 1).any():
-        place = int((octets > 1).argmax())
-        row = int(rows[np.searchsorted(np.cumsum(sizes), place, side="right")])
-        raise Broken(row, field.name, f"bytes 0 and 1 are expected in {field.feature!r}, got {octets[place]}")
-    return _viewed(octets, dtype)
-
-
-def _viewed(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
-    """Return bytes as numbers that can be changed, without a copy if they begin at a multiple of their size."""
-    numbers: NDArray[Any] = np.ascontiguousarray(octets).view(dtype)
-    return numbers if numbers.flags.aligned and numbers.flags.writeable else numbers.copy()
-
-
-def _tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Spans:
-    """Return where the buffers in serialized tensors are, which must be as `tf.io.serialize_tensor` gives them."""
-    dtype, width = field.element.graph, field.count * field.element.itemsize
-    sizes, heads = items.sizes, np.zeros(len(items), np.int64)
-    wrong = np.zeros(len(items), bool)
-    for size in np.unique(sizes).tolist():  # all of one size have one header
-        some = np.flatnonzero(sizes == size)
-        header = _header_of(field, dtype, width, size)
-        if header is None:
-            wrong[some] = True
-            continue
-        octets = items.data[items.starts[some][:, None] + np.arange(len(header))]
-        wrong[some] = (octets != np.frombuffer(header, np.uint8)).any(1)
-        heads[some] = len(header)
-    if wrong.any():
-        place = int(wrong.argmax())
-        start = items.data[items.starts[place] : items.stops[place]][:_SHOWN].tolist()
-        message = (
-            f"tensors of {dtype} and shape {field.shape} are expected in {field.feature!r}, as tf.io.serialize_tensor "
-            f"gives them; got {sizes[place]} bytes, which begin with {start}"
-        )
-        raise Broken(int(rows[place]), field.name, message)
-    return Spans(items.data, items.starts + heads, items.stops)
-
-
-def _header_of(field: Field, dtype: str, width: int, size: int) -> bytes | None:
-    """Return the header of a tensor that has so many bytes in all; None where none has."""
-    if not field.is_ragged:
-        header = tensor_header(dtype, field.rest, width)
-        return header if len(header) + width == size else None
-    longest = len(tensor_header(dtype, (1 << 31, *field.rest), 1 << 31))
-    for count in range(max(0, (size - longest) // width), size // width + 1):
-        header = tensor_header(dtype, (count, *field.rest), count * width)
-        if len(header) + count * width == size:
-            return header
-    return None
-
-
-def _images(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[Any]:
-    import tensorflow as tf
-
-    check_threads_of_tensorflow("decode images")
-    octets = items.data.data
-    encoded = [bytes(octets[i:j]) for i, j in zip(items.starts.tolist(), items.stops.tolist(), strict=True)]
-    with tf.device("CPU:0"):
-        try:
-            images: NDArray[Any] = decode_images(tf.constant(encoded, tf.string, [len(encoded)]), field).numpy()
-        except tf.errors.OpError as error:
-            for row, one in zip(rows.tolist(), encoded, strict=True):
-                try:
-                    decode_images(tf.constant([one]), field)
-                except tf.errors.OpError as own:
-                    raise Broken(row, field.name, str(own.message)) from None
-            raise Broken(int(rows[0]), field.name, str(error.message)) from None
-    return images

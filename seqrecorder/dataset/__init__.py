@@ -12,6 +12,7 @@ __all__ = [
     "owned_files",
     "partition",
     "progress",
+    "read_manifest",
     "record_store",
     "resolve",
     "salvage",
@@ -27,5 +28,6 @@ __all__ = [
     "transfer",
     "user_metadata",
     "verify",
+    "verify_report",
     "written_order",
 ]

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
-from seqrecorder.dataset.manifest import parse_manifest, read_text
 from seqrecorder.dataset.owned_files import (
     belongings,
     by_names,
@@ -30,6 +29,7 @@ from seqrecorder.dataset.owned_files import (
     others,
     strays,
 )
+from seqrecorder.dataset.read_manifest import parse_manifest, read_text
 from seqrecorder.errors import DatasetError, DatasetExistsError, DatasetNotFoundError, OptionError, SchemaMismatchError
 from seqrecorder.storage.files import sync_tree, write_file, writing
 from seqrecorder.storage.locks import exclusive

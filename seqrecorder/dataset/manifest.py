@@ -6,11 +6,6 @@ data give equal manifests. It is data of unknown origin when read: every name is
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import itertools
-import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -18,32 +13,26 @@ import attrs
 from seqrecorder.dataset.lengths_picture import lengths_picture
 from seqrecorder.dataset.manifest_text import manifest_text
 from seqrecorder.dataset.share_report import Shares, shares_of
-from seqrecorder.dataset.split_shares import Splitting, missed_shares, splitting_of
-from seqrecorder.dataset.user_metadata import DEEPEST, is_too_deep
-from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, did_you_mean
+from seqrecorder.dataset.split_shares import Splitting, missed_shares
+from seqrecorder.errors import DatasetNotFoundError, OptionError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, some
-from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, inside, is_special, lengths_name
-from seqrecorder.storage.object_cache import Wanted, cached, fetch_cached, origin_of
-from seqrecorder.storage.paths import local_path
-from seqrecorder.storage.place import Place, is_url
+from seqrecorder.storage.names import ASSETS, inside, lengths_name
+from seqrecorder.storage.object_cache import Wanted, fetch_cached
+from seqrecorder.storage.place import Place
 from seqrecorder.storage.shard import read_lengths
-from seqrecorder.storage.tfrecord.format import check_compression
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.tfrecord.format import Compression
 
 FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in an escape, where UTF-8 has none
-_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @attrs.frozen
@@ -312,169 +301,6 @@ class Manifest:
             "assets": {name: attrs.asdict(info) for name, info in self.asset_infos.items()},
         }
         return manifest_text(data, self.splits)
-
-
-def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
-    """Return the manifest of a dataset.
-
-    Raises:
-        DatasetNotFoundError: there is no dataset.
-        ManifestError: the manifest is damaged, or of a newer format.
-    """
-    path = dataset_at(directory) if is_url(directory) else local_path(directory)
-    return parse_manifest(read_text(path), path)
-
-
-def dataset_at(given: Any) -> Path:
-    """Return the directory of a dataset that is named by itself, by its manifest, or by a URL: then that in the cache.
-
-    Raises:
-        DatasetNotFoundError: there is no dataset at the URL.
-        DatasetError: the place cannot be asked.
-        OptionError: it is no path.
-    """
-    if not is_url(given):
-        path = local_path(given)
-        return path.parent if path.name == MANIFEST and not path.is_dir() else path
-    place = Place.of(given)
-    text = place.read(MANIFEST)
-    if text is None:
-        raise DatasetNotFoundError(f"there is no dataset at {place.url}: it has no {MANIFEST}", path=place.url)
-    return cached(place, text)
-
-
-def read_text(path: Path) -> str:
-    """Return the text of the manifest of a dataset; raises what `read_manifest` does where there is none."""
-    file = path / MANIFEST
-    if is_special(file):
-        raise ManifestError(f"{file}: expected a file, got a pipe or a device", path=file)
-    try:
-        return file.read_bytes().decode()  # as it is, without other line ends
-    except (FileNotFoundError, NotADirectoryError):
-        if path.is_dir():
-            why = f"{path} is a directory without {MANIFEST}, so not a finished dataset; for bare shards pass "
-            why += "their paths (or a glob) and `schema=`"
-        else:
-            why = f"there is no dataset at {path}"
-        raise DatasetNotFoundError(why, path=path) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ManifestError(f"{file}: cannot be read: {error}", path=file) from error
-
-
-def parse_manifest(text: str, path: Path) -> Manifest:
-    """Return the manifest of a dataset at `path` from the text of its file.
-
-    Raises:
-        ManifestError: the text is damaged, or of a newer format.
-    """
-    file = path / MANIFEST
-    try:
-        with _uncollected():
-            return _manifest(text, path)
-    except ManifestError as error:
-        raise ManifestError(f"{file}: {error}", path=file) from None
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ManifestError(f"{file}: damaged, or not a manifest: {error!r:.1000}", path=file) from None
-
-
-def _manifest(text: str, path: Path) -> Manifest:
-    data = json.loads(text, parse_constant=_refuse_constant)
-    if _SURROGATE.search(text):
-        json.dumps(data, ensure_ascii=False).encode()
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ValueError("not a manifest of seqrecorder")
-    version = data["format_version"]
-    if version != FORMAT_VERSION:
-        raise ValueError(f"format version {version!r}, where this release reads {FORMAT_VERSION}; update seqrecorder")
-    schema = Schema.from_dict(data["schema"])
-    if data["fingerprint"] != schema.fingerprint:
-        raise ValueError("the schema does not have the fingerprint that stands beside it")
-    check_names(data["splits"], "split")
-    check_names(data["assets"], "asset")
-    return Manifest(
-        path=path,
-        schema=schema,
-        splits={name: _split(name, split) for name, split in data["splits"].items()},
-        compression=check_compression(data["compression"]),
-        generation=_count(data["generation"]),
-        skipped=_count(data["skipped"]),
-        splitting=splitting_of(data["splitting"], _count),
-        metadata=_metadata(data["metadata"]),
-        asset_infos={
-            name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
-            for name, info in data["assets"].items()
-        },
-        url=origin_of(path),
-    )
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector from going through millions of values, none of which is garbage, while they come."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _metadata(value: Any) -> Any:
-    if is_too_deep(value):
-        raise ValueError(f"metadata of more than {DEEPEST} levels")
-    return value
-
-
-def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
-    shards = tuple(map(_shard, data["shards"]))
-    check_names([shard.name for shard in shards], "shard")
-    return SplitInfo(name, shards)
-
-
-def _shard(data: Mapping[str, Any]) -> ShardInfo:
-    lengths_name(data["name"])  # which raises where it is not a shard's
-    return ShardInfo(
-        name=data["name"],
-        records=_count(data["records"]),
-        steps=_count(data["steps"]),
-        bytes=_count(data["bytes"]),
-        sha256=_digest(data["sha256"]),
-        lengths_sha256=_digest(data["lengths_sha256"]),
-        histogram=_bins(data["histogram"]),
-        start=_count(data["start"]),
-        step=max(1, _count(data["step"])),
-    )
-
-
-def _bins(pairs: Any) -> tuple[tuple[int, int], ...]:
-    bins = tuple(map(tuple, pairs))
-    flat = list(itertools.chain.from_iterable(bins))
-    # Looked at all at once: of a hundred thousand shards they are millions.
-    if (
-        set(map(len, bins)) - {2}
-        or set(map(type, flat)) - {int}
-        or min(flat, default=0) < 0
-        or max(flat, default=0) >> 63
-    ):
-        raise ValueError(f"expected a histogram, pairs of counts, got {pairs!r:.100}")
-    return bins
-
-
-def _digest(value: Any) -> str:
-    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-        raise ValueError(f"expected a SHA-256 in hex, got {value!r}")
-    return value
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise ValueError(f"expected a count, got {value!r}")
-    return value
 
 
 def combined(old: Manifest, new: Manifest) -> Manifest:

@@ -11,7 +11,8 @@ import re
 import secrets
 from typing import TYPE_CHECKING
 
-from seqrecorder.dataset.manifest import FORMAT, parse_manifest
+from seqrecorder.dataset.manifest import FORMAT
+from seqrecorder.dataset.read_manifest import parse_manifest
 from seqrecorder.errors import ManifestError
 from seqrecorder.storage.names import ASSETS, BESIDE_MANIFEST, EXAMPLES_CSV, MANIFEST, generation_of, lengths_name
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.manifest import dataset_at, parse_manifest, read_text
+from seqrecorder.dataset.read_manifest import dataset_at, parse_manifest, read_text
 from seqrecorder.dataset.written_order import WrittenOrder
 from seqrecorder.errors import DatasetError, RecordError
 from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.random_access import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord.check import advice
-from seqrecorder.wire.many_messages import Messages
+from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

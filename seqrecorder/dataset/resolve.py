@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.message_layout import check_layout, detect_layout
-from seqrecorder.dataset.manifest import Manifest, dataset_at, read_manifest
+from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
 from seqrecorder.dataset.recovery.readable_copy import Expected, without_damage
 from seqrecorder.dataset.shard_set import Origin, Selected, ShardFile
 from seqrecorder.errors import OptionError, ShardReadError
@@ -29,7 +29,7 @@ from seqrecorder.storage.tfrecord.scan import UNKNOWN
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from seqrecorder.dataset.manifest import ShardInfo
+    from seqrecorder.dataset.manifest import Manifest, ShardInfo
     from seqrecorder.dataset.shard_set import Check, OnCorrupt
     from seqrecorder.storage.tfrecord.format import Compression
 

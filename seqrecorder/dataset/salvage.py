@@ -15,7 +15,8 @@ import numpy as np
 
 from seqrecorder.dataset.examples_csv import copy_listing
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, dataset_at, read_manifest
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
+from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
 from seqrecorder.dataset.recovery.positions import Written
 from seqrecorder.dataset.recovery.readable_copy import Expected
 from seqrecorder.dataset.recovery.shard import recover_shard

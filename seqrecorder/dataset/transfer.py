@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
-import re
 import shutil
 import threading
 from pathlib import Path
@@ -19,17 +18,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.dataset.generations import NOTHING, Standing, publish, standing
-from seqrecorder.dataset.manifest import (
-    FORMAT,
-    Manifest,
-    SplitInfo,
-    dataset_at,
-    parse_manifest,
-    read_manifest,
-    read_text,
-)
-from seqrecorder.dataset.owned_files import ASSET_GENERATION, named
+from seqrecorder.dataset.manifest import FORMAT, Manifest
+from seqrecorder.dataset.object_names import is_ours, plainly_named, uniquely_named
+from seqrecorder.dataset.owned_files import named
 from seqrecorder.dataset.progress import Progress
+from seqrecorder.dataset.read_manifest import dataset_at, parse_manifest, read_manifest, read_text
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -40,7 +33,7 @@ from seqrecorder.errors import (
 )
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.files import link_file, writing
-from seqrecorder.storage.names import ASSETS, MANIFEST, inside
+from seqrecorder.storage.names import MANIFEST, inside
 from seqrecorder.storage.object_cache import Wanted, cached, each_in_threads, fetch
 from seqrecorder.storage.place import Place, is_url
 from seqrecorder.storage.sigterm import cleanup_when_terminated
@@ -50,13 +43,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
-    from seqrecorder.dataset.manifest import ShardInfo
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.place import Item
     from seqrecorder.storage.tfrecord.format import Compression
 
-_RECORDS = ".tfrecord"
-_UNIQUE = re.compile(r".*-[0-9a-f]{16}\.(?:tfrecord|lengths)")
 PARTS = ".parts/"
 """How the names of the manifests of parts begin, until `commit` makes them one dataset."""
 
@@ -360,62 +350,13 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
         age = dt.timedelta.max if item.modified is None and not older_than else now - (item.modified or now)
         if (
             name not in kept
-            and (_is_ours(name) or (parts and name.startswith(PARTS)))
+            and (is_ours(name) or (parts and name.startswith(PARTS)))
             and age >= dt.timedelta(hours=older_than)
         ):
             gone[name] = item.bytes
     if not dry_run:
         place.remove(gone)
     return gone
-
-
-# Names ------------------------------------------------------------------------------------------------------------
-
-
-def uniquely_named(manifest: Manifest, label: str = "") -> Manifest:
-    """Return a manifest whose files have a label and the digests of their contents in their names, if they have not."""
-    splits = {
-        name: SplitInfo(name, tuple(attrs.evolve(shard, name=_unique_name(shard, label)) for shard in split.shards))
-        for name, split in manifest.splits.items()
-    }
-    infos = {
-        name: attrs.evolve(info, generation=int(info.sha256[:12], 16)) for name, info in manifest.asset_infos.items()
-    }
-    return attrs.evolve(manifest, splits=splits, asset_infos=infos)
-
-
-def plainly_named(manifest: Manifest) -> Manifest:
-    """Return a manifest whose files have the names that they had before `uniquely_named`, where these are unique."""
-    splits = {}
-    for name, split in manifest.splits.items():
-        plain = [_plain_name(shard) for shard in split.shards]
-        names = plain if len(set(plain)) == len(plain) else [shard.name for shard in split.shards]
-        splits[name] = SplitInfo(
-            name, tuple(attrs.evolve(shard, name=new) for shard, new in zip(split.shards, names, strict=True))
-        )
-    infos = {name: attrs.evolve(info, generation=0) for name, info in manifest.asset_infos.items()}
-    return attrs.evolve(manifest, splits=splits, asset_infos=infos, url=None)
-
-
-def _unique_name(shard: ShardInfo, label: str) -> str:
-    stem, end = shard.name.removesuffix(_RECORDS), _token(shard)
-    return shard.name if stem.endswith(end) else f"{stem}{label}{end}{_RECORDS}"
-
-
-def _plain_name(shard: ShardInfo) -> str:
-    return shard.name.removesuffix(_RECORDS).removesuffix(_token(shard)) + _RECORDS
-
-
-def _token(shard: ShardInfo) -> str:
-    """Return what is in the name of a shard, and so in that of its lengths."""
-    return f"-{hashlib.sha256(f'{shard.sha256}{shard.lengths_sha256}'.encode()).hexdigest()[:16]}"
-
-
-def _is_ours(name: str) -> bool:
-    *directories, file = name.split("/")
-    if len(directories) == 1:
-        return file.startswith(f"{directories[0]}-") and _UNIQUE.fullmatch(file) is not None
-    return len(directories) == 2 and directories[0] == ASSETS and ASSET_GENERATION.fullmatch(directories[1]) is not None  # noqa: PLR2004 - assets/g123/name
 
 
 def _files(manifest: Manifest) -> Iterator[Wanted]:

@@ -10,7 +10,7 @@ from seqrecorder.codec.cropping import check_steps
 from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import with_number
-from seqrecorder.dataset.manifest import Manifest, read_manifest
+from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import Bucket
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from seqrecorder.codec.field_map import MapsField
+    from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.elements import Output
     from seqrecorder.reading.strategy import Batches, Strategy

@@ -22,7 +22,7 @@ from seqrecorder.storage.record_blocks import whole_records
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
-from seqrecorder.wire.many_messages import Messages
+from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

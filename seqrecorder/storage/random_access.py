@@ -19,7 +19,7 @@ from seqrecorder.storage.tfrecord.check import advice, check_frames, check_size
 from seqrecorder.storage.tfrecord.damaged_frames import damaged_frames, damaged_one_by_one
 from seqrecorder.storage.tfrecord.encode import frames, is_framed
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts
-from seqrecorder.wire.many_messages import ROOM, Messages
+from seqrecorder.wire.spans import ROOM, Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

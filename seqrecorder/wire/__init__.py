@@ -7,6 +7,8 @@ __all__ = [
     "many_messages",
     "message_objects",
     "one_message",
+    "packed_numbers",
     "sequence_example",
+    "spans",
     "varints",
 ]

@@ -11,14 +11,13 @@ say of which messages that is not so, and `seqrecorder.wire.canonical_form` puts
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 
-from seqrecorder.wire.byte_rows import bounds, copied_rows
+from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.wire.feature_bytes import FEATURE_TAG, feature_header
+from seqrecorder.wire.spans import MASKS, WORD, Messages, Spans, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,129 +27,13 @@ if TYPE_CHECKING:
     Places = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-ROOM = 160
-"""Bytes behind the last message of a buffer: a name and a word can be looked at whatever a broken one says."""
 
-_WORD = 8
 _LONG = 0x80
 _ONE, _TWO = 0x0A, 0x12  # tags of length-delimited fields 1 and 2
 _VARINT32 = 5  # bytes
 _FEW = 24  # messages so few that each is walked over by itself
 _HEAD = 6  # bytes before the values of a short step: three tags and lengths
 _SHORT = 0x7F - _HEAD  # bytes of the values of such
-_LARGE_SPAN = 1024  # mean bytes of spans that are copied one by one
-_NUMBER_BYTES = 10
-_PIECE = 1 << 20  # bytes
-
-_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
-_TOPS = np.uint64(0x8080_8080_8080_8080)
-_LASTS = np.array([int(_TOPS) & ((1 << 8 * max(0, size - 1)) - 1) for size in range(_WORD + 1)], np.uint64)
-"""By the bytes of a number, the top bits of all of them but the last."""
-_GROUPS = (
-    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), 1),
-    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), 2),
-    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), 4),
-)
-"""Neighbours of groups of seven bits, then of fourteen and of twenty-eight, and by how much the second one moves."""
-
-
-@attrs.frozen(eq=False)
-class Messages:
-    """Messages in a buffer.
-
-    Attributes:
-        data: uint8, with `ROOM` bytes behind the last message.
-        starts: where each begins, int64.
-        stops: where each ends.
-    """
-
-    data: NDArray[np.uint8]
-    starts: Places
-    stops: Places
-
-    @classmethod
-    def of(cls, rows: Sequence[bytes]) -> Messages:
-        """Return messages that are bytes objects."""
-        edges = bounds(np.fromiter(map(len, rows), np.int64, len(rows)))
-        return cls(np.frombuffer(b"".join([*rows, bytes(ROOM)]), np.uint8), edges[:-1], edges[1:])
-
-    def __len__(self) -> int:
-        return self.starts.size
-
-    def __getitem__(self, number: int) -> bytes:
-        return self.data[int(self.starts[number]) : int(self.stops[number])].tobytes()
-
-    def view(self, number: int) -> memoryview:
-        """Return a message, without a copy."""
-        return self.data[int(self.starts[number]) : int(self.stops[number])].data
-
-    def some(self, which: Any) -> Messages:
-        """Return those of the messages that are chosen, without a copy."""
-        return Messages(self.data, self.starts[which], self.stops[which])
-
-    def rows(self) -> list[bytes]:
-        """Return the messages as bytes objects."""
-        view = self.data.data
-        return [bytes(view[i:j]) for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
-
-    @staticmethod
-    def together(several: Sequence[Messages]) -> Messages:
-        """Return the messages of all, one behind the other."""
-        if len(several) == 1:
-            return several[0]
-        bases = bounds(np.array([one.data.size for one in several]))[:-1].tolist()
-        parts = list(zip(several, bases, strict=True))
-        return Messages(
-            np.concatenate([np.empty(0, np.uint8), *(one.data for one in several), np.zeros(ROOM, np.uint8)]),
-            np.concatenate([np.empty(0, np.int64), *(one.starts + base for one, base in parts)]),
-            np.concatenate([np.empty(0, np.int64), *(one.stops + base for one, base in parts)]),
-        )
-
-    def replaced(self, numbers: Places, rows: Sequence[bytes]) -> Messages:
-        """Return the messages with others in the place of some."""
-        others = Messages.of(rows)
-        starts, stops = self.starts.copy(), self.stops.copy()
-        starts[numbers], stops[numbers] = others.starts + self.data.size, others.stops + self.data.size
-        return Messages(np.concatenate([self.data, others.data]), starts, stops)
-
-
-@attrs.frozen(eq=False)
-class Spans:
-    """Where some messages inside a buffer are.
-
-    Attributes:
-        data: uint8, with `ROOM` bytes behind the last one.
-        starts: where each begins, int64; -1 for one that is not there.
-        stops: where each ends.
-    """
-
-    data: NDArray[np.uint8]
-    starts: Places
-    stops: Places
-
-    def __len__(self) -> int:
-        return self.starts.size
-
-    @property
-    def sizes(self) -> Places:
-        """Bytes of each."""
-        return self.stops - self.starts
-
-    def some(self, which: Any) -> Spans:
-        """Return those that are chosen."""
-        return Spans(self.data, self.starts[which], self.stops[which])
-
-    def joined(self) -> NDArray[np.uint8]:
-        """Return the bytes of all, one behind the other, with as much room behind them; one alone is not copied."""
-        sizes = self.sizes
-        if sizes.size == 1:
-            return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
-        if int(sizes.sum()) > _LARGE_SPAN * sizes.size:
-            view = self.data.data
-            parts = [view[i:j] for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
-            return np.frombuffer(bytearray().join([*parts, bytes(ROOM)]), np.uint8)
-        return copied_rows(self.data, self.starts, sizes, ROOM)
-
 
 # Messages and maps ----------------------------------------------------------------------------------------------------
 
@@ -233,21 +116,14 @@ def _sizes(data: NDArray[np.uint8], places: Places) -> tuple[Places, Places]:
     return sizes, places
 
 
-def _words(data: NDArray[np.uint8], size: int = _WORD) -> NDArray[Any]:
-    """Return a view of the eight bytes from every byte on, as an unsigned number; or of 1, 2 or 4 that hold `size`."""
-    width = next(width for width in (1, 2, 4, _WORD) if size <= width)
-    view: NDArray[Any] = np.ndarray((data.size - width + 1,), f"<u{width}", data.data, strides=(1,))
-    return view
-
-
 def begins_with(data: NDArray[np.uint8], places: Places, start: bytes) -> Flags:
     """Return at which places some bytes stand."""
-    words, same = _words(data), np.ones(places.size, bool)
-    for done in range(0, len(start), _WORD):
-        part = start[done : done + _WORD]
+    words, same = words_of(data), np.ones(places.size, bool)
+    for done in range(0, len(start), WORD):
+        part = start[done : done + WORD]
         word = words[places + done]
-        if len(part) < _WORD:
-            word &= _MASKS[len(part)]
+        if len(part) < WORD:
+            word &= MASKS[len(part)]
         same &= word == np.uint64(int.from_bytes(part, "little"))
     return same
 
@@ -433,58 +309,3 @@ def _short_steps(data: NDArray[np.uint8], tag: int) -> Places:
 
 
 # Values ---------------------------------------------------------------------------------------------------------------
-
-
-def integers(spans: Spans) -> tuple[NDArray[np.int64], Places, Flags]:
-    """Return the int64 numbers of packed varints, how many each span holds, and which does not end with one."""
-    data, sizes = spans.data, spans.sizes
-    nothing_wrong = np.zeros(sizes.size, bool)
-    longest = int(sizes.max(initial=0))
-    if sizes.size and int(sizes.min()) >= 1 and longest <= _WORD:  # perhaps one number each
-        words = _words(data, longest)[spans.starts]
-        if longest > 1:
-            words &= _MASKS.astype(words.dtype).take(sizes)
-        if ((words & _TOPS.astype(words.dtype)) == _LASTS.astype(words.dtype).take(sizes)).all():
-            return _compact(words), np.ones(sizes.size, np.int64), nothing_wrong
-    octets, edges = spans.joined(), bounds(sizes)
-    total = int(edges[-1])
-    ends = octets[:total] < _LONG
-    is_open = nothing_wrong
-    filled = np.flatnonzero(sizes)
-    is_open[filled] = ~ends[edges[1:][filled] - 1]
-    if ends.all():
-        return octets[:total].astype(np.int64), sizes, is_open
-    counts = np.zeros(sizes.size, np.int64)
-    if total > _PIECE + _LARGE_SPAN * sizes.size:
-        counts[:] = [np.count_nonzero(ends[i:j]) for i, j in itertools.pairwise(edges.tolist())]
-    else:
-        counts[filled] = np.add.reduceat(ends, edges[:-1][filled], dtype=np.int64)
-    values = np.empty(int(counts.sum()), np.uint64)
-    done = place = 0
-    while done < values.size:  # in pieces, so that what that takes stays in the cache
-        last = np.flatnonzero(ends[place : place + _PIECE]) + place
-        if not last.size:  # as many bytes without an end are no number
-            last = np.array([place + int(ends[place:].argmax())])
-        first = np.concatenate([[place], last[:-1] + 1])
-        lengths = last - first + 1
-        longest = int(lengths.max())
-        some = _words(octets, min(longest, _WORD))[first]
-        words = _compact(some & _MASKS.astype(some.dtype)[np.minimum(lengths, _WORD)]).view(np.uint64)
-        for more in range(_WORD, min(longest, _NUMBER_BYTES)):
-            longer = np.flatnonzero(lengths > more)
-            words[longer] |= (octets[first[longer] + more] & 0x7F).astype(np.uint64) << np.uint64(7 * more)
-        too_long = first[lengths > _NUMBER_BYTES]
-        is_open[np.searchsorted(edges, too_long, side="right") - 1] = True
-        values[done : done + last.size] = words
-        done, place = done + last.size, int(last[-1]) + 1
-    return values.view(np.int64), counts, is_open
-
-
-def _compact(words: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the numbers in words of one to eight groups of seven bits, each under a top bit."""
-    for low, high, shift in _GROUPS[: words.itemsize.bit_length() - 1]:
-        moved = words & high.astype(words.dtype)
-        moved >>= words.dtype.type(shift)
-        words = words & low.astype(words.dtype)
-        words |= moved
-    return words.astype(np.int64)

@@ -13,8 +13,9 @@ import attrs
 from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import NOTHING, clean_destination, publish, standing
 from seqrecorder.dataset.key_index import pays
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined, read_manifest
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined
 from seqrecorder.dataset.owned_files import named as named_files
+from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.errors import (
     DatasetError,
     DatasetNotFoundError,

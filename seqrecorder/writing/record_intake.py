@@ -13,7 +13,7 @@ from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.pieces import cut
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import RecordError
-from seqrecorder.wire.many_messages import Messages
+from seqrecorder.wire.spans import Messages
 from seqrecorder.writing.column_input import given_columns
 from seqrecorder.writing.encoder import Block, Sources
 from seqrecorder.writing.record_buffer import Waiting

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.dataset.manifest import parse_manifest
 from seqrecorder.dataset.owned_files import named
+from seqrecorder.dataset.read_manifest import parse_manifest
 from seqrecorder.dataset.transfer import PARTS, Destination
 from seqrecorder.errors import DatasetError, DatasetNotFoundError
 from seqrecorder.storage.object_cache import cached, each_in_threads

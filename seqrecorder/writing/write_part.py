@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.manifest import read_manifest
+from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.dataset.split_shares import Balanced
 from seqrecorder.errors import DatasetExistsError, DuplicateKeyError, OptionError
 from seqrecorder.schema.schema import Schema

@@ -13,7 +13,7 @@ from seqrecorder.codec import pieces
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.encoder import RecordEncoder
 from seqrecorder.schema.equality import same_bits
-from seqrecorder.wire.many_messages import Messages
+from seqrecorder.wire.spans import Messages
 
 LENGTHS = [3, 0, 1, 2, 5]
 

@@ -21,7 +21,7 @@ from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.to_arrow import arrow_batch
 from seqrecorder.dataset import exports
 from seqrecorder.dataset.exports import Exports
-from seqrecorder.wire.many_messages import Messages
+from seqrecorder.wire.spans import Messages
 
 
 @sr.record

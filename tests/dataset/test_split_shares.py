@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.dataset.manifest import read_manifest
+from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.dataset.split_shares import missed_shares
 
 SHARES = {"train": 0.8, "eval": 0.1, "test": 0.1}

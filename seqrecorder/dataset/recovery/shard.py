@@ -16,7 +16,7 @@ from seqrecorder.errors import RecordError
 from seqrecorder.storage.shard import ShardWriter
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss, find_records, opened, read_found
-from seqrecorder.wire.many_messages import Messages
+from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
