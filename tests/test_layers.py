@@ -291,3 +291,9 @@ def test_public_names() -> None:
         "write",
         "write_part",
     }
+
+
+def test_files_of_tests_have_names_of_their_own():
+    """Tests import what they share by bare names, so that two files of one name cannot be collected together."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)

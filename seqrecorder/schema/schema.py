@@ -136,6 +136,7 @@ class Schema:
         order: str | Sequence[str] | None = None,
         name: str = "Record",
         key: str | None = None,
+        columns: Sequence[str | None] | None = None,
     ) -> Schema:
         """Return the schema of a table, whose text is a class to paste, with a comment where something was guessed.
 
@@ -157,16 +158,19 @@ class Schema:
 
         Args:
             source: a table, or files, as `from_table` takes them, or a list of dictionaries, of which the first million
-                rows are looked at; or `.npz` and `.npy` files, the first 256.
+                rows are looked at; or files that are records, or hold them: `.npz`, `.npy`, `.h5` (the first 256),
+                `.ts`, `.conll`, `.conllu` (the first 16,384).
             by: where a row is a step: the column, or columns, that tell which rows are one record.
             order: the column, or columns, that rows of a group are ordered by.
             name: of the class.
             key: the column that identifies a record; None takes the column of `by`, or guesses.
+            columns: of a file of CoNLL: the names of its columns, None for one that is left out; by default those of
+                CoNLL-U where there are ten, else numbers.
 
         Raises:
             OptionError: there is no such column, no row, or no column that a field can hold.
         """
-        return cls.inference(source, by=by, order=order, name=name, key=key)
+        return cls.inference(source, by=by, order=order, name=name, key=key, columns=columns)
 
     @functools.cached_property
     def record_class(self) -> type:

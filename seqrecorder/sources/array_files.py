@@ -135,6 +135,34 @@ def _loaded(path: Any, is_wanted: Callable[[str], bool] = lambda _: True) -> Any
         raise SourceError(f"cannot be loaded: {error}") from error
 
 
+def groups_in(path: Any) -> Iterator[dict[str, Any]]:
+    """Yield the datasets and attributes of each group of HDF5 files, and its name as `key`.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        OptionError: h5py is not installed.
+    """
+    for file in files_named(path, natural_order):
+        for name, group in _groups_of(file):
+            values = _values_of_group(group).items()
+            yield {"key": name, **{key: item.decode() if isinstance(item, bytes) else item for key, item in values}}
+
+
+def _groups_of(path: Any) -> Iterator[tuple[str, Any]]:
+    try:
+        import h5py
+    except ImportError:
+        raise OptionError("HDF5 needs h5py: pip install h5py") from None
+    with h5py.File(path, "r") as file:
+        for name, group in file.items():
+            if isinstance(group, h5py.Group):
+                yield name, group
+
+
+def _values_of_group(group: Any) -> dict[str, Any]:
+    return {**dict(group.attrs), **{key: part[()] for key, part in group.items() if hasattr(part, "dtype")}}
+
+
 class _Arrays:
     """How named arrays become records."""
 
@@ -151,14 +179,8 @@ class _Arrays:
 
     def parse_groups(self, path: Any) -> Iterator[Piece]:
         """Yield each group of a file."""
-        try:
-            import h5py
-        except ImportError:
-            raise OptionError("HDF5 needs h5py: pip install h5py") from None
-        with h5py.File(path, "r") as file:
-            for name, group in file.items():
-                if isinstance(group, h5py.Group):
-                    yield repr(name), 0, functools.partial(self._of_group, name, group)
+        for name, group in _groups_of(path):
+            yield repr(name), 0, functools.partial(self._of_group, name, group)
 
     def _of_file(self, path: Any) -> dict[str, Any]:
         loaded = _loaded(path, self._is_wanted)
@@ -171,7 +193,7 @@ class _Arrays:
         return self.columns.get(taken[0], taken[0])
 
     def _of_group(self, name: str, group: Any) -> dict[str, Any]:
-        found = {**dict(group.attrs), **{key: part[()] for key, part in group.items() if hasattr(part, "dtype")}}
+        found = _values_of_group(group)
         return self._values({key: value for key, value in found.items() if self._is_wanted(key)}, name)
 
     def _is_wanted(self, name: str) -> bool:

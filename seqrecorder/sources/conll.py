@@ -6,6 +6,8 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import attrs
+
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.text_records import text_records
@@ -24,7 +26,7 @@ _DOCUMENT = "-DOCSTART-"
 _COMMENT = re.compile(r"#\s*(\w+)\s*=\s*(.*)")
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
 _SPAN = re.compile(r"\d+[-.]\d+")
-_CONLLU_COLUMNS = 10
+CONLLU_COLUMNS = 10
 
 
 def from_conll(
@@ -71,6 +73,71 @@ def from_conll(
     return text_records(path, record_class, sentences.parse, on_error)
 
 
+@attrs.define
+class Sentence:
+    """The tokens of a sentence, as text.
+
+    Attributes:
+        rows: the columns of each token.
+        numbers: of their lines, from 1 on.
+        comments: `# name = text` before and between them.
+        document: its number, from 0 on.
+        size: characters of its tokens.
+    """
+
+    rows: list[list[str]] = attrs.field(factory=list)
+    numbers: list[int] = attrs.field(factory=list)
+    comments: dict[str, str] = attrs.field(factory=dict)
+    document: int = 0
+    size: int = 0
+
+
+def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterator[Sentence]:
+    """Yield the sentences of a file.
+
+    Args:
+        file: its path, or `-`.
+        separator: between columns, as for `from_conll`.
+        least: columns that a token has at least.
+    """
+    documents, width = -1, 0  # of the token before
+    sentence = Sentence()
+    for number, line in lines_of(file):
+        stripped, cells = line.strip(), _cells(line, separator)
+        if not stripped:
+            if sentence.rows:
+                sentence.document = max(0, documents)
+                yield sentence
+                sentence = Sentence()
+        elif cells[0] == _DOCUMENT:
+            documents += 1
+        elif stripped[0] == "#" and _is_comment(stripped, cells, width, least):
+            documents += bool(_NEW_DOCUMENT.match(stripped))
+            found = _COMMENT.match(stripped)
+            sentence.comments |= {found[1]: found[2]} if found else {}
+        elif len(cells) != CONLLU_COLUMNS or not _SPAN.fullmatch(cells[0]):
+            sentence.rows.append(cells)
+            sentence.numbers.append(number)
+            width = len(cells)
+            sentence.size += len(line)
+    if sentence.rows:
+        sentence.document = max(0, documents)
+        yield sentence
+
+
+def _is_comment(line: str, cells: list[str], width: int, least: int) -> bool:
+    """Whether a line that begins with `#` is a comment; a token may begin so too."""
+    if _COMMENT.match(line) or _NEW_DOCUMENT.match(line):
+        return True
+    return len(cells) != width if width else cells[0] == "#" or len(cells) < least
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    if separator is not None:
+        return line.split(separator)
+    return line.split("\t") if "\t" in line else line.split() or [""]
+
+
 class _Sentences:
     """How lines become sentences."""
 
@@ -93,52 +160,20 @@ class _Sentences:
 
     def parse(self, file: Any) -> Iterator[Piece]:
         """Yield each sentence, by the number of its first line."""
-        documents, width = -1, 0  # of the token before
-        comments: dict[str, str] = {}
-        rows: list[list[str]] = []
-        numbers: list[int] = []
-        size = 0
-        for number, line in lines_of(file):
-            stripped, cells = line.strip(), self._cells(line)
-            if not stripped:
-                if rows:
-                    values_of = functools.partial(self._values, rows, numbers, comments, max(0, documents))
-                    yield numbers[0], size, values_of
-                    rows, numbers, comments, size = [], [], {}, 0
-            elif cells[0] == _DOCUMENT:
-                documents += 1
-            elif stripped[0] == "#" and self._is_comment(stripped, cells, width):
-                documents += bool(_NEW_DOCUMENT.match(stripped))
-                found = _COMMENT.match(stripped)
-                comments |= {found[1]: found[2]} if found else {}
-            elif len(cells) != _CONLLU_COLUMNS or not _SPAN.fullmatch(cells[0]):
-                rows.append(cells)
-                numbers.append(number)
-                width, size = len(cells), size + len(line)
-        if rows:
-            yield numbers[0], size, functools.partial(self._values, rows, numbers, comments, max(0, documents))
+        for found in split_sentences(file, self.separator, self.width):
+            yield found.numbers[0], found.size, functools.partial(self._values, found)
 
-    def _is_comment(self, line: str, cells: list[str], width: int) -> bool:
-        """Whether a line that begins with `#` is a comment; a token may begin so too."""
-        if _COMMENT.match(line) or _NEW_DOCUMENT.match(line):
-            return True
-        return len(cells) != width if width else cells[0] == "#" or len(cells) < self.width
-
-    def _cells(self, line: str) -> list[str]:
-        if self.separator is not None:
-            return line.split(self.separator)
-        return line.split("\t") if "\t" in line else line.split() or [""]
-
-    def _values(
-        self, rows: list[list[str]], numbers: list[int], comments: dict[str, str], document: int
-    ) -> dict[str, Any]:
+    def _values(self, found: Sentence) -> dict[str, Any]:
         """Return the values of a sentence.
 
         Raises:
             SourceError: a line has too few columns, or holds no number where one is declared.
         """
+        rows, numbers = found.rows, found.numbers
         values: dict[str, Any] = {
-            name: value_of_text(self.contexts[name], text) for name, text in comments.items() if name in self.contexts
+            name: value_of_text(self.contexts[name], text)
+            for name, text in found.comments.items()
+            if name in self.contexts
         }
         try:
             for place, field in self.columns:
@@ -153,5 +188,6 @@ class _Sentences:
                     value_of_text(field, cells[place], f"line {number}")
             raise  # pragma: no cover - one of them was not good
         if self.document is not None:
-            values[self.document] = str(document) if self.contexts[self.document].element.is_text else document
+            is_text = self.contexts[self.document].element.is_text
+            values[self.document] = str(found.document) if is_text else found.document
         return values

@@ -15,7 +15,7 @@ from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
-from seqrecorder.sources.array_files import arrays_in, is_array_file
+from seqrecorder.sources.infer_files import is_of_series, rows_of_files
 from seqrecorder.sources.tables import open_table
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from seqrecorder.codec.tables import Table
 
 _ROWS = 1 << 20
-_FILES = 256  # of arrays, which are in memory together
 _DRAFT_HEAD = "import numpy as np\n\nimport seqrecorder as sr\n\n\n"
 
 
@@ -35,10 +34,11 @@ def infer_table(
     order: str | Sequence[str] | None = None,
     name: str = "Record",
     key: str | None = None,
+    columns: Sequence[str | None] | None = None,
     rows: int = _ROWS,
 ) -> Schema:
     """Return the schema of a table's rows, or of the groups of its rows; see `Schema.infer`."""
-    table = _rows_of(source, rows)
+    table = _rows_of(source, columns, rows)
     keys = [[] if part is None else [part] if isinstance(part, str) else list(part) for part in (by, order)]
     for column in itertools.chain(*keys):
         if column not in table.column_names:
@@ -53,17 +53,19 @@ def infer_table(
             drafted.add_step(column, keys[0], keys[1])
     if key is not None and key not in table.column_names:
         raise OptionError(f"key: there is no column {key!r}{did_you_mean(key, table.column_names)}")
-    return drafted.schema(key=keys[0][0] if key is None and len(keys[0]) == 1 else key, guesses=by is None)
+    return drafted.schema(
+        key=keys[0][0] if key is None and len(keys[0]) == 1 else key, guesses=by is None and not is_of_series(source)
+    )
 
 
-def _rows_of(source: Any, rows: int) -> Any:
+def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> Any:
     """Return the first rows of a table, a file, or dictionaries."""
     import pyarrow as pa
 
-    if is_array_file(source):
-        source = list(itertools.islice(arrays_in(source), min(rows, _FILES)))
+    source = rows_of_files(source, columns, rows)
     if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
-        some = [{name: _nested(value) for name, value in row.items()} for row in source[:rows]]
+        names = dict.fromkeys(name for row in source[:rows] for name in row)
+        some = [{name: _nested(row.get(name)) for name in names} for row in source[:rows]]
         return pa.Table.from_pylist(some)
     table: Table = open_table(source)
     held, count = [], 0

@@ -64,6 +64,51 @@ def from_ts(
     return text_records(path, record_class, _Series(Schema.of(record_class), label).parse, on_error)
 
 
+def series_in(file: Any) -> Iterator[tuple[str | None, list[Any]]]:
+    """Yield the label of each series of a file, None where it has none, and the values of each dimension.
+
+    Raises:
+        SourceError: there is no header, or one that is not understood; or a line has other than numbers.
+    """
+    header: dict[str, str] = {}
+    for number, text in _lines_of_series(file, header):
+        try:
+            yield _series_of(header, text)
+        except SourceError as error:
+            raise SourceError(f"{name_of(file)}, line {number}: {error}") from error
+
+
+def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines behind the header, which is put into a dictionary, with their numbers."""
+    in_data = False
+    for number, line in lines_of(file):
+        text = line.strip()
+        if not text or text.startswith(("#", "%")):
+            continue
+        if in_data:
+            yield number, text
+        elif not text.startswith("@"):
+            raise SourceError(f"{name_of(file)}, line {number}: expected a header until @data, got {text:.80}")
+        elif text.lower() == "@data":
+            in_data = True
+            if header.get("timestamps", "").lower() == "true":
+                raise SourceError(f"{name_of(file)}: @timeStamps true: series with times of their own are not read")
+        else:
+            name, _, value = text[1:].partition(" ")
+            header[name.lower()] = value.strip()
+    if not in_data:
+        raise SourceError(f"{name_of(file)}: expected a line @data, got none")
+
+
+def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]]:
+    """Return the label of a line, and the values of its dimensions."""
+    classes = header.get("classlabel", "").split()
+    has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
+    dimensions = text.split(":")
+    label = dimensions.pop().strip() if has_label else None
+    return label, [_numbers(part) for part in dimensions]
+
+
 class _Series:
     """How lines become series."""
 
@@ -92,25 +137,8 @@ class _Series:
             SourceError: there is no header, or one that is not understood.
         """
         header: dict[str, str] = {}
-        in_data, count = False, 0
-        for number, line in lines_of(file):
-            text = line.strip()
-            if not text or text.startswith(("#", "%")):
-                continue
-            if in_data:
-                yield number, len(text), functools.partial(self._values, header, text, count)
-                count += 1
-            elif not text.startswith("@"):
-                raise SourceError(f"{name_of(file)}, line {number}: expected a header until @data, got {text:.80}")
-            elif text.lower() == "@data":
-                in_data = True
-                if header.get("timestamps", "").lower() == "true":
-                    raise SourceError(f"{name_of(file)}: @timeStamps true: series with times of their own are not read")
-            else:
-                name, _, value = text[1:].partition(" ")
-                header[name.lower()] = value.strip()
-        if not in_data:
-            raise SourceError(f"{name_of(file)}: expected a line @data, got none")
+        for count, (number, text) in enumerate(_lines_of_series(file, header)):
+            yield number, len(text), functools.partial(self._values, header, text, count)
 
     def _values(self, header: dict[str, str], text: str, number: int) -> dict[str, Any]:
         """Return the values of a series.
@@ -119,10 +147,8 @@ class _Series:
             SourceError: the line has other dimensions than the class, or no number.
             Mismatch: a number does not fit its field.
         """
+        found, series = _series_of(header, text)
         labels = header.get("classlabel", "").split()
-        has_label = labels[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
-        dimensions = text.split(":")
-        found = dimensions.pop().strip() if has_label else None
         values: dict[str, Any] = {}
         if self.label is not None:
             if found is None:
@@ -131,7 +157,6 @@ class _Series:
         if self.key is not None:
             name = f"{header.get('problemname', 'series')}-{number}"
             values[self.key.name] = name if self.key.element.is_text else number
-        series = [_numbers(part) for part in dimensions]
         first = self.lists[0]
         expected = len(self.lists) if not first.shape else first.shape[0]
         if len(series) != expected:

@@ -1,0 +1,98 @@
+"""Schemas inferred from files that are no tables: what the functions for these then take."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+import seqrecorder as sr
+
+
+def fields_of(schema):
+    return [(field.name, field.kind, field.element.name, field.shape) for field in schema.fields]
+
+
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        (["1,2,?:up", "3:down"], [("label", "context", "str", ()), ("values", "feature_list", "float64", ())]),
+        (["1,2:3,4:up", "3:5:down"], [("label", "context", "str", ()), ("values", "feature_list", "float64", (2,))]),
+    ],
+)
+def test_series_are_records(tmp_path, lines, fields):
+    """A list of all dimensions, and the label, which is no key; the file is read as the schema says."""
+    file = tmp_path / "a.ts"
+    file.write_text("\n".join(["@problemName a", "@classLabel true up down", "@data", *lines, ""]))
+    schema = sr.Schema.infer(file)
+    assert fields_of(schema) == fields
+    assert schema.key_field is None
+    assert [record.label for record in sr.from_ts(file, schema.record_class)] == ["up", "down"]
+
+
+def test_dimensions_of_other_lengths_are_lists_of_their_own(tmp_path):
+    """Where the dimensions of one series differ in length, each is a feature list, of its own alignment."""
+    file = tmp_path / "a.ts.gz"
+    file.write_bytes(gzip.compress(b"@problemName a\n@targetLabel true\n@data\n1,2,3:4,5:0.5\n3,2:1,2:1\n"))
+    schema = sr.Schema.infer(str(file))
+    assert [field.name for field in schema.fields] == ["label", "dimension_1", "dimension_2"]
+    assert schema["dimension_2"].align is None
+    lengths = [(len(r.dimension_1), len(r.dimension_2)) for r in sr.from_ts(file, schema.record_class, label="label")]
+    assert lengths == [(3, 2), (2, 2)]
+
+
+def test_sentences_are_records(tmp_path):
+    """Columns have the names of CoNLL-U or those that are given, numbers else; comments are context."""
+    universal, plain = tmp_path / "a.conllu", tmp_path / "b.txt"
+    line = "{0}\tHi\thi\tINTJ\t_\t_\t0\troot\t_\t_\n"
+    universal.write_text("# sent_id = a\n# text = Hi\n" + line.format(1) + "\n# sent_id = b\n" + line.format(1))
+    schema = sr.Schema.infer(universal)
+    assert fields_of(schema)[:4] == [
+        ("sent_id", "context", "str", ()),
+        ("text", "context", "str", ()),
+        ("id", "feature_list", "int64", ()),
+        ("form", "feature_list", "str", ()),
+    ]
+    assert (schema["text"].optional, schema["sent_id"].key, schema["head"].element.name) == (True, True, "int64")
+    plain.write_text("-DOCSTART- X O\n\nPeter NNP B\nsleeps VBZ O\n\nx y O\n")
+    columns = ["tokens", None, "tags"]
+    schema = sr.Schema.infer(plain, columns=columns, name="Sentence")
+    assert [field.name for field in schema.fields] == ["tokens", "tags"]
+    found = [list(record.tokens) for record in sr.from_conll(plain, schema.record_class, columns=columns)]
+    assert found == [["Peter", "sleeps"], ["x"]]
+    numbered = plain.rename(tmp_path / "b.conll")
+    assert [field.name for field in sr.Schema.infer(numbered).fields] == ["column_1", "column_2", "column_3"]
+
+
+def test_groups_are_records(tmp_path):
+    """Datasets and attributes of a group of HDF5 are fields, and its name is the key."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for number, name in enumerate(("a", "b"), 2):
+            group = file.create_group(name)
+            group["frames"] = np.ones((number, 3), "float32")
+            group.attrs["label"] = "z"
+    schema = sr.Schema.infer(tmp_path / "a.h5")
+    assert schema.key_field.name == "key"
+    assert ("frames", "feature_list", "float32", (3,)) in fields_of(schema)
+    assert [(r.key, r.label, r.frames.shape) for r in sr.from_h5(tmp_path / "a.h5", schema.record_class)] == [
+        ("a", "z", (2, 3)),
+        ("b", "z", (3, 3)),
+    ]
+
+
+def test_what_fits_no_file_is_refused(tmp_path):
+    """Names of columns that a file has not, or a table has already; files that are not there, or broken."""
+    file = tmp_path / "a.txt"
+    file.write_text("a b\n")
+    with pytest.raises(sr.OptionError, match="at most 2 names"):
+        sr.Schema.infer(file, columns=["a", "b", "c"])
+    with pytest.raises(sr.OptionError, match="columns: names those of a file of CoNLL"):
+        sr.Schema.infer([{"x": 1}], columns=["x"])
+    with pytest.raises(sr.DatasetNotFoundError):
+        sr.Schema.infer(tmp_path / "none.ts")
+    (tmp_path / "b.ts").write_text("1,2\n")
+    with pytest.raises(sr.SourceError, match="expected a header"):
+        sr.Schema.infer(tmp_path / "b.ts")
+    (tmp_path / "c.ts").write_text("@problemName c\n@data\n1,x\n")
+    with pytest.raises(sr.SourceError, match=r"c\.ts, line 3: expected numbers"):
+        sr.Schema.infer(tmp_path / "c.ts")
