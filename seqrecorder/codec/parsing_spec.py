@@ -49,7 +49,8 @@ class Specs:
     def __init__(
         self, schema: Schema, layout: Layout, cropped: Container[str] = (), flattened: Container[str] = ()
     ) -> None:
-        self.schema, self.layout, self.cropped, self.flattened = schema, layout, cropped, flattened
+        self.schema, self.cropped, self.flattened = schema, cropped, flattened
+        self.layout: Layout = layout
 
     def padded_by_op(self, field: Field) -> bool:
         """Whether the op pads a feature list by itself."""
