@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.encoder import RecordEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from seqrecorder.codec.decoder import RecordDecoder
     from seqrecorder.codec.parser import Parser
     from seqrecorder.schema.schema import Schema
 
@@ -31,6 +31,8 @@ class RecordCodec:
 
     @functools.cached_property
     def _decoder(self) -> RecordDecoder:
+        from seqrecorder.codec.decoder import RecordDecoder  # who declares or writes needs none of its modules
+
         return RecordDecoder(self.schema)
 
     @functools.cached_property
