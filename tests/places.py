@@ -1,6 +1,7 @@
 """Places of tests: an S3 server on the loopback, and a store on this disk that outlives the processes that ask it."""
 
 import contextlib
+import http.client
 import logging
 import os
 from pathlib import Path
@@ -47,12 +48,17 @@ def s3_server():
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    host, port = server.get_host_and_port()
+    # Buckets belong to the process: without this, one server would have those of the server before it.
+    with contextlib.closing(http.client.HTTPConnection(host, port)) as connection:
+        connection.request("POST", "/moto-api/reset")
+        assert connection.getresponse().status == http.client.OK
     try:
         with pytest.MonkeyPatch.context() as patch:
             for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
                 patch.setenv(f"AWS_{name}", "test")
             patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.get_host_and_port()[1]}")
+            patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
             s3fs.S3FileSystem.clear_instance_cache()
             s3fs.S3FileSystem().mkdir("bucket")
             yield "s3://bucket"
