@@ -197,8 +197,8 @@ def pyarrow() -> Any:
         import pyarrow as pa
     except ImportError:
         raise OptionError(
-            "columns that come through the Arrow C interface need pyarrow: pip install 'seqrecorder[arrow]', or give "
-            "numpy arrays"
+            "tables, and files of them, need pyarrow: pip install 'seqrecorder[arrow]'; records, dictionaries and "
+            "numpy arrays are written without it"
         ) from None
     return pa
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.arrow import compute
+from seqrecorder.codec.arrow import compute, pyarrow
 from seqrecorder.errors import OptionError, SchemaError, did_you_mean
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
@@ -60,7 +60,7 @@ def infer_table(
 
 def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> Any:
     """Return the first rows of a table, a file, or dictionaries."""
-    import pyarrow as pa
+    pa = pyarrow()
 
     source = rows_of_files(source, columns, rows)
     if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):

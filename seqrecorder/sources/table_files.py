@@ -61,6 +61,7 @@ def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]
         SourceError: a file is not of its format, or has other columns than the first.
     """
     files = _files(path)
+    pyarrow()
     names = _opened(files[0], types)[0]
     for file in files[1:]:
         others = _opened(file, types)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from seqrecorder.codec.arrow import pyarrow
 from seqrecorder.codec.tables import is_table, table_of
 from seqrecorder.codec.to_arrow import arrow_type
 from seqrecorder.errors import OptionError
@@ -96,7 +97,7 @@ def open_table(
 
 def _types_of(schema: Schema, columns: Mapping[str, str], *, steps: bool) -> Any:
     """Return the function that gives types for the columns of text files, as the fields of these columns declare."""
-    import pyarrow as pa
+    pa = pyarrow()
 
     fields = {columns.get(field.name, field.name): field for field in schema.fields if field.sparse is None}
 

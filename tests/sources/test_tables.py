@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import logging
 import pathlib
+import sys
 
 import attrs
 import datasets
@@ -369,3 +370,22 @@ def test_relations_of_duckdb_are_tables(tmp_path):
         relation = connection.sql(f"select 'a' as key, [0.5, 1]::double[2] as pair, [{value}] as ids")
         with pytest.raises(sr.OptionError, match=f"column 'ids', for field 'ids': no field holds {kind}"):
             list(sr.from_table(relation, Group))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: list(sr.from_rows(path, Reading, by="id")),
+        lambda path: list(sr.from_table(path, Reading)),
+        sr.Schema.infer,
+        lambda path: sr.Schema.infer([{"id": 1}]),
+    ],
+    ids=["from_rows", "from_table", "infer", "infer of dictionaries"],
+)
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_files_say_that_they_need_pyarrow(tmp_path, monkeypatch, read, name):
+    """Where pyarrow is missing, whatever reads a table's file says what to install."""
+    (tmp_path / name).write_text("id,time\n1,2\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(sr.OptionError, match=r"need pyarrow: pip install 'seqrecorder\[arrow\]'"):
+        read(str(tmp_path / name))
