@@ -61,7 +61,7 @@ class SingleDecoder:
     def __init__(self, schema: Schema) -> None:
         self._build = builder(schema)
         self._known = all(field.storage in _STORAGES for field in schema.fields)
-        self._whole = all(map(_is_whole, schema.fields))
+        self.gives_views = all(map(_is_whole, schema.fields))
         self._readers = [(field.is_list, _optional(field, _reader(field))) for field in schema.fields]
         self._groups = [
             [place for place, field in enumerate(schema.fields) if field.is_list and field.group == group]
@@ -80,7 +80,7 @@ class SingleDecoder:
 
         Only records whose long values are one buffer each are looked at.
         """
-        return self._values(LargeMessage(data)) if self._whole and len(data) > _LARGEST else None
+        return self._values(LargeMessage(data)) if self.gives_views and len(data) > _LARGEST else None
 
     def _values(self, data: Any) -> list[Any] | None:
         if not self._known:

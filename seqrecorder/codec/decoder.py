@@ -72,6 +72,11 @@ class RecordDecoder:
         """Returns the records that have the values of each field."""
         return builder(self.schema)
 
+    @property
+    def gives_views(self) -> bool:
+        """Whether arrays of a large record that comes alone are views of its bytes."""
+        return self.layout == "steps" and self._single.gives_views
+
     def decode_values(self, messages: Messages) -> list[list[Any]]:
         """Return the values of each field of some records.
 

@@ -173,7 +173,8 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
             return _Decoded(window, positions, [], error, damaged)
 
     # Of the time little is spent here; the rest is vector operations, most of which need no lock of Python's.
-    for part, future in ahead(decode, _parts(origin, deal), threads_for(origin.mean_bytes)):
+    alone = origin.mean_bytes >= _LARGE and codec.gives_views
+    for part, future in ahead(decode, _parts(origin, deal, alone=alone), threads_for(origin.mean_bytes)):
         done = future.result()
         if done.error is not None:
             bad = done.error.position or 0
@@ -258,12 +259,12 @@ class _Decoded:
     damaged: ShardFile | None
 
 
-def _parts(origin: Origin, deal: slice | None) -> Iterator[_Part]:
+def _parts(origin: Origin, deal: slice | None, *, alone: bool) -> Iterator[_Part]:
     """Yield the windows that have records of this reader."""
     stop = 0
     ours = None if deal is None or deal.stop is None else _in_written_order(origin.files, deal)
     for files in in_written_order(origin.files):
-        for window in _windows(origin, files):
+        for window in _windows(origin, files, alone=alone):
             start, stop = stop, stop + len(window)
             if deal is None:
                 yield _Part(window, start)
@@ -308,30 +309,30 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
     return f"{origin.where}: {message}"  # the file has changed meanwhile
 
 
-def _windows(origin: Origin, files: Sequence[ShardFile]) -> Iterator[_Window]:
+def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iterator[_Window]:
     """Yield the serialized records of files in their written order."""
     if len(files) == 1:
-        block = _BLOCK if origin.mean_bytes < _LARGE else _LEAST_BLOCK
+        block = _LEAST_BLOCK if alone else _BLOCK
         blocks = RecordReader(files[0].path, origin.compression, block=block).blocks(check=False)
-        for alone in _counted(files[0], origin, map(_alone, blocks)):
-            yield _Window(files, [alone])
-            del alone
+        for pieces in _counted(files[0], origin, map(_alone, blocks)):
+            yield _Window(files, [pieces])
+            del pieces
         return
     window = origin.window(_WINDOW)
     each, block = max(1, window // len(files)), min(_BLOCK, max(_LEAST_BLOCK, _BLOCKS // len(files)))
-    if origin.mean_bytes >= _LARGE:
-        each, block = 1, _LEAST_BLOCK
+    if alone:
+        window, each, block = 1, 1, _LEAST_BLOCK
     readers = [RecordReader(file.path, origin.compression, each, block) for file in files]
     if any(file.kept is not None for file in files):
         checked = [_counted(file, origin, reader.pieces()) for file, reader in zip(files, readers, strict=True)]
         yield from _merged(files, checked, window)
         return
-    pieces = [_counted(file, origin, reader.pieces(check=False)) for file, reader in zip(files, readers, strict=True)]
-    while parts := [(file, part) for file, some in zip(files, pieces, strict=True) if (part := next(some, None))]:
-        if each == 1:
-            yield from (_Window([file], [part]) for file, part in parts)
-        else:
-            yield _Window([file for file, _ in parts], [part for _, part in parts])
+    readings = [_counted(file, origin, reader.pieces(check=False)) for file, reader in zip(files, readers, strict=True)]
+    while parts := [(file, part) for file, some in zip(files, readings, strict=True) if (part := next(some, None))]:
+        for first in range(0, len(parts), window):
+            some = parts[first : first + window]
+            yield _Window([file for file, _ in some], [part for _, part in some])
+            del some
         del parts
 
 

@@ -119,6 +119,21 @@ def test_the_buffer_of_a_large_record_is_not_copied(tmp_path, shards):
         assert root.nbytes > record.signal.nbytes  # of the whole frame
 
 
+@pytest.mark.parametrize("shards", [1, 3, 20])
+def test_large_records_of_steps_are_decoded_several_at_a_time(tmp_path, shards):
+    """Where no array can be a view of what was read, a record of a megabyte is not read and decoded alone."""
+
+    @sr.record
+    class Frames:
+        rgb: np.ndarray = sr.feature_list("float32", shape=(1024,))
+
+    frames = [Frames(np.full((270, 1024), value, np.float32)) for value in range(20)]
+    sr.write(frames, tmp_path / "x", shards=shards)
+    found = list(sr.read_records(tmp_path / "x", schema=Frames))
+    assert found == frames
+    assert found[0].rgb.base is found[1].rgb.base
+
+
 def test_large_records_are_decoded_as_many_are(tmp_path):
     """What is read alone is what the decoder of batches gives, fields of all kinds beside the buffers, also of two."""
 
