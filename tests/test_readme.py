@@ -88,5 +88,10 @@ def test_the_index_has_every_page_and_example() -> None:
     """The guide's index links each page and each example script once."""
     linked = re.findall(r"\]\(([^)#:]+)\)", TEXTS[GUIDE / "README.md"])
     pages = {page.name for page in GUIDE.glob("*.md")} - {"README.md"}
-    scripts = {f"../{script.name}" for script in (ROOT / "examples").glob("*.py")}
+    examples = ROOT / "examples"
+    scripts = {
+        f"../{path.relative_to(examples).as_posix()}"
+        for pattern in ("*.py", "*/__main__.py")
+        for path in examples.glob(pattern)
+    }
     assert sorted(linked) == sorted(pages | scripts)
