@@ -60,3 +60,14 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text!r}")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """Return a time that is not nothing."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected seconds, such as 0.5, got {text!r}")
+    return found

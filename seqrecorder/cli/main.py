@@ -163,38 +163,26 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _bench(options: argparse.Namespace) -> int:
     from seqrecorder.cli.bench import cores, recordings, run, table, tables, training
+    from seqrecorder.cli.bench.timing import Effort
+    from seqrecorder.cli.bench.workloads import WORKLOADS
 
     quieten_tensorflow()
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    if options.training:
-        names = [name for name in options.workload or training.WORKLOADS if name in training.WORKLOADS]
-        trained = training.measure(names, quick=options.quick, say=say)
-        print_result(options, trained, training.text(trained))
-        return OK
-    if options.tables:
-        tabled = tables.measure(options.workload or run.ALL, quick=options.quick, say=say)
-        print_result(options, tabled, tables.text(tabled))
-        return OK
-    if options.recordings:
-        recorded = recordings.measure(quick=options.quick, say=say)
-        print_result(options, recorded, recordings.text(recorded))
-        return OK
-    if options.cores:
-        measured = cores.measure(options.workload or run.ALL, quick=options.quick, say=say)
-        print_result(options, measured, cores.text(measured))
-        return OK
-    report = run.run(
-        options.workload or run.ALL,
-        quick=options.quick,
-        rounds=options.rounds,
-        seconds=options.seconds,
-        peers=options.peers,
-        say=say,
-    )
-    print_result(options, report, table.text(report))
+    names = options.workload or list(WORKLOADS)
+    rounds, seconds = (3, 1.0) if options.quick else (5, 5.0)
+    effort = Effort(options.quick, options.rounds or rounds, options.seconds or seconds)
+    if options.measured is None:
+        report = run.run(names, effort, peers=options.peers, say=say)
+        print_result(options, report, table.text(report))
+    else:
+        module: Any = {"training": training, "cores": cores, "tables": tables, "recordings": recordings}[
+            options.measured
+        ]
+        found = module.measure(names, effort, say)
+        print_result(options, found, module.text(found))
     return OK
 
 
@@ -291,15 +279,16 @@ def _parser() -> argparse.ArgumentParser:
     bench = add_command(commands, "bench", _bench, "measure writing and reading, beside other ways")
     bench.add_argument("--workload", metavar="W1,...", type=arguments.workloads, help="some of W1 to W6 (default: all)")
     bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds of a second")
-    for option, measured in (
-        ("--training", "how long a GRU waits for batches of W1 and W2"),
-        ("--cores", "how reading uses one core, two, four and so on"),
-        ("--tables", "a table of Arrow written and read back, beside Parquet"),
-        ("--recordings", "long recordings of 64 channels, a buffer each, beside HDF5, Arrow and Parquet"),
+    instead = bench.add_mutually_exclusive_group()
+    for measured, summary in (
+        ("training", "how long a GRU waits for batches of W1 and W2"),
+        ("cores", "how reading uses one core, two, four and so on"),
+        ("tables", "a table of Arrow written and read back, beside Parquet"),
+        ("recordings", "long recordings of 64 channels, a buffer each, beside HDF5, Arrow and Parquet"),
     ):
-        bench.add_argument(option, action="store_true", help=measured)
+        instead.add_argument(f"--{measured}", dest="measured", action="store_const", const=measured, help=summary)
     bench.add_argument("--rounds", metavar="N", type=arguments.positive, help="how often everything runs (default: 5)")
-    bench.add_argument("--seconds", metavar="N", type=arguments.positive, help="of each reading (default: 5)")
+    bench.add_argument("--seconds", metavar="N", type=arguments.seconds, help="of each reading (default: 5)")
     bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
 
     what = "a script that completes this command line in a shell"

@@ -17,13 +17,13 @@ from seqrecorder.cli.bench import (
     peers,
     recordings,
     run,
-    separate_process,
     table,
     tables,
     training,
 )
 from seqrecorder.cli.bench.candidates import Operation
 from seqrecorder.cli.bench.content import LENGTH, content, whole
+from seqrecorder.cli.bench.timing import Effort
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
 from seqrecorder.schema.schema import Schema
 
@@ -36,7 +36,7 @@ def clicks():
 @pytest.fixture(scope="module")
 def report():
     """W5 has text, a key and two lists; nothing but reading and writing it once."""
-    return run.measure("W5", quick=True, rounds=1, seconds=0.01)
+    return run.measure("W5", Effort(quick=True, rounds=1, seconds=0.01))
 
 
 @pytest.mark.parametrize("name", ["W1", "W5", "W6"])
@@ -83,7 +83,7 @@ def test_content_tells_other_records_apart(clicks, change):
 
 def test_planned_batches_hold_every_record_once(clicks):
     """The batches of peers are bucketed, of at most 64 records, and hold each record once."""
-    batches = list(peers.planned(clicks, clicks.lengths, seed=0))
+    batches = list(peers.planned(clicks, seed=0))
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(clicks.records)))
     assert max(batch.size for batch in batches) == 64
     bounds = np.array(clicks.boundaries)
@@ -104,7 +104,7 @@ def test_every_measure_has_ours_and_the_hand_written_way(report):
 
 def test_fields_that_are_no_plain_columns_are_measured_of_us_and_by_hand():
     """Images, ragged tags and scores that may lack are written and read both ways; of others it is told why not."""
-    report = run.measure("W6", quick=True, rounds=1, only=["write"])
+    report = run.measure("W6", Effort(quick=True, rounds=1), only=["write"])
     assert {timing.candidate for timing in report.timings} == {"seqrecorder", "seqrecorder, columns", "hand-written"}
     assert report.skipped["npz"] == "W6 has fields that are no plain columns there: image, score, tags"
     assert report.bytes["seqrecorder"] == report.bytes["seqrecorder, columns"]
@@ -133,7 +133,7 @@ def test_keys_find_their_records(tmp_path):
 def test_reading_is_told_as_a_steady_state_and_a_first_batch(report):
     """Whoever is read from in batches has the time to the first of them, and the processor time of an epoch."""
     timings = {(timing.measure, timing.candidate): timing for timing in report.timings}
-    readers = {candidate for measure, candidate in timings if measure == "read" and candidate != "tfrecord"}
+    readers = {candidate for measure, candidate in timings if measure == "read"}
     assert readers == {candidate for measure, candidate in timings if measure == "first_batch"}
     assert candidates.EXPERT in readers
     assert all(timings["read", reader].processor > 0 for reader in readers)
@@ -165,16 +165,14 @@ def test_an_epoch_with_other_records_stops_the_benchmark(clicks):
 def test_peers_are_measured_or_named(report):
     """Each other library is there with its timing, or named with the reason why not."""
     measured = {timing.candidate for timing in report.timings}
-    for name in [*[peer.name for peer in peers.PEERS], "tfrecord"]:
+    for name in [peer.name for peer in peers.PEERS]:
         assert (name in measured) != (name in report.skipped)
 
 
-def test_a_peer_that_is_missing_says_so(monkeypatch, tmp_path):
+def test_a_peer_that_is_missing_says_so(monkeypatch):
     """Where a library cannot be imported, the reason is text."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "tfrecord", None)
     assert "pyarrow" in (attrs.evolve(peers.PEERS[1], needs=("pyarrow",)).missing() or "")
-    assert "tfrecord" in separate_process.measure_tfrecord("W4", tmp_path / "none", 64, quick=True)
 
 
 def test_a_peer_that_fails_says_so(monkeypatch):
@@ -193,7 +191,7 @@ def test_a_peer_that_fails_says_so(monkeypatch):
             raise ValueError("no such table")
 
     monkeypatch.setattr(run, "PEERS", [Broken()])
-    report = run.measure("W5", quick=True, rounds=1, only=["encode"])
+    report = run.measure("W5", Effort(quick=True, rounds=1), only=["encode"])
     assert report.skipped["broken"] == "failed (ValueError: no such table)"
     assert {timing.candidate for timing in report.timings} == {"seqrecorder", "hand-written"}
 
@@ -203,9 +201,9 @@ def test_the_report_is_told_as_tables_and_as_json(report, monkeypatch, capsys):
     whole_report = run.BenchReport("2026-01-01", "a machine", "3.x", {"numpy": "2"}, 1, 0.01, True, (report,))
     asked = []
 
-    def fake(names, *, say, **options):
+    def fake(names, effort, *, say, **options):
         say("W5 ...")
-        asked.append((list(names), options))
+        asked.append((list(names), effort, options))
         return whole_report
 
     monkeypatch.setattr(run, "run", fake)
@@ -213,28 +211,37 @@ def test_the_report_is_told_as_tables_and_as_json(report, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert out.count("| candidate") == len(run.MEASURES) + 1
     assert "a tenth of the data" in out
-    assert main.main(["bench", "--json", "--rounds", "2", "--seconds", "3", "--no-peers"]) == 0
+    assert main.main(["bench", "--json", "--rounds", "2", "--seconds", "0.5", "--no-peers"]) == 0
     captured = capsys.readouterr()
     data = json.loads(captured.out)
     assert data["workloads"][0]["timings"][0]["candidate"] == "seqrecorder"
     assert captured.err == "W5 ...\n"
     assert asked == [
-        (["W5"], {"quick": True, "rounds": None, "seconds": None, "peers": True}),
-        (list(WORKLOADS), {"quick": False, "rounds": 2, "seconds": 3, "peers": False}),
+        (["W5"], Effort(quick=True, rounds=3, seconds=1), {"peers": True}),
+        (list(WORKLOADS), Effort(rounds=2, seconds=0.5), {"peers": False}),
     ]
     assert table.text(whole_report) in out
 
 
 def test_a_candidate_that_delivers_something_else_stops_the_benchmark(clicks):
     """Other content than was written is an error that names the workload and the candidate."""
+    first = {name: values[:1] for name, values in whole(clicks).items()}
     with pytest.raises(AssertionError, match="W4: somebody delivered 1 records of 20000"):
-        run._check_content("somebody", (1, 2), clicks)
+        run._compare(clicks, [candidates.Reading("somebody", lambda seed, epochs: [first])])
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon"])
+def test_seconds_are_more_than_nothing(text, capsys):
+    """A time that cannot be waited for is wrong usage, which says what is expected."""
+    with pytest.raises(SystemExit):
+        main.main(["bench", f"--seconds={text}"])
+    assert f"expected seconds, such as 0.5, got '{text}'" in capsys.readouterr().err
 
 
 def test_unknown_workloads_are_refused():
     """A name that is no workload is an error that lists those that are."""
     with pytest.raises(OptionError, match="W9: expected some of W1, W2"):
-        run.run(["W9"])
+        run.run(["W9"], Effort())
 
 
 def test_packed_classes_have_the_same_fields():
@@ -248,11 +255,10 @@ def test_packed_classes_have_the_same_fields():
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux tells what threads take")
 def test_cores_tells_what_the_busiest_thread_leaves(capsys, monkeypatch):
     """No thread takes more than all do; both candidates are read on one core and on those that there are."""
-    monkeypatch.setattr(cores, "_QUICK_SECONDS", 0.1)
     monkeypatch.setattr(cores, "in_new_process", lambda function, *args, **options: function(*args, **options))
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert main.main(["bench", "--cores", "--quick", "--workload", "W4", "--json"]) == 0
+    assert main.main(["bench", "--cores", "--quick", "--seconds", "0.1", "--workload", "W4", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)["W4"]
     assert 0 < figures["busiest"] <= figures["processor"]
     assert figures["cores"] == figures["processor"] / figures["busiest"]
@@ -282,8 +288,7 @@ def test_training_tells_how_long_it_waits(capsys, monkeypatch):
 def test_tables_are_written_and_read_beside_parquet(capsys, monkeypatch):
     """Each candidate gives the table back that was written; ratios are those of the processor times that are told."""
     monkeypatch.setattr(tables, "in_new_process", lambda function, *args, **options: function(*args, **options))
-    monkeypatch.setattr(tables, "_QUICK_ROUNDS", 1)
-    assert main.main(["bench", "--tables", "--quick", "--workload", "W4", "--json"]) == 0
+    assert main.main(["bench", "--tables", "--quick", "--rounds", "1", "--workload", "W4", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     found = report["W4"]
     assert list(found) == [candidates.OURS, candidates.PACKED, tables.PARQUET, tables.PLAIN]
@@ -300,8 +305,8 @@ def test_tables_are_written_and_read_beside_parquet(capsys, monkeypatch):
 
 def test_recordings_are_written_and_read_beside_hdf5(capsys, monkeypatch):
     """Each candidate gives back what was written, and has four speeds, which the table tells."""
-    monkeypatch.setattr(recordings, "in_new_process", lambda function, **options: function(**options))
-    assert main.main(["bench", "--recordings", "--quick", "--json"]) == 0
+    monkeypatch.setattr(recordings, "in_new_process", lambda function, *args: function(*args))
+    assert main.main(["bench", "--recordings", "--quick", "--rounds", "1", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     speeds = report["speeds"]
     assert {candidates.OURS, "npy", "Parquet"} <= set(speeds)
@@ -316,5 +321,5 @@ def test_recordings_that_come_back_changed_stop_the_benchmark(monkeypatch):
     monkeypatch.setattr(
         recordings, "_ways", lambda signals, _: {"x": (lambda: None, lambda: iter([s + 1 for s in signals]))}
     )
-    with pytest.raises(AssertionError, match="recordings: x gave others"):
-        recordings._measure(quick=True)
+    with pytest.raises(AssertionError, match="recordings: x gave something else"):
+        recordings._measure(Effort(quick=True))

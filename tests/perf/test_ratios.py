@@ -8,6 +8,7 @@ import pytest
 
 from seqrecorder.cli.bench import run
 from seqrecorder.cli.bench.candidates import COLUMNS, OURS, PACKED
+from seqrecorder.cli.bench.timing import Effort
 
 FLOORS = {
     "W1": {
@@ -41,7 +42,7 @@ PACKED_BYTES = {"W1": 0.45, "W2": 0.92}
 @pytest.mark.parametrize("name", sorted(FLOORS))
 def test_ratios_stay_above_their_floors(name):
     """Each operation is at least so many times as fast as the hand-written way, and packed files stay small."""
-    report = run.measure(name, rounds=5, peers=False)  # of three, one in five was too low by chance
+    report = run.measure(name, Effort(rounds=5), peers=False)  # of three, one in five was too low by chance
     ratios = {(timing.measure, timing.candidate): timing.ratio for timing in report.timings}
     slow = {what: (round(ratios[what], 2), floor) for what, floor in FLOORS[name].items() if ratios[what] < floor}
     assert not slow

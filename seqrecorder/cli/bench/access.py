@@ -7,7 +7,6 @@ take at least eight of them.
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -122,22 +121,22 @@ class _Flat:
         return [self.at(place) for place in places.tolist()]
 
 
+def as_bytes(values: Any) -> NDArray[Any]:
+    """Return an array, of texts as UTF-8."""
+    array = np.asarray(values)
+    return np.char.encode(array.astype(str), "utf-8") if array.dtype.kind in "OU" else array
+
+
 def h5py_files(workload: Workload, directory: Path) -> list[Operation]:
     """Return what is timed of h5py: a dataset a field, and for keys a group a record."""
     import h5py
 
     flat, groups = directory / "h5", directory / "h5_groups"
 
-    def bytes_of(values: Any) -> Any:
-        array = np.asarray(values)
-        return np.char.encode(array.astype(str), "utf-8") if array.dtype.kind in "OU" else array
-
-    def write(path: Path) -> int:
-        path.mkdir()
+    def write(path: Path) -> None:
         with h5py.File(path / "data.h5", "w") as file:
             for name, values in {**workload.contexts, **workload.flat}.items():
-                file[name] = bytes_of(values)
-        return len(workload.records)
+                file[name] = as_bytes(values)
 
     def by_key() -> Callable[[], int]:
         if not groups.exists():
@@ -145,12 +144,12 @@ def h5py_files(workload: Workload, directory: Path) -> list[Operation]:
             with h5py.File(groups / "data.h5", "w") as file:
                 for record in workload.records:
                     for name in workload.flat:
-                        file[f"{record.key}/{name}"] = bytes_of(getattr(record, name))
+                        file[f"{record.key}/{name}"] = as_bytes(getattr(record, name))
         stored: Any = h5py.File(groups / "data.h5", "r")
         keys = [workload.contexts["key"][place] for place in drawn(workload).tolist()]
         return lambda: sum(bool([stored[key][name][()] for name in workload.flat]) for key in keys)
 
-    found = [writing("write", "h5py", write, flat)]
+    found = [writing(workload, "h5py", write, flat)]
     if not any(np.asarray(values).dtype == object for values in workload.flat.values()):
         found += operations(workload, "h5py", lambda: _Flat(workload, flat))
     if "key" in workload.contexts:
@@ -179,16 +178,13 @@ def array_records(workload: Workload, directory: Path) -> list[Operation]:
 
     files = directory / "array_record"
 
-    def write(path: Path) -> int:
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir()
+    def write(path: Path) -> None:
         schema = Schema.of(workload.record_class)
         writer = ArrayRecordWriter(str(path / "data.array_record"), "group_size:1")
         for start in range(0, len(workload.records), 1000):
             for data in schema.encode_batch(workload.records[start : start + 1000]):
                 writer.write(data)
         writer.close()
-        return len(workload.records)
 
     name = "grain over ArrayRecord"
-    return [writing("write", name, write, files), *operations(workload, name, lambda: _Grain(workload, files))]
+    return [writing(workload, name, write, files), *operations(workload, name, lambda: _Grain(workload, files))]

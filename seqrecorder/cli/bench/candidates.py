@@ -6,6 +6,7 @@ through. A reading is a stream of epochs without an end, of which the first batc
 
 from __future__ import annotations
 
+import functools
 import itertools
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -77,14 +78,20 @@ class Reading:
     compared: bool = True
 
 
-def writing(measure: str, candidate: str, run: Callable[[Path], int], directory: Path) -> Operation:
-    """Return an operation that writes into a directory, which is removed before each run."""
+def writing(workload: Workload, candidate: str, run: Callable[[Path], object], directory: Path) -> Operation:
+    """Return an operation that writes all records into a directory, which is empty before each run."""
 
     def prepare() -> Callable[[], int]:
         shutil.rmtree(directory, ignore_errors=True)
-        return lambda: run(directory)
+        directory.mkdir()
 
-    return Operation(measure, candidate, prepare, files=directory)
+        def go() -> int:
+            run(directory)
+            return len(workload.records)
+
+        return go
+
+    return Operation("write", candidate, prepare, files=directory)
 
 
 def seeds_of(first: int, epochs: int | None) -> Iterable[int]:
@@ -97,7 +104,7 @@ def own(workload: Workload, directory: Path) -> list[Operation | Reading]:
     operations: list[Operation | Reading] = [
         Operation("encode", OURS, lambda: _encode(workload)),
         *_own_files(OURS, workload, workload.record_class, workload.records, directory / "own"),
-        writing("write", COLUMNS, lambda path: _write_columns(workload, path), directory / "columns"),
+        writing(workload, COLUMNS, lambda path: _write_columns(workload, path), directory / "columns"),
         _own_records(workload, directory / "own"),
     ]
     packed = workload.packed_class
@@ -108,11 +115,10 @@ def own(workload: Workload, directory: Path) -> list[Operation | Reading]:
     return operations
 
 
-def _write_columns(workload: Workload, path: Path) -> int:
+def _write_columns(workload: Workload, path: Path) -> None:
     lists = {name: (flat, workload.lengths) for name, flat in workload.flat.items()}
     with Writer(path, workload.record_class) as writer:
         writer.write_batch({**workload.contexts, **lists, **workload.others})
-    return writer.manifest.records
 
 
 def _encode(workload: Workload) -> Callable[[], int]:
@@ -128,17 +134,17 @@ def _encode(workload: Workload) -> Callable[[], int]:
 def _own_files(
     candidate: str, workload: Workload, record_class: type, records: Sequence[Any], directory: Path
 ) -> list[Operation | Reading]:
-    batch: Any = Bucket(handwritten.BATCH, boundaries=workload.boundaries)
-    if not workload.boundaries:
-        batch = Pad(handwritten.BATCH)
-
-    def open_(seed: int, epochs: int | None) -> Iterable[Any]:
-        return _AsNumpy(read(directory, "train", batch=batch, shuffle=workload.shuffle, seed=seed, epochs=epochs))
-
     return [
-        writing("write", candidate, lambda path: write(records, path, schema=record_class).records, directory),
-        Reading(candidate, open_),
+        writing(workload, candidate, lambda path: write(records, path, schema=record_class), directory),
+        Reading(candidate, _batches(functools.partial(dataset, workload, directory))),
     ]
+
+
+def dataset(workload: Workload, directory: Path, seed: int, epochs: int | None) -> Any:
+    """Return shuffled, padded batches of this library's files, in buckets where lengths differ."""
+    boundaries = workload.boundaries
+    batch = Bucket(handwritten.BATCH, boundaries=boundaries) if boundaries else Pad(handwritten.BATCH)
+    return read(directory, "train", batch=batch, shuffle=workload.shuffle, seed=seed, epochs=epochs)
 
 
 def _own_records(workload: Workload, directory: Path) -> Reading:
@@ -156,24 +162,16 @@ def by_hand(workload: Workload, directory: Path) -> list[Operation | Reading]:
     def open_records(_: int, epochs: int | None) -> Iterable[Any]:
         return itertools.chain.from_iterable(handwritten.records(workload, files) for _ in seeds_of(0, epochs))
 
-    def open_raw(_: int, epochs: int | None) -> Iterable[Any]:
-        return _AsNumpy(handwritten.raw_dataset(files, epochs))
-
     return [
         Operation("encode", HANDWRITTEN, lambda: lambda: handwritten.encode(workload)),
-        writing("write", HANDWRITTEN, lambda path: handwritten.write(workload, path), files),
-        Reading(HANDWRITTEN, lambda seed, epochs: _AsNumpy(handwritten.dataset(workload, files, seed, epochs))),
-        Reading(EXPERT, lambda seed, epochs: _AsNumpy(handwritten.expert_dataset(workload, files, seed, epochs))),
-        Reading(RAW, open_raw, count=len, compared=False),
+        writing(workload, HANDWRITTEN, lambda path: handwritten.write(workload, path), files),
+        Reading(HANDWRITTEN, _batches(functools.partial(handwritten.dataset, workload, files))),
+        Reading(EXPERT, _batches(functools.partial(handwritten.expert_dataset, workload, files))),
+        Reading(RAW, _batches(lambda _, epochs: handwritten.raw_dataset(files, epochs)), count=len, compared=False),
         Reading(HANDWRITTEN, open_records, measure="read_records", count=None, compared=False),
     ]
 
 
-class _AsNumpy:
-    """The elements of a `tf.data.Dataset` as arrays; iterating starts the pipeline, which is built already."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._dataset.as_numpy_iterator())
+def _batches(dataset: Callable[[int, int | None], Any]) -> Callable[[int, int | None], Iterable[Any]]:
+    """Return how the batches of a `tf.data.Dataset`, of a seed and a number of epochs, are opened as arrays."""
+    return lambda seed, epochs: iter(dataset(seed, epochs).as_numpy_iterator())

@@ -51,14 +51,17 @@ def content(batches: Iterable[Mapping[str, Any]], workload: Workload) -> tuple[i
 
 def whole(workload: Workload) -> dict[str, Any]:
     """Return all records of a workload as one padded batch, made the obvious way."""
-    batch: dict[str, Any] = {name: np.asarray(values) for name, values in workload.contexts.items()}
-    batch[LENGTH] = workload.lengths
-    longest = int(workload.lengths.max())
-    for name, flat in workload.flat.items():
-        padded = np.zeros((workload.lengths.size, longest, *flat.shape[1:]), flat.dtype)
-        padded[np.arange(longest) < workload.lengths[:, None]] = flat
-        batch[name] = padded
-    return batch
+    contexts = {name: np.asarray(values) for name, values in workload.contexts.items()}
+    lists = {name: pad(flat, workload.lengths) for name, flat in workload.flat.items()}
+    return {**contexts, **lists, LENGTH: workload.lengths}
+
+
+def pad(flat: NDArray[Any], lengths: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the values of all steps as one row a record, with zeros after its last step."""
+    longest = int(lengths.max())
+    padded = np.zeros((lengths.size, longest, *flat.shape[1:]), flat.dtype)
+    padded[np.arange(longest) < lengths[:, None]] = flat
+    return padded
 
 
 def _row_sums(values: NDArray[Any], lengths: NDArray[np.int64] | None, number: int) -> NDArray[np.uint64]:

@@ -7,6 +7,7 @@ Batches stay in C++, for to make Python's objects of them takes its own time, in
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 import time
@@ -14,34 +15,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli.bench import handwritten
-from seqrecorder.cli.bench.candidates import EXPERT, OURS
+from seqrecorder.cli.bench.candidates import EXPERT, OURS, dataset
 from seqrecorder.cli.bench.content import LENGTH
-from seqrecorder.cli.bench.run import in_new_process
 from seqrecorder.cli.bench.table import table_lines
+from seqrecorder.cli.bench.timing import in_new_process, time_run
 from seqrecorder.cli.bench.workloads import make
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import Bucket
-from seqrecorder.reading.batching.pad import Pad
-from seqrecorder.reading.read import read
 from seqrecorder.writing.write import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from seqrecorder.cli.bench.timing import Effort
+
 _SHARDS = 8
 _THREADS = 64
 _TAKEN = 16  # of so many batches one comes to Python
-_SECONDS, _QUICK_SECONDS = 5.0, 0.5
 _WARM = 0.4  # of the seconds, before anything is measured
 
 
-def measure(names: Sequence[str], *, quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(names: Sequence[str], effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
     """Measure on how many cores the reading of workloads can run, and how fast it is on as many as there are.
 
     Args:
         names: of the workloads.
-        quick: a tenth of the data, for half a second each.
+        effort: how much data, and for how long each.
         say: takes a line for the user.
 
     Returns:
@@ -55,21 +54,19 @@ def measure(names: Sequence[str], *, quick: bool, say: Callable[[str], None]) ->
         raise OptionError("bench --cores: needs Linux, which tells what each thread takes")
     available = len(os.sched_getaffinity(0))
     counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count <= available]
-    seconds = _QUICK_SECONDS if quick else _SECONDS
     report: dict[str, Any] = {}
     for name in names:
         say(f"{name} on {', '.join(map(str, counts))} cores")
-        workload = make(name, quick=quick)
+        workload = make(name, quick=effort.quick)
         with tempfile.TemporaryDirectory(prefix="seqrecorder-bench-") as place:
             write(workload.records, Path(place) / "own", schema=workload.record_class, shards=_SHARDS)
             handwritten.write(workload, Path(place) / "by_hand")
-            files = name, place, workload.boundaries
+            read_on = functools.partial(in_new_process, _on_cores, name, place, effort)
             speeds: dict[str, dict[int, float]] = {OURS: {}, EXPERT: {}}
             for count in counts:
                 for candidate, found in speeds.items():
-                    measured = in_new_process(_on_cores, files, candidate, count, seconds=seconds)
-                    found[count] = measured["records_per_second"]
-            alone = in_new_process(_on_cores, files, OURS, available, seconds=seconds, threads=_THREADS)
+                    found[count] = read_on(candidate, count)["records_per_second"]
+            alone = read_on(OURS, available, threads=_THREADS)
         del alone["records_per_second"]
         report[name] = {**alone, "cores": alone["processor"] / alone["busiest"], "records_per_second": speeds}
     return report
@@ -101,46 +98,39 @@ def text(report: dict[str, Any]) -> str:
 
 
 def _on_cores(
-    workload: tuple[str, str, tuple[int, ...]],
-    candidate: str,
-    count: int,
-    *,
-    seconds: float,
-    threads: int | None = None,
+    name: str, place: str, effort: Effort, candidate: str, count: int, *, threads: int | None = None
 ) -> dict[str, float]:
     """Read a workload on so many cores; call it in a process of its own.
 
     Args:
-        workload: its name, the directory of its files, and the boundaries of its buckets.
+        name: of the workload.
+        place: directory of its files.
+        effort: for how long.
         candidate: who reads.
         count: of the cores.
-        seconds: for how long.
         threads: of the pipeline, where these are not to be as many as cores.
     """
-    name, place, boundaries = workload
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
     quieten_tensorflow()
     import tensorflow as tf
 
-    shuffle = make(name, quick=True).shuffle
+    workload = make(name, quick=effort.quick)
     if candidate == OURS:
-        batch = Bucket(handwritten.BATCH, boundaries=boundaries) if boundaries else Pad(handwritten.BATCH)
-        batches = read(Path(place) / "own", batch=batch, shuffle=shuffle, seed=0, epochs=None)
+        batches = dataset(workload, Path(place) / "own", 0, None)
     else:
-        batches = handwritten.expert_dataset(make(name, quick=True), Path(place) / "by_hand", 0, None)
+        batches = handwritten.expert_dataset(workload, Path(place) / "by_hand", 0, None)
     options = tf.data.Options()
     if threads is not None:
         options.threading.private_threadpool_size = threads
     taken = iter(batches.shard(_TAKEN, 0).with_options(options))
-    _drain(taken, seconds * _WARM)
-    before, processor, began = _of_threads(), time.process_time(), time.perf_counter()
-    records = _drain(taken, seconds)
-    took, processor = time.perf_counter() - began, time.process_time() - processor
+    _drain(taken, effort.seconds * _WARM)
+    before = _of_threads()
+    took, records = time_run(lambda: _drain(taken, effort.seconds))
     busiest = max(spent - before.get(thread, 0) for thread, spent in _of_threads().items())
     return {
-        "processor": processor / records * 1e6,
+        "processor": (took.processor or 0.0) / records * 1e6,
         "busiest": busiest / records * 1e-3,
-        "records_per_second": records / took,
+        "records_per_second": records / took.clock,
     }
 
 

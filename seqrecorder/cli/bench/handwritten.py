@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 
 from seqrecorder.cli.bench.content import LENGTH
@@ -26,126 +27,130 @@ PARTS = 4
 """Files that are read in turn."""
 
 
+@attrs.frozen
+class _Kind:
+    """How a field is put into a message, and taken out of it again.
+
+    Attributes:
+        spec: as TensorFlow's parser is told.
+        put: of a context, takes its feature and the value; of a list, a function that adds a step, and the values.
+        take: returns the value of a context's feature, or the values of the features of all steps.
+    """
+
+    spec: Any
+    put: Callable[[Any, Any], None]
+    take: Callable[[Any], Any]
+
+
+def _put_text(feature: Any, value: str) -> None:
+    feature.bytes_list.value.append(value.encode())
+
+
+def _put_int(feature: Any, value: int) -> None:
+    feature.int64_list.value.append(int(value))
+
+
+def _put_float(feature: Any, value: float) -> None:
+    feature.float_list.value.append(value)
+
+
+def _put_ints(add: Callable[[], Any], values: Any) -> None:
+    for value in values.tolist():
+        add().int64_list.value.append(value)
+
+
+def _put_texts(add: Callable[[], Any], values: Any) -> None:
+    for text in values.tolist():
+        add().bytes_list.value.append(text.encode())
+
+
+def _put_floats(add: Callable[[], Any], rows: Any) -> None:
+    for row in rows:
+        add().float_list.value.extend(row.tolist())
+
+
+def _put_bytes(add: Callable[[], Any], rows: Any) -> None:
+    for row in rows:
+        add().bytes_list.value.append(row.tobytes())
+
+
+def _put_ragged(add: Callable[[], Any], rows: Any) -> None:
+    for row in rows:
+        add().int64_list.value.extend(row.tolist())
+
+
+def _take_ints(steps: Any) -> Any:
+    return np.array([step.int64_list.value[0] for step in steps], np.int64)
+
+
+def _take_texts(steps: Any) -> Any:
+    return np.array([step.bytes_list.value[0].decode() for step in steps], object)
+
+
+def _take_floats(steps: Any) -> Any:
+    return np.array([step.float_list.value for step in steps], np.float32)
+
+
+def _take_bytes(steps: Any) -> Any:
+    return np.frombuffer(b"".join([step.bytes_list.value[0] for step in steps]), np.uint8).reshape(len(steps), -1)
+
+
+def _take_ragged(steps: Any) -> Any:
+    return [np.array(step.int64_list.value, np.int64) for step in steps]
+
+
+def _fields(name: str) -> tuple[dict[str, _Kind], dict[str, _Kind]]:
+    """Return the context fields and the feature lists of a workload."""
+    import tensorflow as tf
+
+    def put_image(feature: Any, value: Any) -> None:
+        feature.bytes_list.value.append(tf.io.encode_png(value).numpy())
+
+    fixed, steps = tf.io.FixedLenFeature, tf.io.FixedLenSequenceFeature
+    text = _Kind(fixed([], tf.string), _put_text, lambda feature: feature.bytes_list.value[0].decode())
+    number = _Kind(fixed([], tf.int64), _put_int, lambda feature: feature.int64_list.value[0])
+    score = _Kind(fixed([], tf.float32, float("nan")), _put_float, lambda feature: feature.float_list.value[0])
+    image = _Kind(
+        fixed([], tf.string), put_image, lambda feature: tf.io.decode_png(feature.bytes_list.value[0]).numpy()
+    )
+    ints = _Kind(steps([], tf.int64), _put_ints, _take_ints)
+    texts = _Kind(steps([], tf.string), _put_texts, _take_texts)
+    audio = _Kind(steps([], tf.string), _put_bytes, _take_bytes)
+    ragged = _Kind(tf.io.VarLenFeature(tf.int64), _put_ragged, _take_ragged)
+
+    def floats(width: int) -> _Kind:
+        return _Kind(steps([width], tf.float32), _put_floats, _take_floats)
+
+    return {
+        "W1": ({"key": text, "length": number}, {"ids": ints, "labels": ints}),
+        "W2": ({"key": text}, {"signal": floats(16), "label": ints}),
+        "W3": ({"key": text}, {"rgb": floats(1024), "audio": audio}),
+        "W4": ({}, {"ids": ints}),
+        "W5": ({"key": text}, {"tokens": texts, "tags": texts}),
+        "W6": (
+            {"key": text, "caption": text, "image": image, "score": score},
+            {"levels": ints, "boxes": floats(4), "tags": ragged},
+        ),
+    }[name]
+
+
 def encoder(name: str) -> Callable[[Any], bytes]:
-    """Return the function that a user would write to serialize a record of a workload."""
-    return _ENCODERS[name]()
-
-
-def _tokens() -> Callable[[Any], bytes]:
+    """Return the function that serializes a record of a workload."""
     import tensorflow as tf
+
+    contexts, lists = ([(field, kind.put) for field, kind in fields.items()] for fields in _fields(name))
 
     def encode(record: Any) -> bytes:
         example = tf.train.SequenceExample()
-        features = example.context.feature
-        features["key"].bytes_list.value.append(record.key.encode())
-        features["length"].int64_list.value.append(int(record.length))
-        add = example.feature_lists.feature_list["ids"].feature.add
-        for value in record.ids.tolist():
-            add().int64_list.value.append(value)
-        add = example.feature_lists.feature_list["labels"].feature.add
-        for value in record.labels.tolist():
-            add().int64_list.value.append(value)
+        for field, put in contexts:
+            if (value := getattr(record, field)) is not None:
+                put(example.context.feature[field], value)
+        for field, put in lists:
+            put(example.feature_lists.feature_list[field].feature.add, getattr(record, field))
         data: bytes = example.SerializeToString()
         return data
 
     return encode
-
-
-def _sensors() -> Callable[[Any], bytes]:
-    import tensorflow as tf
-
-    def encode(record: Any) -> bytes:
-        example = tf.train.SequenceExample()
-        example.context.feature["key"].bytes_list.value.append(record.key.encode())
-        add = example.feature_lists.feature_list["signal"].feature.add
-        for row in record.signal:
-            add().float_list.value.extend(row.tolist())
-        add = example.feature_lists.feature_list["label"].feature.add
-        for value in record.label.tolist():
-            add().int64_list.value.append(value)
-        data: bytes = example.SerializeToString()
-        return data
-
-    return encode
-
-
-def _frames() -> Callable[[Any], bytes]:
-    import tensorflow as tf
-
-    def encode(record: Any) -> bytes:
-        example = tf.train.SequenceExample()
-        example.context.feature["key"].bytes_list.value.append(record.key.encode())
-        add = example.feature_lists.feature_list["rgb"].feature.add
-        for row in record.rgb:
-            add().float_list.value.extend(row.tolist())
-        add = example.feature_lists.feature_list["audio"].feature.add
-        for row in record.audio:
-            add().bytes_list.value.append(row.tobytes())
-        data: bytes = example.SerializeToString()
-        return data
-
-    return encode
-
-
-def _clicks() -> Callable[[Any], bytes]:
-    import tensorflow as tf
-
-    def encode(record: Any) -> bytes:
-        example = tf.train.SequenceExample()
-        add = example.feature_lists.feature_list["ids"].feature.add
-        for value in record.ids.tolist():
-            add().int64_list.value.append(value)
-        data: bytes = example.SerializeToString()
-        return data
-
-    return encode
-
-
-def _words() -> Callable[[Any], bytes]:
-    import tensorflow as tf
-
-    def encode(record: Any) -> bytes:
-        example = tf.train.SequenceExample()
-        example.context.feature["key"].bytes_list.value.append(record.key.encode())
-        add = example.feature_lists.feature_list["tokens"].feature.add
-        for text in record.tokens.tolist():
-            add().bytes_list.value.append(text.encode())
-        add = example.feature_lists.feature_list["tags"].feature.add
-        for text in record.tags.tolist():
-            add().bytes_list.value.append(text.encode())
-        data: bytes = example.SerializeToString()
-        return data
-
-    return encode
-
-
-def _clips() -> Callable[[Any], bytes]:
-    import tensorflow as tf
-
-    def encode(record: Any) -> bytes:
-        example = tf.train.SequenceExample()
-        features = example.context.feature
-        features["key"].bytes_list.value.append(record.key.encode())
-        features["caption"].bytes_list.value.append(record.caption.encode())
-        features["image"].bytes_list.value.append(tf.io.encode_png(record.image).numpy())
-        if record.score is not None:
-            features["score"].float_list.value.append(record.score)
-        add = example.feature_lists.feature_list["levels"].feature.add
-        for value in record.levels.tolist():
-            add().int64_list.value.append(value)
-        add = example.feature_lists.feature_list["boxes"].feature.add
-        for row in record.boxes:
-            add().float_list.value.extend(row.tolist())
-        add = example.feature_lists.feature_list["tags"].feature.add
-        for row in record.tags:
-            add().int64_list.value.extend(row.tolist())
-        data: bytes = example.SerializeToString()
-        return data
-
-    return encode
-
-
-_ENCODERS = {"W1": _tokens, "W2": _sensors, "W3": _frames, "W4": _clicks, "W5": _words, "W6": _clips}
 
 
 def encode(workload: Workload) -> int:
@@ -154,16 +159,15 @@ def encode(workload: Workload) -> int:
     return sum(1 for record in workload.records if to_bytes(record))
 
 
-def write(workload: Workload, directory: Path) -> int:
-    """Write all records into one file, and return how many."""
+def write(workload: Workload, directory: Path) -> None:
+    """Write all records into one file."""
     import tensorflow as tf
 
     to_bytes = encoder(workload.name)
-    directory.mkdir()
+    directory.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(directory / "data.tfrecord")) as writer:
         for record in workload.records:
             writer.write(to_bytes(record))
-    return len(workload.records)
 
 
 def dataset(workload: Workload, directory: Path, seed: int, epochs: int | None) -> Any:
@@ -243,28 +247,8 @@ def _decoded(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _specs(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    import tensorflow as tf
-
-    fixed, steps = tf.io.FixedLenFeature, tf.io.FixedLenSequenceFeature
-    key = {"key": fixed([], tf.string)}
-    ints, texts = steps([], tf.int64), steps([], tf.string)
-    specs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "W1": ({**key, "length": fixed([], tf.int64)}, {"ids": ints, "labels": ints}),
-        "W2": (key, {"signal": steps([16], tf.float32), "label": ints}),
-        "W3": (key, {"rgb": steps([1024], tf.float32), "audio": texts}),
-        "W4": ({}, {"ids": ints}),
-        "W5": (key, {"tokens": texts, "tags": texts}),
-        "W6": (
-            {
-                **key,
-                "caption": fixed([], tf.string),
-                "image": fixed([], tf.string),
-                "score": fixed([], tf.float32, float("nan")),
-            },
-            {"levels": ints, "boxes": steps([4], tf.float32), "tags": tf.io.VarLenFeature(tf.int64)},
-        ),
-    }
-    return specs[name]
+    contexts, lists = ({field: kind.spec for field, kind in fields.items()} for fields in _fields(name))
+    return contexts, lists
 
 
 def raw_dataset(directory: Path, epochs: int | None) -> Any:
@@ -287,34 +271,10 @@ def records(workload: Workload, directory: Path) -> Iterator[dict[str, Any]]:
     """Yield each record as a dictionary of arrays, through protobuf's own parser."""
     import tensorflow as tf
 
-    names = list(workload.flat)
-    kinds = {"int64_list": np.int64, "float_list": np.float32, "bytes_list": object}
+    contexts, lists = _fields(workload.name)
     for batch in tf.data.TFRecordDataset(str(directory / "data.tfrecord")).batch(1024):
         for data in batch.numpy().tolist():
             example = tf.train.SequenceExample.FromString(data)
-            values = {}
-            for name, feature in example.context.feature.items():
-                [value] = getattr(feature, feature.WhichOneof("kind")).value
-                if name == "image":
-                    values[name] = tf.io.decode_png(value).numpy()
-                else:
-                    values[name] = value.decode() if isinstance(value, bytes) else value
-            if "image" in values:
-                tags = example.feature_lists.feature_list["tags"].feature
-                values["tags"] = [np.array(step.int64_list.value, np.int64) for step in tags]
-            for name in names:
-                steps = example.feature_lists.feature_list[name].feature
-                kind = steps[0].WhichOneof("kind")
-                if name in _ROWS:
-                    values[name] = np.array([step.float_list.value for step in steps], np.float32)
-                elif name == "audio":
-                    joined = b"".join([step.bytes_list.value[0] for step in steps])
-                    values[name] = np.frombuffer(joined, np.uint8).reshape(len(steps), -1)
-                elif kind == "int64_list":
-                    values[name] = np.array([step.int64_list.value[0] for step in steps], np.int64)
-                else:
-                    values[name] = np.array([step.bytes_list.value[0].decode() for step in steps], kinds[kind])
-            yield values
-
-
-_ROWS = ("signal", "rgb", "boxes")
+            features, steps = example.context.feature, example.feature_lists.feature_list
+            values = {name: kind.take(features[name]) for name, kind in contexts.items() if name in features}
+            yield values | {name: kind.take(steps[name].feature) for name, kind in lists.items()}

@@ -10,30 +10,29 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from seqrecorder.cli.bench.candidates import OURS
-from seqrecorder.cli.bench.run import in_new_process
-from seqrecorder.cli.bench.table import table_lines
+from seqrecorder.cli.bench.table import pivot
+from seqrecorder.cli.bench.timing import in_new_process, time_ways
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.declarations import context, feature_list, record
 from seqrecorder.writing.write import write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from seqrecorder.cli.bench.timing import Effort, Way
+
     Signals = Sequence[NDArray[np.float32]]
-    Way = tuple[Callable[[], object], Callable[[], Iterator[NDArray[np.float32]]]]
 
 _STEPS, _CHANNELS = 5000, 64
 _COUNT, _QUICK_COUNT = 200, 4
-_ROUNDS, _QUICK_ROUNDS = 7, 1
 
 
 @record
@@ -44,47 +43,38 @@ class Recording:
     signal: NDArray[np.float32] = feature_list("float32", shape=(_CHANNELS,), storage="buffer")
 
 
-def measure(*, quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(_: Sequence[str], effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
     """Measure how fast recordings are written and read.
 
     Args:
-        quick: few of them, once.
+        effort: how many of them, and how often.
         say: takes a line for the user.
 
     Returns:
         `crc`, who makes the CRCs; and `speeds`: by candidate and half (`write`, `read`), megabytes a second of the
-        processor and of the clock, of the fastest round.
+        processor and of the clock, medians.
 
     Raises:
         AssertionError: what was read is not what was written.
     """
     say("recordings ...")
-    found: dict[str, Any] = in_new_process(_measure, quick=quick)
+    found: dict[str, Any] = in_new_process(_measure, effort)
     return found
 
 
-def _measure(*, quick: bool) -> dict[str, Any]:
+def _measure(effort: Effort) -> dict[str, Any]:
     random = np.random.default_rng(0)
-    count = _QUICK_COUNT if quick else _COUNT
+    count = _QUICK_COUNT if effort.quick else _COUNT
     base = random.standard_normal((_STEPS, _CHANNELS), np.float32)
     signals = [base * np.float32(1 + number / count) for number in range(count)]
     size = sum(signal.nbytes for signal in signals) / 1e6
-    least: dict[str, dict[str, list[float]]] = {}
+
+    def is_written(got: Iterable[Any]) -> bool:
+        return all(np.array_equal(one, other) for one, other in zip(got, signals, strict=True))
+
     with tempfile.TemporaryDirectory(prefix="seqrecorder-bench-") as place:
-        ways = _ways(signals, Path(place))
-        for candidate, (put, get) in ways.items():
-            put()
-            if not all(np.array_equal(one, other) for one, other in zip(get(), signals, strict=True)):
-                raise AssertionError(f"recordings: {candidate} gave others than were written")
-        for _ in range(_QUICK_ROUNDS if quick else _ROUNDS):
-            for candidate, (put, get) in ways.items():
-                for half, run in (("write", put), ("read", lambda get=get: sum(one.size for one in get()))):
-                    began, processor = time.perf_counter(), time.process_time()
-                    run()
-                    taken = [time.process_time() - processor, time.perf_counter() - began]
-                    before = least.setdefault(candidate, {}).setdefault(half, taken)
-                    least[candidate][half] = list(map(min, before, taken))
-    speeds = {name: {half: [size / taken for taken in both] for half, both in of.items()} for name, of in least.items()}
+        taken = time_ways("recordings", _ways(signals, Path(place)), is_written, effort.rounds)
+    speeds = {name: {half: [size / took for took in both] for half, both in of.items()} for name, of in taken.items()}
     return {"crc": "google-crc32c" if importlib.util.find_spec("google_crc32c") else "numpy", "speeds": speeds}
 
 
@@ -93,15 +83,12 @@ def _ways(signals: Signals, place: Path) -> dict[str, Way]:
     records = [Recording(str(number), signal) for number, signal in enumerate(signals)]
     own, array = place / "own", place / "signals.npy"
 
-    def saved() -> Iterator[NDArray[np.float32]]:
-        yield from np.load(array)
-
     ways: dict[str, Way] = {
         OURS: (
             lambda: write(records, own, overwrite=True),
             lambda: (record.signal for record in read_records(own, schema=Recording)),
         ),
-        "npy": (lambda: np.save(array, np.stack(signals)), saved),
+        "npy": (lambda: np.save(array, np.stack(signals)), lambda: np.load(array)),
     }
     for name, way in (("h5py", _as_hdf5), ("pyarrow", _as_arrow)):
         try:
@@ -159,10 +146,11 @@ def _as_arrow(pa: Any, signals: Signals, place: Path) -> dict[str, Way]:
 
 def text(report: dict[str, Any]) -> str:
     """Return the report as a Markdown table, which reads well in a terminal too."""
-    rows = [
-        [name, *(f"{speed:,.0f}" for half in ("write", "read") for speed in halves[half])]
+    cells = {
+        (name, f"{half}, by the {of}"): f"{speed:,.0f}"
         for name, halves in report["speeds"].items()
-    ]
-    heads = [f"{half}, by the {of}" for half in ("write", "read") for of in ("processor", "clock")]
+        for half, speeds in halves.items()
+        for of, speed in zip(("processor", "clock"), speeds, strict=True)
+    }
     said = f"megabytes a second, recordings of {_STEPS:,} x {_CHANNELS} float32; CRCs by {report['crc']}"
-    return "\n".join([said, "", *table_lines(["candidate", *heads], rows)])
+    return "\n".join([said, "", *pivot(cells)])

@@ -11,16 +11,15 @@ of them.
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime as dt
 import gc
 import importlib.metadata
 import itertools
-import multiprocessing
 import platform
 import statistics
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,39 +28,31 @@ import attrs
 from seqrecorder.cli.bench import access
 from seqrecorder.cli.bench.candidates import HANDWRITTEN, RAW, Operation, Reading, by_hand, own
 from seqrecorder.cli.bench.content import content, whole
-from seqrecorder.cli.bench.handwritten import BATCH
 from seqrecorder.cli.bench.machine import machine
 from seqrecorder.cli.bench.peers import PEERS
-from seqrecorder.cli.bench.separate_process import measure_tfrecord
+from seqrecorder.cli.bench.timing import Taken, in_new_process, time_run
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import OptionError, first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from seqrecorder.cli.bench.timing import Effort
     from seqrecorder.cli.bench.workloads import Workload
 
-ALL = tuple(WORKLOADS)
-"""Names of all workloads."""
-
 ACCESS = ("by_position", "by_key", "tenth")
-MEASURES = ("encode", "write", "read", "first_batch", "read_records", *ACCESS)
-_ROUNDS, _QUICK_ROUNDS = 5, 3
-_SECONDS, _QUICK_SECONDS = 5.0, 1.0
-_VERSIONS = (
-    "tensorflow",
-    "numpy",
-    "attrs",
-    "protobuf",
-    "datasets",
-    "pyarrow",
-    "h5py",
-    "grain",
-    "array_record",
-    "tfrecord",
-    "tfx_bsl",
-)
+MEASURES = {
+    "encode": "encode (records in memory to bytes)",
+    "write": "write (records in memory to a published dataset)",
+    "read": "read (shuffled, bucketed, padded batches of 64 as numpy arrays; epochs after the first)",
+    "first_batch": "first batch (from the call that opens the data)",
+    "read_records": "read_records (one object for each record)",
+    "by_position": "by position (single records of data that are open, in random order)",
+    "by_key": "by key (likewise)",
+    "tenth": "a tenth of the records, scattered, as records",
+}
+_VERSIONS = ("tensorflow", "numpy", "attrs", "protobuf", "datasets", "pyarrow", "h5py", "grain", "array_record")
 
 
 @attrs.frozen
@@ -144,11 +135,9 @@ class BenchReport:
 
 
 def run(
-    names: Sequence[str] = ALL,
+    names: Sequence[str],
+    effort: Effort,
     *,
-    quick: bool = False,
-    rounds: int | None = None,
-    seconds: float | None = None,
     peers: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> BenchReport:
@@ -156,9 +145,7 @@ def run(
 
     Args:
         names: of the workloads.
-        quick: a tenth of the records, three rounds and a second: minutes, and noisier.
-        rounds: how often everything runs; 5, or 3 with `quick`.
-        seconds: for which the steady state of a reading is measured in each round; 5, or 1 with `quick`.
+        effort: how much data, how often, and for how long.
         peers: whether other libraries are measured too, where they are installed.
         say: called with a line of progress.
 
@@ -169,46 +156,28 @@ def run(
     unknown = [name for name in names if name not in WORKLOADS]
     if unknown or not names:
         raise OptionError(f"workload {', '.join(unknown) or '(none)'}: expected some of {', '.join(WORKLOADS)}")
-    rounds = rounds or (_QUICK_ROUNDS if quick else _ROUNDS)
-    seconds = seconds or (_QUICK_SECONDS if quick else _SECONDS)
     reports = []
     for name in names:
         say(f"{name} ...")
-        reports.append(in_new_process(measure, name, quick=quick, rounds=rounds, seconds=seconds, peers=peers))
+        reports.append(in_new_process(measure, name, effort, peers=peers))
     return BenchReport(
         date=dt.datetime.now(dt.timezone.utc).date().isoformat(),
         machine=machine(),
         python=platform.python_version(),
         versions=_versions(),
-        rounds=rounds,
-        seconds=seconds,
-        quick=quick,
+        rounds=effort.rounds,
+        seconds=effort.seconds,
+        quick=effort.quick,
         workloads=tuple(reports),
     )
 
 
-def in_new_process(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return what a function returns in a process of its own."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(function, *args, **options).result()
-
-
-def measure(
-    name: str,
-    *,
-    quick: bool = False,
-    rounds: int = _ROUNDS,
-    seconds: float = _SECONDS,
-    peers: bool = True,
-    only: Sequence[str] = MEASURES,
-) -> WorkloadReport:
+def measure(name: str, effort: Effort, *, peers: bool = True, only: Collection[str] = MEASURES) -> WorkloadReport:
     """Measure one workload in this process.
 
     Args:
         name: of the workload.
-        quick: a tenth of the records.
-        rounds: how often everything runs.
-        seconds: for which the steady state of a reading is measured in each round.
+        effort: how much data, how often, and for how long.
         peers: whether other libraries are measured too.
         only: the measures to take; `first_batch` comes with `read`.
 
@@ -216,7 +185,7 @@ def measure(
         AssertionError: a candidate delivered other records than were written.
     """
     quieten_tensorflow()
-    workload = make(name, quick=quick)
+    workload = make(name, quick=effort.quick)
     skipped = {}
     with tempfile.TemporaryDirectory(prefix="seqrecorder-bench-") as place:
         directory = Path(place)
@@ -225,29 +194,18 @@ def measure(
         operations += access.own(workload, directory / "own")
         for peer in PEERS if peers else ():
             why = peer.missing() or _untold(workload)
-            theirs: list[Operation | Reading] = []
             if why is None:
-                theirs += peer.operations(workload, directory)
+                theirs = peer.operations(workload, directory)
                 try:
                     _write_all(theirs)
+                    operations += theirs
                 except Exception as error:  # noqa: BLE001 - it is theirs, and the others are measured
                     why = f"failed ({type(error).__name__}: {first_line(error)})"
-            if why is None:
-                operations += theirs
-            else:
+            if why is not None:
                 skipped[peer.name] = why
         sizes = {o.candidate: _bytes(o.files) for o in operations if isinstance(o, Operation) and o.files}
         _compare(workload, operations)
-        taken = _rounds(operations, workload, rounds, seconds, only)
-        if workload.others:
-            skipped["tfrecord"] = _untold(workload) or ""
-        elif peers and "read" in only:
-            found = in_new_process(measure_tfrecord, name, directory / "by_hand" / "data.tfrecord", BATCH, quick=quick)
-            if isinstance(found, str):
-                skipped["tfrecord"] = found
-            else:
-                taken["read", "tfrecord"] = [Taken(*found[0])]
-                _check_content("tfrecord", found[1], workload)
+        taken = _rounds(operations, workload, effort, only)
     return WorkloadReport(
         name=name,
         title=workload.title,
@@ -278,45 +236,34 @@ def _bytes(directory: Path | None) -> int:
 
 def _compare(workload: Workload, operations: Sequence[Operation | Reading]) -> None:
     """Compare what each candidate delivers with the records."""
+    expected = content([whole(workload)], workload)
     for reading in operations:
         if isinstance(reading, Reading) and reading.compared:
-            _check_content(reading.candidate, content(reading.open(0, 1), workload), workload)
-
-
-def _check_content(candidate: str, got: tuple[int, int], workload: Workload) -> None:
-    expected = content([whole(workload)], workload)
-    if got != expected:
-        raise AssertionError(
-            f"{workload.name}: {candidate} delivered {got[0]} records of {expected[0]}, or other values than were "
-            "written"
-        )
-
-
-@attrs.frozen
-class Taken:
-    """What one run took: seconds of the clock, and of the processor where that is known."""
-
-    clock: float
-    processor: float | None = None
+            got = content(reading.open(0, 1), workload)
+            if got != expected:
+                raise AssertionError(
+                    f"{workload.name}: {reading.candidate} delivered {got[0]} records of {expected[0]}, or other "
+                    "values than were written"
+                )
 
 
 def _rounds(
-    operations: Sequence[Operation | Reading], workload: Workload, rounds: int, seconds: float, only: Sequence[str]
+    operations: Sequence[Operation | Reading], workload: Workload, effort: Effort, only: Collection[str]
 ) -> dict[tuple[str, str], list[Taken]]:
     timed = [operation for operation in operations if operation.measure in only]
     taken: dict[tuple[str, str], list[Taken]] = {}
     gc.collect()
     gc.freeze()
     try:
-        for number in range(rounds):
+        for number in range(effort.rounds):
             # Each round begins elsewhere, so that nobody always comes after the same neighbour.
-            start = number * len(timed) // rounds
+            start = number * len(timed) // effort.rounds
             for operation in [*timed[start:], *timed[:start]]:
                 gc.collect()
                 if isinstance(operation, Operation):
                     found = {operation.measure: _time_once(operation, workload)}
                 else:
-                    found = _time_reading(operation, workload, seconds)
+                    found = _time_reading(operation, workload, effort.seconds)
                 for name, one in found.items():
                     taken.setdefault((name, operation.candidate), []).append(one)
     finally:
@@ -326,15 +273,11 @@ def _rounds(
 
 
 def _time_once(operation: Operation, workload: Workload) -> Taken:
-    go = operation.prepare()
-    began, processor = time.perf_counter(), time.process_time()
-    done = go()
-    taken = Taken(time.perf_counter() - began, time.process_time() - processor)
+    taken, done = time_run(operation.prepare())
     everything = len(workload.records)
     expected = everything if operation.records is None else operation.records
     _check_count(operation, workload, done, expected)
-    scale = everything / expected  # what is told is for each record that went through
-    return taken if scale == 1 else Taken(taken.clock * scale, (taken.processor or 0.0) * scale)
+    return taken.over(expected / everything)  # what is told is for each record that went through
 
 
 def _time_reading(reading: Reading, workload: Workload, seconds: float) -> dict[str, Taken]:
@@ -344,15 +287,17 @@ def _time_reading(reading: Reading, workload: Workload, seconds: float) -> dict[
     stream = iter(reading.open(0, None))
     done = _drain(stream, reading, 1)
     first = Taken(time.perf_counter() - began)
-    epochs = 1
     done += _drain(stream, reading, records - done)
-    began, processor = time.perf_counter(), time.process_time()
-    while epochs == 1 or time.perf_counter() - began < seconds:
-        done += _drain(stream, reading, records)
-        epochs += 1
-    took, processor = time.perf_counter() - began, time.process_time() - processor
-    _check_count(reading, workload, done, records * epochs)
-    steady = Taken(took / (epochs - 1), processor / (epochs - 1))
+
+    def epochs() -> Iterator[int]:
+        end = time.perf_counter() + seconds
+        yield _drain(stream, reading, records)
+        while time.perf_counter() < end:
+            yield _drain(stream, reading, records)
+
+    taken, drained = time_run(lambda: list(epochs()))
+    _check_count(reading, workload, done + sum(drained), records * (1 + len(drained)))
+    steady = taken.over(len(drained))
     # The end of a pipeline, which can take seconds, comes here, when nothing is measured.
     return {reading.measure: steady} if reading.count is None else {reading.measure: steady, "first_batch": first}
 
@@ -400,10 +345,8 @@ def _timings(taken: dict[tuple[str, str], list[Taken]], records: int) -> list[Ti
 
 
 def _versions() -> dict[str, str]:
-    versions: dict[str, Any] = {}
+    versions = {}
     for name in _VERSIONS:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return versions

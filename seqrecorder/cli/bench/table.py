@@ -7,21 +7,9 @@ from typing import TYPE_CHECKING
 from seqrecorder.cli.bench.run import ACCESS, MEASURES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from seqrecorder.cli.bench.run import BenchReport, Timing
-
-_TITLES = {
-    "encode": "encode (records in memory to bytes)",
-    "write": "write (records in memory to a published dataset)",
-    "read": "read (shuffled, bucketed, padded batches of 64 as numpy arrays; epochs after the first)",
-    "first_batch": "first batch (from the call that opens the data)",
-    "read_records": "read_records (one object for each record)",
-    "by_position": "by position (single records of data that are open, in random order)",
-    "by_key": "by key (likewise)",
-    "tenth": "a tenth of the records, scattered, as records",
-}
-
 
 _EACH = "microseconds a record (least to most), then those of the processor, all cores added"
 _UNITS = {measure: "milliseconds (least to most)" if measure == "first_batch" else _EACH for measure in MEASURES}
@@ -44,29 +32,25 @@ def text(report: BenchReport) -> str:
             ],
         ),
     ]
-    for measure in MEASURES:
+    names = [workload.name for workload in report.workloads]
+    for measure, title in MEASURES.items():
         compared = "" if measure in ACCESS else "times the speed of the hand-written way, and "
-        lines += ["", f"{_TITLES[measure]}: {compared}{_UNITS[measure]}", ""]
-        lines += _table(report, measure)
-    lines += ["", "bytes on disk, times the plain arrays", "", *_sizes(report), ""]
+        cells = {
+            (timing.candidate, workload.name): _cell(timing, workload.records)
+            for workload in report.workloads
+            for timing in workload.timings
+            if timing.measure == measure
+        }
+        lines += ["", f"{title}: {compared}{_UNITS[measure]}", "", *pivot(cells, names)]
+    sizes = {
+        (candidate, workload.name): f"{size / workload.raw_bytes:.2f}"
+        for workload in report.workloads
+        for candidate, size in workload.bytes.items()
+    }
+    lines += ["", "bytes on disk, times the plain arrays", "", *pivot(sizes, names), ""]
     skipped = {name: why for workload in report.workloads for name, why in workload.skipped.items()}
     lines += [f"skipped: {name}: {why}" for name, why in skipped.items()]
     return "\n".join(lines).rstrip()
-
-
-def _table(report: BenchReport, measure: str) -> list[str]:
-    cells = {
-        (timing.candidate, workload.name): _cell(timing, workload.records)
-        for workload in report.workloads
-        for timing in workload.timings
-        if timing.measure == measure
-    }
-    candidates = list(dict.fromkeys(candidate for candidate, _ in cells))
-    names = [workload.name for workload in report.workloads]
-    return table_lines(
-        ["candidate", *names],
-        [[name, *[cells.get((name, workload), "") for workload in names]] for name in candidates],
-    )
 
 
 def _cell(timing: Timing, records: int) -> str:
@@ -76,25 +60,19 @@ def _cell(timing: Timing, records: int) -> str:
     return cell if timing.ratio is None else f"{timing.ratio:.2f}x, {cell}"
 
 
-def _sizes(report: BenchReport) -> list[str]:
-    candidates = list(dict.fromkeys(name for workload in report.workloads for name in workload.bytes))
-    rows = [
-        [
-            name,
-            *[
-                f"{workload.bytes[name] / workload.raw_bytes:.2f}" if name in workload.bytes else ""
-                for workload in report.workloads
-            ],
-        ]
-        for name in candidates
-    ]
-    return table_lines(["candidate", *[workload.name for workload in report.workloads]], rows)
+def pivot(cells: Mapping[tuple[str, str], str], columns: Sequence[str] = ()) -> list[str]:
+    """Return a table of cells by candidate and column, in the order in which these come."""
+    names = list(dict.fromkeys([*columns, *(column for _, column in cells)]))
+    rows = [[name, *(cells.get((name, column), "") for column in names)] for name in dict.fromkeys(n for n, _ in cells)]
+    return table_lines(["candidate", *names], rows)
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a Markdown table that reads well in a terminal too."""
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in
-             [header, *rows]]  # fmt: skip
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in (header, *rows)
+    ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return lines

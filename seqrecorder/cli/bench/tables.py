@@ -6,15 +6,13 @@ processor time, beside the clock's, for both use several cores.
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli.bench.candidates import OURS, PACKED
-from seqrecorder.cli.bench.run import in_new_process
-from seqrecorder.cli.bench.table import table_lines
+from seqrecorder.cli.bench.table import pivot
+from seqrecorder.cli.bench.timing import in_new_process, time_ways
 from seqrecorder.cli.bench.workloads import make
 from seqrecorder.codec.columns import gather
 from seqrecorder.codec.to_arrow import arrow_batch
@@ -25,20 +23,18 @@ from seqrecorder.writing.write import write
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from seqrecorder.cli.bench.timing import Effort, Way
     from seqrecorder.cli.bench.workloads import Workload
 
 PARQUET, PLAIN = "Parquet", "Parquet, not packed"
-_ROUNDS, _QUICK_ROUNDS = 7, 3
-
-Ways = dict[str, tuple["Callable[[], Any]", "Callable[[], Any]"]]
 
 
-def measure(names: Sequence[str], *, quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(names: Sequence[str], effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
     """Measure how long tables of workloads take to be written, and to be read.
 
     Args:
         names: of the workloads.
-        quick: a tenth of the data, three rounds.
+        effort: how much data, and how often.
         say: takes a line for the user.
 
     Returns:
@@ -50,49 +46,35 @@ def measure(names: Sequence[str], *, quick: bool, say: Callable[[str], None]) ->
     report = {}
     for name in names:
         say(f"{name} ...")
-        report[name] = in_new_process(_measure, name, quick=quick)
+        report[name] = in_new_process(_measure, name, effort)
     return report
 
 
-def _measure(name: str, *, quick: bool) -> dict[str, dict[str, list[float]]]:
+def _measure(name: str, effort: Effort) -> dict[str, dict[str, list[float]]]:
     import pyarrow as pa
 
-    workload = make(name, quick=quick)
+    workload = make(name, quick=effort.quick)
     schema = Schema.of(workload.record_class)
     table = pa.Table.from_batches([arrow_batch(schema, gather(schema, workload.records))])
-    taken: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with tempfile.TemporaryDirectory(prefix="seqrecorder-bench-") as place:
         ways = _ways(workload, table, Path(place))
-        for candidate, (put, get) in ways.items():
-            put()
-            if not get().equals(table):
-                raise AssertionError(f"{name}: {candidate} gave another table than was written")
-        for _ in range(_QUICK_ROUNDS if quick else _ROUNDS):
-            for candidate, way in ways.items():
-                for half, run in zip(("write", "read"), way, strict=True):
-                    taken.setdefault(candidate, {}).setdefault(half, []).append(_time(run))
-    return {
-        candidate: {
-            half: [statistics.median(times) for times in zip(*runs, strict=True)] for half, runs in halves.items()
-        }
-        for candidate, halves in taken.items()
-    }
+        return time_ways(name, ways, lambda got: all(one.equals(table) for one in got), effort.rounds)
 
 
-def _ways(workload: Workload, table: Any, place: Path) -> Ways:
+def _ways(workload: Workload, table: Any, place: Path) -> dict[str, Way]:
     """Return how each candidate writes a table, and how it reads it."""
     from pyarrow import parquet
 
-    def own(record_class: type, directory: Path) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    def own(record_class: type, directory: Path) -> Way:
         return (
             lambda: write(table, directory, schema=record_class, overwrite=True),
-            lambda: open_corpus(directory)["train"].to_arrow().read_all(),
+            lambda: [open_corpus(directory)["train"].to_arrow().read_all()],
         )
 
-    def as_parquet(path: Path, compression: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    def as_parquet(path: Path, compression: str) -> Way:
         return (
             lambda: parquet.write_table(table, path, compression=compression),
-            lambda: parquet.read_table(path),
+            lambda: [parquet.read_table(path)],
         )
 
     ways = {OURS: own(workload.record_class, place / "own")}
@@ -105,28 +87,19 @@ def _ways(workload: Workload, table: Any, place: Path) -> Ways:
     }
 
 
-def _time(run: Callable[[], Any]) -> tuple[float, float]:
-    began, processor = time.perf_counter(), time.process_time()
-    run()
-    return time.process_time() - processor, time.perf_counter() - began
-
-
 def text(report: dict[str, Any]) -> str:
     """Return the report as Markdown tables, which read well in a terminal too."""
     lines = []
-    for half in ("write", "read", "both"):
-        candidates = list(dict.fromkeys(name for found in report.values() for name in found))
-        rows = [
-            [name, *[_cell(found, name, half) if name in found else "" for found in report.values()]]
-            for name in candidates
-        ]
-        said = "a table written and read" if half == "both" else f"a table: {half}"
-        lines += [f"{said}: times the speed of Parquet by processor time, and milliseconds of it", ""]
-        lines += [*table_lines(["candidate", *report], rows), ""]
+    for said, *halves in (("write", "write"), ("read", "read"), ("written and read", "write", "read")):
+        seconds = {
+            (candidate, name): sum(took[half][0] for half in halves)
+            for name, found in report.items()
+            for candidate, took in found.items()
+        }
+        cells = {
+            (candidate, name): f"{seconds[PARQUET, name] / took:.2f}x, {1000 * took:.3g}"
+            for (candidate, name), took in seconds.items()
+        }
+        lines += [f"a table, {said}: times the speed of Parquet by processor time, and milliseconds of it", ""]
+        lines += [*pivot(cells), ""]
     return "\n".join(lines).rstrip()
-
-
-def _cell(found: dict[str, dict[str, list[float]]], candidate: str, half: str) -> str:
-    halves = ("write", "read") if half == "both" else (half,)
-    ours, theirs = (sum(found[name][each][0] for each in halves) for name in (candidate, PARQUET))
-    return f"{theirs / ours:.2f}x, {1000 * ours:.3g}"

@@ -16,6 +16,8 @@ from seqrecorder.writing.write import write
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from seqrecorder.cli.bench.timing import Effort
+
 WORKLOADS = ("W1", "W2")
 """Names of the workloads that are trained on: tokens, and sensors of 16 numbers a step."""
 
@@ -24,15 +26,15 @@ _UNITS, _BATCHES = 512, 100
 _QUICK_UNITS, _QUICK_BATCHES = 32, 10
 
 
-def measure(names: Sequence[str], *, quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(names: Sequence[str], effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
     """Train a GRU on workloads, and return how long that took and how long it waited for batches.
 
     Batches come in buckets, shuffled. Where there is a GPU they are copied to it ahead of their use. Compiling is not
     counted: a fifth as many batches are trained on before.
 
     Args:
-        names: of the workloads.
-        quick: a tenth of the data, fewer batches and a smaller GRU.
+        names: of the workloads; those but W1 and W2 are left out.
+        effort: how much data, and with that how many batches and how large a GRU.
         say: takes a line for the user.
 
     Returns:
@@ -42,12 +44,12 @@ def measure(names: Sequence[str], *, quick: bool, say: Callable[[str], None]) ->
 
     gpus = tf.config.list_physical_devices("GPU")
     details = tf.config.experimental.get_device_details(gpus[0]) if gpus else {}
-    units, batches = (_QUICK_UNITS, _QUICK_BATCHES) if quick else (_UNITS, _BATCHES)
+    units, batches = (_QUICK_UNITS, _QUICK_BATCHES) if effort.quick else (_UNITS, _BATCHES)
     device = details.get("device_name", "CPU")
     report = {"device": device, "machine": machine(), "units": units, "batches": batches, "workloads": {}}
-    for name in names:
+    for name in filter(WORKLOADS.__contains__, names):
         say(f"{name}: training a GRU of {units} units on {report['device']}")
-        workload = make(name, quick=quick)
+        workload = make(name, quick=effort.quick)
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / name
             write(workload.records, path)
