@@ -7,86 +7,65 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.cli import arguments
-from seqrecorder.cli.command import OK, PROBLEM, print_result
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.cli.terminal import printable, table
 from seqrecorder.schema.display import number_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from seqrecorder.analysis.record_stats import Stats
-
-    Command = Callable[[Any, str, Any, str], argparse.ArgumentParser]
-
 
 _SHOWN = 20
 
 
-def add_commands(commands: Any, command: Command, shown: Callable[[Any], Any]) -> None:
-    """Add the commands to the parser.
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parser."""
+    stats = add_command(commands, "stats", _stats, "what the values are like, field by field")
+    add(stats, "path PATH", "a dataset's directory")
+    add(stats, "--split S", "name of the split (default: all of them)")
+    add(stats, "--by FIELD", "tell records apart by the value of this field, too")
+    add(stats, "--field F ...", "look at this field; may be repeated", default=None)
 
-    Args:
-        commands: of the parser.
-        command: makes one, from its name, handler and summary.
-        shown: makes a handler of a function from arguments to a document and its text.
-    """
-    stats = command(commands, "stats", shown(_stats), "what the values are like, field by field")
-    stats.add_argument("path", metavar="PATH", help="a dataset's directory")
-    stats.add_argument("--split", metavar="S", help="name of the split (default: all of them)")
-    stats.add_argument("--by", metavar="FIELD", help="tell records apart by the value of this field, too")
-    stats.add_argument("--field", metavar="F", action="append", help="look at this field; may be repeated")
+    plan = add_command(commands, "plan", _plan, "what each way of batching costs in padding")
+    add(plan, "path PATH", "a dataset's directory")
+    add(plan, "--split S", "name of the split (default: train, or the only one)")
+    add(plan, "--batch-size N", "records to a batch (default: 64)", default=64)
+    add(plan, "--shuffle N", "as for `read` (default: 0)", default=0)
+    add(plan, "--seed N", "of the order", type=int)
 
-    plan = command(commands, "plan", shown(_plan), "what each way of batching costs in padding")
-    plan.add_argument("path", metavar="PATH", help="a dataset's directory")
-    plan.add_argument("--split", metavar="S", help="name of the split (default: train, or the only one)")
-    plan.add_argument(
-        "--batch-size", metavar="N", type=arguments.positive, default=64, help="records to a batch (default: 64)"
-    )
-    plan.add_argument("--shuffle", metavar="N", type=arguments.positive, default=0, help="as for `read` (default: 0)")
-    plan.add_argument("--seed", metavar="N", type=int, help="of the order")
+    vocabulary = add_command(commands, "vocabulary", _vocabulary, "the tokens of a field, the frequent ones first")
+    add(vocabulary, "path PATH", "a dataset's directory")
+    add(vocabulary, "--field F", "the field of tokens", required=True)
+    add(vocabulary, "--split S", "count those of this split (default: train, or all)")
+    add(vocabulary, "--min-count N", "leave out what is rarer (default: 1)", default=1)
+    add(vocabulary, "--max-size N", "at most so many ids")
+    add(vocabulary, "--characters", "of texts, take the characters")
+    add(vocabulary, "-o FILE", "write what Vocabulary.load reads", dest="output")
 
-    vocabulary = command(commands, "vocabulary", shown(_vocabulary), "the tokens of a field, the frequent ones first")
-    vocabulary.add_argument("path", metavar="PATH", help="a dataset's directory")
-    vocabulary.add_argument("--field", metavar="F", required=True, help="the field of tokens")
-    vocabulary.add_argument("--split", metavar="S", help="count those of this split (default: train, or all)")
-    vocabulary.add_argument(
-        "--min-count", metavar="N", type=arguments.positive, default=1, help="leave out what is rarer (default: 1)"
-    )
-    vocabulary.add_argument("--max-size", metavar="N", type=arguments.positive, help="at most so many ids")
-    vocabulary.add_argument("--characters", action="store_true", help="of texts, take the characters")
-    vocabulary.add_argument("-o", dest="output", metavar="FILE", help="write what Vocabulary.load reads")
+    shared = "what splits share, and should not: keys, contents, groups, time"
+    leakage = add_command(commands, "leakage", _leakage, shared)
+    add(leakage, "path PATH", "a dataset's directory")
+    add(leakage, "--by FIELD", "no two splits should share a value of this field")
+    add(leakage, "--time FIELD", "a record's time: no two splits should overlap")
+    add(leakage, "--end FIELD", "the time at which it ends (default: the same)")
 
-    leakage = command(commands, "leakage", _leakage, "what splits share, and should not: keys, contents, groups, time")
-    leakage.add_argument("path", metavar="PATH", help="a dataset's directory")
-    leakage.add_argument("--by", metavar="FIELD", help="no two splits should share a value of this field")
-    leakage.add_argument("--time", metavar="FIELD", help="a record's time: no two splits should overlap")
-    leakage.add_argument("--end", metavar="FIELD", help="the time at which it ends (default: the same)")
+    page = "what is in a dataset and what is remarkable, as one HTML page"
+    report = add_command(commands, "report", _report, page)
+    add(report, "path PATH", "a dataset's directory, damaged or not")
+    add(report, "-o FILE", "the page (report.html)", dest="output", default="report.html")
+    add(report, "--by FIELD", "what no two splits should share a value of")
+    add(report, "--time FIELD", "the time of a record, in which splits should not overlap")
+    add(report, "--batch-size N", "of the strategies compared (default: 64)", default=64)
 
-    report = command(
-        commands, "report", shown(_report), "what is in a dataset and what is remarkable, as one HTML page"
-    )
-    report.add_argument("path", metavar="PATH", help="a dataset's directory, damaged or not")
-    report.add_argument("-o", dest="output", metavar="FILE", default="report.html", help="the page (report.html)")
-    report.add_argument("--by", metavar="FIELD", help="what no two splits should share a value of")
-    report.add_argument("--time", metavar="FIELD", help="the time of a record, in which splits should not overlap")
-    report.add_argument(
-        "--batch-size",
-        metavar="N",
-        type=arguments.positive,
-        default=64,
-        help="of the strategies compared (default: 64)",
-    )
-
-    plot = command(commands, "plot", shown(_plot), "a picture of some records, over their steps or over time")
-    plot.add_argument("path", metavar="PATH", help="a dataset's directory")
-    plot.add_argument("--split", metavar="S", help="name of the split (default: the first one)")
-    plot.add_argument("--key", metavar="K", action="append", default=[], help="the record of this key; may be repeated")
-    plot.add_argument("-n", dest="count", metavar="N", type=arguments.positive, default=1, help="else the first N")
-    plot.add_argument("--field", metavar="F", action="append", help="draw this field; may be repeated")
-    plot.add_argument("-o", dest="output", metavar="FILE", default="plot.png", help="PNG, SVG or PDF (plot.png)")
+    plot = add_command(commands, "plot", _plot, "a picture of some records, over their steps or over time")
+    add(plot, "path PATH", "a dataset's directory")
+    add(plot, "--split S", "name of the split (default: the first one)")
+    add(plot, "--key K ...", "the record of this key; may be repeated")
+    add(plot, "-n N", "else the first N", dest="count", default=1)
+    add(plot, "--field F ...", "draw this field; may be repeated", default=None)
+    add(plot, "-o FILE", "PNG, SVG or PDF (plot.png)", dest="output", default="plot.png")
 
 
 def _plan(options: argparse.Namespace) -> tuple[Any, str]:
@@ -135,8 +114,8 @@ def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
     )
 
 
-def _leakage(options: argparse.Namespace) -> int:
-    """Print what splits share; that any do is a problem."""
+def _leakage(options: argparse.Namespace) -> tuple[Any, str, int]:
+    """Return what splits share; that any do is a problem."""
     import seqrecorder as sr
 
     quieten_tensorflow()
@@ -146,8 +125,7 @@ def _leakage(options: argparse.Namespace) -> int:
         "looked_for": found.looked_for,
         "shared": list(map(attrs.asdict, found.shared)),
     }
-    print_result(options, document, "\n".join(map(printable, str(found).split("\n"))))
-    return OK if found.is_clean else PROBLEM
+    return document, "\n".join(map(printable, str(found).split("\n"))), OK if found.is_clean else PROBLEM
 
 
 def _plot(options: argparse.Namespace) -> tuple[Any, str]:

@@ -23,6 +23,16 @@ def share(text: str) -> tuple[str, float]:
         raise argparse.ArgumentTypeError(f"expected NAME=SHARE, such as eval=0.1, got {text!r}") from None
 
 
+def shares(text: str) -> list[tuple[str, float]]:
+    """Return the names of splits and their shares."""
+    return [share(part.strip()) for part in text.split(",")]
+
+
+def names(text: str) -> list[str]:
+    """Return names that stand between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def shape(text: str) -> tuple[str, Any]:
     """Return a feature and its shape: sizes (None for `?`), or the names of features that hold them."""
     name, value = pair(text)
@@ -49,10 +59,10 @@ def workloads(text: str) -> list[str]:
     """Return names of workloads of the benchmark."""
     from seqrecorder.cli.bench.workloads import WORKLOADS
 
-    names = text.split(",")
-    if set(names) - set(WORKLOADS):
+    found = text.split(",")
+    if set(found) - set(WORKLOADS):
         raise argparse.ArgumentTypeError(f"expected some of {','.join(WORKLOADS)}, got {text!r}")
-    return names
+    return found
 
 
 def positive(text: str) -> int:
@@ -71,3 +81,9 @@ def seconds(text: str) -> float:
     if not 0 < found < float("inf"):
         raise argparse.ArgumentTypeError(f"expected seconds, such as 0.5, got {text!r}")
     return found
+
+
+def of_writing(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `write` that `convert` takes."""
+    names = ("seed", "shards", "compression", "shuffle", "overwrite")
+    return {"splits": dict(options.shares) or None, **{name: getattr(options, name) for name in names}}

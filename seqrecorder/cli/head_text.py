@@ -22,10 +22,7 @@ _CELL = 32
 
 def head_text(head: Head) -> str:
     """Return what `head` prints."""
-    if not head.records:
-        return f"{printable(head.where)}: no records"
-    of = "" if head.total is None else f" of {head.total:,}"
-    blocks = [f"{printable(head.where)}, the first {len(head.records):,}{of} records"]
+    blocks = [_opening(head)]
     for position, record in enumerate(head.records):
         rows = [(printable(name), value) for name, value in record.items()]
         width = max((columns_of(name) for name, _ in rows), default=0)
@@ -37,15 +34,20 @@ def head_text(head: Head) -> str:
 def head_table(head: Head) -> str:
     """Return what `head --table` prints: a line for each record, its values cut to what a column holds."""
     if not head.records:
-        return f"{printable(head.where)}: no records"
-    of = "" if head.total is None else f" of {head.total:,}"
+        return _opening(head)
     names = list(dict.fromkeys(name for record in head.records for name in record))
     rows = [
         [str(position), *(_value(record[name], _CELL) if name in record else "" for name in names)]
         for position, record in enumerate(head.records)
     ]
-    opening = f"{printable(head.where)}, the first {len(head.records):,}{of} records"
-    return f"{opening}\n\n{table(['record', *names], rows, 'record')}"
+    return f"{_opening(head)}\n\n{table(['record', *names], rows, 'record')}"
+
+
+def _opening(head: Head) -> str:
+    of = "" if head.total is None else f" of {head.total:,}"
+    return f"{printable(head.where)}" + (
+        f", the first {len(head.records):,}{of} records" if head.records else ": no records"
+    )
 
 
 def _value(value: Any, width: int) -> str:

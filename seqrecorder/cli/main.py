@@ -44,12 +44,12 @@ from seqrecorder.cli import (
     place_commands,
     selection_arguments,
 )
-from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import SeqrecorderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,7 +99,7 @@ def _fail(error: Exception, *, as_json: bool) -> int:
 # Handlers -------------------------------------------------------------------------------------------------
 
 
-def _demo(options: argparse.Namespace) -> int:
+def _demo(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import demo, report
     from seqrecorder.cli.terminal import printable
 
@@ -114,25 +114,21 @@ def _demo(options: argparse.Namespace) -> int:
         overwrite=options.overwrite,
         say=say,
     )
-    print_result(options, done, "\n" + report.demo_text(done))
-    return OK
+    return done, "\n" + report.demo_text(done)
 
 
-def _info(options: argparse.Namespace) -> int:
+def _info(options: argparse.Namespace) -> tuple[Any, str] | tuple[Any, str, int]:
     from seqrecorder.cli import inspect, report
 
     if selection_arguments.are_given(options):
-        print_result(options, *selection_arguments.describe(selection_arguments.selection(options.path, options)))
-        return OK
+        return selection_arguments.describe(selection_arguments.selection(options.path, options))
     found = inspect.describe(options.path)
     if isinstance(found, inspect.ShardDescription):
-        print_result(options, found, report.shard_text(found))
-        return PROBLEM if found.problem else OK
-    print_result(options, report.manifest_summary(found), report.manifest_text(found))
-    return OK
+        return found, report.shard_text(found), PROBLEM if found.problem else OK
+    return report.manifest_summary(found), report.manifest_text(found)
 
 
-def _head(options: argparse.Namespace) -> int:
+def _head(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import inspect
     from seqrecorder.cli.head_text import head_table, head_text
 
@@ -141,8 +137,7 @@ def _head(options: argparse.Namespace) -> int:
         found = inspect.head_of_selection(selection_arguments.selection(options.path, options, schema), options.count)
     else:
         found = inspect.head(options.path, options.split, count=options.count, schema=schema)
-    print_result(options, found, head_table(found) if options.table else head_text(found))
-    return OK
+    return found, head_table(found) if options.table else head_text(found)
 
 
 def _completion(options: argparse.Namespace) -> int:
@@ -152,16 +147,15 @@ def _completion(options: argparse.Namespace) -> int:
     return OK
 
 
-def _verify(options: argparse.Namespace) -> int:
+def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
     from seqrecorder.cli import report
     from seqrecorder.dataset import verify as checks
 
     found = checks.verify(options.path, level="quick" if options.quick else "full", schema=load_class(options.schema))
-    print_result(options, report.verification_summary(found), report.verification_text(found))
-    return OK if found.ok else PROBLEM
+    return report.verification_summary(found), report.verification_text(found), OK if found.ok else PROBLEM
 
 
-def _bench(options: argparse.Namespace) -> int:
+def _bench(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli.bench import cores, recordings, run, table, tables, training
     from seqrecorder.cli.bench.timing import Effort
     from seqrecorder.cli.bench.workloads import WORKLOADS
@@ -176,14 +170,10 @@ def _bench(options: argparse.Namespace) -> int:
     effort = Effort(options.quick, options.rounds or rounds, options.seconds or seconds)
     if options.measured is None:
         report = run.run(names, effort, peers=options.peers, say=say)
-        print_result(options, report, table.text(report))
-    else:
-        module: Any = {"training": training, "cores": cores, "tables": tables, "recordings": recordings}[
-            options.measured
-        ]
-        found = module.measure(names, effort, say)
-        print_result(options, found, module.text(found))
-    return OK
+        return report, table.text(report)
+    others: dict[str, Any] = {"training": training, "cores": cores, "tables": tables, "recordings": recordings}
+    found = others[options.measured].measure(names, effort, say)
+    return found, others[options.measured].text(found)
 
 
 def _legacy_run(options: argparse.Namespace) -> int:
@@ -201,25 +191,14 @@ def _legacy_run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _salvage(options: argparse.Namespace) -> int:
+def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import report
     from seqrecorder.dataset.salvage import salvage
 
     found = salvage(
         options.path, options.destination, schema=load_class(options.schema), compression=options.compression
     )
-    print_result(options, report.salvage_summary(found), report.salvage_text(found))
-    return OK
-
-
-def _shown(told: Callable[[argparse.Namespace], tuple[Any, str]]) -> Callable[[argparse.Namespace], int]:
-    """Return the handler of a function from arguments to a document and its text."""
-
-    def run(options: argparse.Namespace) -> int:
-        print_result(options, *told(options))
-        return OK
-
-    return run
+    return report.salvage_summary(found), report.salvage_text(found)
 
 
 # Arguments ------------------------------------------------------------------------------------------------
@@ -235,50 +214,40 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     demo = add_command(commands, "demo", _demo, "write, read and train on the standard library's source code")
-    demo.add_argument(
-        "directory",
-        metavar="DIR",
-        nargs="?",
-        type=Path,
-        help="keep the dataset here (default: do not keep it)",
-    )
-    demo.add_argument(
-        "--functions", metavar="N", type=arguments.positive, help="take at most so many functions (default: all)"
-    )
-    demo.add_argument("--overwrite", action="store_true", help="replace a dataset at DIR")
+    add(demo, "directory DIR", "keep the dataset here (default: do not keep it)", nargs="?", type=Path)
+    add(demo, "--functions N", "take at most so many functions (default: all)")
+    add(demo, "--overwrite", "replace a dataset at DIR")
 
     info = add_command(commands, "info", _info, "what a dataset, or an unknown TFRecord file, contains")
-    info.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
+    add(info, "path PATH", "a dataset's directory, or a shard")
     selection_arguments.add_options(info)
 
     head = add_command(commands, "head", _head, "the first records")
-    head.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
-    head.add_argument("--split", metavar="S", help="name of the split (default: the first one)")
-    head.add_argument(
-        "-n", dest="count", metavar="N", type=arguments.positive, default=5, help="how many records (default: 5)"
-    )
-    head.add_argument("--table", action="store_true", help="a line for each record")
-    add_schema(head, "read as this class (default for a shard: what its messages hold)")
+    add(head, "path PATH", "a dataset's directory, or a shard")
+    add(head, "--split S", "name of the split (default: the first one)")
+    add(head, "-n N", "how many records (default: 5)", dest="count", default=5)
+    add(head, "--table", "a line for each record")
+    add(head, "--schema MODULE:CLASS", "read as this class (default for a shard: what its messages hold)")
     selection_arguments.add_options(head)
 
     verify = add_command(commands, "verify", _verify, "check files and records; list everything that is wrong")
-    verify.add_argument("path", metavar="PATH", help="a dataset's directory, or a shard")
-    verify.add_argument("--quick", action="store_true", help="look at the manifest and the files' sizes only")
-    add_schema(verify, "the class that a shard's records are checked against")
+    add(verify, "path PATH", "a dataset's directory, or a shard")
+    add(verify, "--quick", "look at the manifest and the files' sizes only")
+    add(verify, "--schema MODULE:CLASS", "the class that a shard's records are checked against")
 
-    analysis_commands.add_commands(commands, add_command, _shown)
+    analysis_commands.add_commands(commands)
     old_data_commands.add_commands(commands)
     salvage = add_command(commands, "salvage", _salvage, "write every record that is whole to a new place")
-    salvage.add_argument("path", metavar="PATH", help="a damaged dataset's directory, or a shard; it is only read")
-    salvage.add_argument("destination", metavar="DESTINATION", help="the new dataset, or file")
+    add(salvage, "path PATH", "a damaged dataset's directory, or a shard; it is only read")
+    add(salvage, "destination DESTINATION", "the new dataset, or file")
     salvage.add_argument("--compression", choices=["GZIP"], help="of a shard (default: by its first bytes)")
-    add_schema(salvage, "the class of the records, where no manifest says it")
+    add(salvage, "--schema MODULE:CLASS", "the class of the records, where no manifest says it")
 
     join_commands.add_commands(commands)
     place_commands.add_commands(commands)
     bench = add_command(commands, "bench", _bench, "measure writing and reading, beside other ways")
-    bench.add_argument("--workload", metavar="W1,...", type=arguments.workloads, help="some of W1 to W6 (default: all)")
-    bench.add_argument("--quick", action="store_true", help="a tenth of the data, three rounds of a second")
+    add(bench, "--workload W1,...", "some of W1 to W6 (default: all)")
+    add(bench, "--quick", "a tenth of the data, three rounds of a second")
     instead = bench.add_mutually_exclusive_group()
     for measured, summary in (
         ("training", "how long a GRU waits for batches of W1 and W2"),
@@ -287,8 +256,8 @@ def _parser() -> argparse.ArgumentParser:
         ("recordings", "long recordings of 64 channels, a buffer each, beside HDF5, Arrow and Parquet"),
     ):
         instead.add_argument(f"--{measured}", dest="measured", action="store_const", const=measured, help=summary)
-    bench.add_argument("--rounds", metavar="N", type=arguments.positive, help="how often everything runs (default: 5)")
-    bench.add_argument("--seconds", metavar="N", type=arguments.seconds, help="of each reading (default: 5)")
+    add(bench, "--rounds N", "how often everything runs (default: 5)")
+    add(bench, "--seconds N", "of each reading (default: 5)", type=arguments.seconds)
     bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
 
     what = "a script that completes this command line in a shell"

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli import arguments, selection_arguments, table_commands
-from seqrecorder.cli.command import OK, PROBLEM, add_command, add_schema, load_class, print_result
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.dataset.read_manifest import dataset_at
 from seqrecorder.errors import OptionError
@@ -16,66 +16,38 @@ from seqrecorder.storage.place import is_url
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parser."""
     schema = add_command(commands, "schema", _schema, "a class to paste, for files of unknown contents")
-    schema.add_argument("paths", metavar="FILES", nargs="+", help="TFRecord files or tables, or globs of them")
-    schema.add_argument(
-        "--records",
-        metavar="N",
-        type=arguments.records,
-        default=1000,
-        help="how many records to look at, or `all` (default: 1000)",
-    )
+    add(schema, "paths FILES", "TFRecord files or tables, or globs of them", nargs="+")
+    looked = "how many records to look at, or `all` (default: 1000)"
+    add(schema, "--records N", looked, type=arguments.records, default=1000)
     _add_inference(schema)
     table_commands.add_options(schema, converts=False)
 
     convert = add_command(commands, "convert", _convert, "files that others wrote, as a dataset")
-    convert.add_argument("paths", metavar="FILES", nargs="*", help="TFRecord files or tables, or globs; or datasets")
-    convert.add_argument("destination", metavar="DIR", help="directory of the new dataset")
-    convert.add_argument(
-        "--split",
-        dest="splits",
-        metavar="NAME=FILES",
-        type=arguments.pair,
-        action="append",
-        default=[],
-        help="the files of one split, instead of FILES; may be repeated",
-    )
-    convert.add_argument(
-        "--share",
-        dest="shares",
-        metavar="NAME=SHARE",
-        type=arguments.share,
-        action="append",
-        default=[],
-        help="a split and its share of the records, such as eval=0.1; repeat it for each",
-    )
-    convert.add_argument("--seed", metavar="N", type=int, default=0, help="of the shares and the order (default: 0)")
-    convert.add_argument(
-        "--shards", metavar="N", type=arguments.positive, help="files to a split (default: by their size)"
-    )
-    convert.add_argument("--compression", metavar="GZIP", help="of the new files (default: none)")
-    convert.add_argument("--shuffle", action="store_true", help="write the records in a random order")
-    convert.add_argument("--overwrite", action="store_true", help="replace a dataset at DIR")
-    add_schema(convert, "read as this class (default: inferred from all records)")
-    convert.add_argument(
-        "--leave-out",
-        metavar="FEATURE",
-        action="append",
-        default=[],
-        help="a feature that the dataset does without; may be repeated",
-    )
+    add(convert, "paths FILES", "TFRecord files or tables, or globs; or datasets", nargs="*")
+    add(convert, "destination DIR", "directory of the new dataset")
+    files = "the files of one split, instead of FILES; may be repeated"
+    add(convert, "--split NAME=FILES ...", files, dest="splits")
+    share = "a split and its share of the records, such as eval=0.1; repeat it for each"
+    add(convert, "--share NAME=SHARE ...", share, dest="shares")
+    add(convert, "--seed N", "of the shares and the order (default: 0)", type=int, default=0)
+    add(convert, "--shards N", "files to a split (default: by their size)")
+    add(convert, "--compression GZIP", "of the new files (default: none)")
+    add(convert, "--shuffle", "write the records in a random order")
+    add(convert, "--overwrite", "replace a dataset at DIR")
+    add(convert, "--schema MODULE:CLASS", "read as this class (default: inferred from all records)")
+    add(convert, "--leave-out FEATURE ...", "a feature that the dataset does without; may be repeated")
     _add_inference(convert)
     table_commands.add_options(convert, converts=True)
     selection_arguments.add_options(convert, keys=False)
 
     migrate = add_command(commands, "migrate", _migrate, "rewrite the input queues of TensorFlow 1 scripts for tf.data")
-    migrate.add_argument("path", metavar="PATH", help="a script, or a directory of scripts")
-    migrate.add_argument("--write", action="store_true", help="change the files (default: show what would change)")
+    add(migrate, "path PATH", "a script, or a directory of scripts")
+    add(migrate, "--write", "change the files (default: show what would change)")
     migrate.add_argument(
         "--target",
         choices=("graph", "eager", "lift"),
@@ -89,44 +61,23 @@ def add_commands(commands: Any) -> None:
         choices=("lift",),
         help="lift: scripts whose pipelines cannot be rewritten keep them, and are lifted (default: they are flagged)",
     )
-    migrate.add_argument(
-        "--records",
-        action="store_true",
-        help="make an attrs class of the features of SequenceExamples, and read with it (needs --target=eager)",
-    )
-    migrate.add_argument(
-        "--verify",
-        action="store_true",
-        help="run the old and the new functions on made-up records and compare (runs the scripts' code)",
-    )
+    made = "make an attrs class of the features of SequenceExamples, and read with it (needs --target=eager)"
+    add(migrate, "--records", made)
+    compared = "run the old and the new functions on made-up records and compare (runs the scripts' code)"
+    add(migrate, "--verify", compared)
 
 
 def _add_inference(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", metavar="CLASS", default="Record", help="name of the class (default: Record)")
-    parser.add_argument("--key", metavar="FEATURE", help="the feature that identifies a record")
-    parser.add_argument(
-        "--raw",
-        metavar="FEATURE=DTYPE",
-        type=arguments.pair,
-        action="append",
-        default=[],
-        help="bytes that decode_raw makes numbers of; may be repeated",
-    )
-    parser.add_argument(
-        "--shape",
-        metavar="FEATURE=SHAPE",
-        type=arguments.shape,
-        action="append",
-        default=[],
-        help="the shape of such bytes: sizes (28,28 or ?,28), the feature that holds it, or the features of its "
-        "dimensions (height,width,depth)",
-    )
+    add(parser, "--name CLASS", "name of the class (default: Record)", default="Record")
+    add(parser, "--key FEATURE", "the feature that identifies a record")
+    add(parser, "--raw FEATURE=DTYPE ...", "bytes that decode_raw makes numbers of; may be repeated")
+    shape = "the shape of such bytes: sizes (28,28 or ?,28), the feature that holds it, or the features of its "
+    add(parser, "--shape FEATURE=SHAPE ...", shape + "dimensions (height,width,depth)")
 
 
-def _schema(options: argparse.Namespace) -> int:
+def _schema(options: argparse.Namespace) -> tuple[Any, str]:
     if table_commands.are_tables(options):
-        print_result(options, *table_commands.schema_of(options))
-        return OK
+        return table_commands.schema_of(options)
     from seqrecorder.cli import report
     from seqrecorder.sources.foreign import infer
 
@@ -138,11 +89,10 @@ def _schema(options: argparse.Namespace) -> int:
         key=options.key,
         records=options.records,
     )
-    print_result(options, report.inference_summary(found), report.inference_text(found))
-    return OK
+    return report.inference_summary(found), report.inference_text(found)
 
 
-def _convert(options: argparse.Namespace) -> int:
+def _convert(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import report
     from seqrecorder.sources.foreign import convert
 
@@ -152,13 +102,14 @@ def _convert(options: argparse.Namespace) -> int:
     if not options.splits and not options.paths:
         raise OptionError("which files? FILES, or --split NAME=FILES for each split")
     if selection_arguments.are_given(options) or any(map(_is_dataset, options.paths)):
-        print_result(options, *_copy(options))
-        return OK
+        return _copy(options)
     if table_commands.are_tables(options):
-        print_result(options, *table_commands.convert(options, load_class(options.schema)))
-        return OK
+        return table_commands.convert(options, load_class(options.schema))
+    by_split: dict[str, list[str]] = {}
+    for name, path in options.splits:
+        by_split.setdefault(name, []).append(path)
     done = convert.convert(
-        _by_split(options.splits) or options.paths,
+        by_split or options.paths,
         options.destination,
         schema=load_class(options.schema),
         name=options.name,
@@ -166,15 +117,9 @@ def _convert(options: argparse.Namespace) -> int:
         shapes=dict(options.shape),
         key=options.key,
         leave_out=options.leave_out,
-        splits=dict(options.shares) or None,
-        seed=options.seed,
-        shards=options.shards,
-        compression=options.compression,
-        shuffle=options.shuffle,
-        overwrite=options.overwrite,
+        **arguments.of_writing(options),
     )
-    print_result(options, report.conversion_summary(done), report.conversion_text(done))
-    return OK
+    return report.conversion_summary(done), report.conversion_text(done)
 
 
 def _is_dataset(path: str) -> bool:
@@ -197,24 +142,12 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
         [selection_arguments.selection(path, options, schema) for path in options.paths],
         options.destination,
         schema=schema,
-        splits=dict(options.shares) or None,
-        seed=options.seed,
-        shards=options.shards,
-        compression=options.compression,
-        shuffle=options.shuffle,
-        overwrite=options.overwrite,
+        **arguments.of_writing(options),
     )
     return {"dataset": report.manifest_summary(manifest)}, report.manifest_line(manifest)
 
 
-def _by_split(given: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    paths: dict[str, list[str]] = {}
-    for name, path in given:
-        paths.setdefault(name, []).append(path)
-    return paths
-
-
-def _migrate(options: argparse.Namespace) -> int:
+def _migrate(options: argparse.Namespace) -> tuple[Any, str, int]:
     from seqrecorder.cli import migration_text as summary
     from seqrecorder.legacy.migrate import project
 
@@ -230,5 +163,5 @@ def _migrate(options: argparse.Namespace) -> int:
     )
     width, colours = shutil.get_terminal_size().columns, summary.has_colours(sys.stdout)
     text = summary.migration_text(done, write=options.write, width=width, colours=colours)
-    print_result(options, summary.migration_summary(done), text)
-    return PROBLEM if any(report.outcome in ("flagged", "refused") for report in done) else OK
+    code = PROBLEM if any(report.outcome in ("flagged", "refused") for report in done) else OK
+    return summary.migration_summary(done), text, code

@@ -188,34 +188,21 @@ def manifest_text(manifest: Manifest) -> str:
 
 
 def _splits(manifest: Manifest) -> str:
-    rows = []
-    for name, split in manifest.splits.items():
-        lengths = _lengths([shard.histogram for shard in split.shards])
-        cells = [f"{lengths[key]:,}" for key in ("min", "median", "max")] if lengths else ["-", "-", "-"]
-        rows.append(
-            (
-                name,
-                f"{split.records:,}",
-                f"{split.steps:,}",
-                bytes_text(split.bytes),
-                f"{len(split.shards):,}",
-                *cells,
-            )
+    parts = [(name, split.records, split.steps, split.bytes, split.shards) for name, split in manifest.splits.items()]
+    if len(parts) > 1:
+        shards = tuple(shard for split in manifest.splits.values() for shard in split.shards)
+        parts.append(("all", manifest.records, manifest.steps, manifest.bytes, shards))
+    rows = [
+        (
+            name,
+            f"{records:,}",
+            f"{steps:,}",
+            bytes_text(size),
+            f"{len(shards):,}",
+            *_shown_lengths(_lengths([shard.histogram for shard in shards])),
         )
-    if len(rows) > 1:
-        shards = sum(len(split.shards) for split in manifest.splits.values())
-        lengths = _lengths([shard.histogram for split in manifest.splits.values() for shard in split.shards])
-        cells = [f"{lengths[key]:,}" for key in ("min", "median", "max")] if lengths else ["-", "-", "-"]
-        rows.append(
-            (
-                "all",
-                f"{manifest.records:,}",
-                f"{manifest.steps:,}",
-                bytes_text(manifest.bytes),
-                f"{shards:,}",
-                *cells,
-            )
-        )
+        for name, records, steps, size, shards in parts
+    ]
     header = ("split", "records", "steps", "size", "shards", "shortest", "median", "longest")
     return table(header, rows, right=header[1:])
 
@@ -223,12 +210,16 @@ def _splits(manifest: Manifest) -> str:
 def _groups(manifest: Manifest) -> list[str]:
     """Return a table of the lengths of each alignment group, where there are several."""
     rows = [
-        (name, group, *([f"{lengths[key]:,}" for key in ("min", "median", "max")] if lengths else ["-", "-", "-"]))
+        (name, group, *_shown_lengths(lengths))
         for name, groups in _lengths_by_group(manifest).items()
         for group, lengths in groups.items()
     ]
     header = ("split", "group", "shortest", "median", "longest")
     return [table(header, rows, right=header[2:])] if rows else []
+
+
+def _shown_lengths(lengths: dict[str, int] | None) -> list[str]:
+    return [f"{lengths[key]:,}" if lengths else "-" for key in ("min", "median", "max")]
 
 
 def _shape(field: Field) -> str:
@@ -332,23 +323,23 @@ def verification_text(report: VerifyReport) -> str:
     if report.ok:
         what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
         return f"{printable(report.path)}: ok ({about}; checked {what})"
-    lines = [printable(problem) for problem in report.problems[:_PROBLEMS]]
-    if len(report.problems) > _PROBLEMS:
-        lines.append(f"... and {len(report.problems) - _PROBLEMS:,} more; --json gives all")
     found = number_of(len(report.problems), "problem")
-    return f"{printable(report.path)}: {found} ({about})\n{indented(lines)}"
+    return f"{printable(report.path)}: {found} ({about})\n{_listed(report.problems)}"
 
 
 def salvage_text(salvage: Salvage) -> str:
     """Return what `salvage` prints."""
     lost = "an unknown number of records" if salvage.lost < 0 else number_of(salvage.lost, "record")
     about = f"{number_of(salvage.records, 'record')} recovered, {lost} lost"
-    lines = [printable(f"{shard.path}: {loss}") for shard in salvage.shards for loss in shard.losses]
-    lines += map(printable, salvage.problems)
-    if len(lines) > _PROBLEMS:
-        lines[_PROBLEMS:] = [f"... and {len(lines) - _PROBLEMS:,} more; --json gives all"]
+    lines = [f"{shard.path}: {loss}" for shard in salvage.shards for loss in shard.losses] + [*salvage.problems]
     opening = f"{printable(salvage.destination)}: {about}"
-    return f"{opening}\n{indented(lines)}" if lines else opening
+    return f"{opening}\n{_listed(lines)}" if lines else opening
+
+
+def _listed(problems: Sequence[object]) -> str:
+    more = len(problems) - _PROBLEMS
+    rest = [f"... and {more:,} more; --json gives all"] if more > 0 else []
+    return indented([*map(printable, problems[:_PROBLEMS]), *rest])
 
 
 def demo_text(report: DemoReport) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.cli import arguments
+from seqrecorder.cli.command import add
 from seqrecorder.cli.terminal import printable, table
 from seqrecorder.errors import OptionError
 
@@ -25,25 +25,13 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 def add_options(parser: argparse.ArgumentParser, *, keys: bool = True) -> None:
     """Add the options that select records of a dataset; `--key` means something else to some commands."""
     group = parser.add_argument_group("selected records of a dataset")
-    group.add_argument(
-        "--select",
-        metavar="SPLIT[RANGE]",
-        action="append",
-        default=[],
-        help="splits and places in them, as in Python: train, train,eval, 'train[:100]', '[::10]', 'eval[3,-1]'; may "
-        "be repeated",
-    )
+    places = "splits and places in them, as in Python: train, train,eval, 'train[:100]', '[::10]', 'eval[3,-1]'; may "
+    add(group, "--select SPLIT[RANGE] ...", places + "be repeated")
     parser.set_defaults(keys=[])
     if keys:
-        group.add_argument("--key", dest="keys", metavar="K", action="append", help="the record of this key")
-    group.add_argument(
-        "--where",
-        metavar="FIELD=VALUE",
-        type=arguments.pair,
-        action="append",
-        default=[],
-        help="records with this value; of one field any of several, of several fields all",
-    )
+        add(group, "--key K ...", "the record of this key", dest="keys")
+    values = "records with this value; of one field any of several, of several fields all"
+    add(group, "--where FIELD=VALUE ...", values)
 
 
 def are_given(options: argparse.Namespace) -> bool:

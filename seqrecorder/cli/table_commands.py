@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli import arguments
+from seqrecorder.cli.command import add
 from seqrecorder.cli.terminal import printable
 from seqrecorder.errors import OptionError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from seqrecorder.schema.schema import Schema
 
@@ -18,20 +18,12 @@ if TYPE_CHECKING:
 def add_options(parser: argparse.ArgumentParser, *, converts: bool) -> None:
     """Add what tables need to a command that else takes TFRecord files."""
     group = parser.add_argument_group("tables (.parquet, .arrow, .csv, .tsv, .jsonl)")
-    group.add_argument(
-        "--by", metavar="COLUMN,...", type=_names, help="rows are steps; those with equal values here are one record"
-    )
-    group.add_argument("--order", metavar="COLUMN,...", type=_names, help="what rows of a record are ordered by")
+    add(group, "--by COLUMN,...", "rows are steps; those with equal values here are one record")
+    add(group, "--order COLUMN,...", "what rows of a record are ordered by")
     if converts:
-        group.add_argument("--cast", action="store_true", help="with --schema: numbers may lose precision to fit it")
-        group.add_argument(
-            "--splits",
-            dest="share_list",
-            metavar="NAME=SHARE,...",
-            type=_shares,
-            default=[],
-            help="all splits and their shares, such as train=.8,eval=.2; as --share for each",
-        )
+        add(group, "--cast", "with --schema: numbers may lose precision to fit it")
+        splits = "all splits and their shares, such as train=.8,eval=.2; as --share for each"
+        add(group, "--splits NAME=SHARE,...", splits, dest="share_list", default=[])
 
 
 def are_tables(options: argparse.Namespace) -> bool:
@@ -82,12 +74,7 @@ def convert(options: argparse.Namespace, schema: Any) -> tuple[Any, str]:
     manifest = write(
         source,
         options.destination,
-        splits=dict(options.shares) or None,
-        seed=options.seed,
-        shards=options.shards,
-        compression=options.compression,
-        shuffle=options.shuffle,
-        overwrite=options.overwrite,
+        **arguments.of_writing(options),
     )
     document = {
         "dataset": manifest_summary(manifest),
@@ -108,11 +95,3 @@ def _inferred(options: argparse.Namespace) -> Schema:
 
 def _printed(schema: Schema) -> str:
     return "\n".join(map(printable, repr(schema).split("\n")))
-
-
-def _names(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _shares(text: str) -> Sequence[tuple[str, float]]:
-    return [arguments.share(part.strip()) for part in text.split(",")]
