@@ -9,6 +9,7 @@ __all__ = [
     "key_index",
     "lengths_picture",
     "manifest",
+    "object_names",
     "owned_files",
     "partition",
     "progress",

@@ -125,7 +125,7 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
     return tuple(seen.values())
 
 
-def shard_name(split: str, index: int, count: int, generation: int = 0) -> str:
+def shard_name(split: str, index: int, count: int | None, generation: int = 0) -> str:
     """Return the file name of one shard.
 
     >>> shard_name("train", 0, 8)
@@ -136,7 +136,7 @@ def shard_name(split: str, index: int, count: int, generation: int = 0) -> str:
     Args:
         split: name of the split.
         index: number of the shard, from 0.
-        count: how many shards its generation of the split has.
+        count: how many shards its generation of the split has; None at a URL, where that is not known yet.
         generation: 0 for what was written first, then one more for each append or overwrite in place.
 
     Returns:
@@ -146,13 +146,13 @@ def shard_name(split: str, index: int, count: int, generation: int = 0) -> str:
         OptionError: the split's name is not safe, or a number is out of range.
     """
     check_name(split, "split")
-    if not 0 <= index < count or generation < 0:
+    if not 0 <= index < (index + 1 if count is None else count) or generation < 0:
         raise OptionError(
             f"shard of split {split!r}: expected 0 <= index < count and generation >= 0,"
             f" got index={index}, count={count}, generation={generation}"
         )
     infix = f"-g{generation:04d}" if generation else ""
-    return f"{split}{infix}-{index:05d}-of-{count:05d}{_RECORDS}"
+    return f"{split}{infix}-{index:05d}{'' if count is None else f'-of-{count:05d}'}{_RECORDS}"
 
 
 def examples_name(generation: int = 0) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.dataset.manifest import SplitInfo
     from seqrecorder.schema.schema import Schema
+    from seqrecorder.writing.early_uploads import EarlyUploads
     from seqrecorder.writing.encoder import Block, Sources
     from seqrecorder.writing.options import ShardOptions
     from seqrecorder.writing.split_assignment import Router
@@ -37,6 +38,7 @@ class Placement:
         options: how records become shards.
         directory: of the dataset that is being made.
         old: the splits of the dataset that is appended to.
+        uploads: takes shards that are full; None for a directory.
 
     Attributes:
         skipped: how many sources were left out, here or by a hook.
@@ -51,9 +53,10 @@ class Placement:
         options: ShardOptions,
         directory: Path,
         old: Mapping[str, SplitInfo],
+        uploads: EarlyUploads | None = None,
     ) -> None:
         self._schema, self._router, self._keys, self._options = schema, router, keys, options
-        self._directory, self._old = directory, old
+        self._directory, self._old, self._uploads = directory, old, uploads
         self.skipped = 0
         self._writers: dict[str, SplitWriter] = {}
         self._open_shards = OpenShards()
@@ -76,7 +79,13 @@ class Placement:
             start = self._old[name].records if name in self._old else 0
             check_names(dict.fromkeys([*self._old, *self._writers, name]), "split")
             self._writers[name] = SplitWriter(
-                name, self._directory / name, self._options, self._directory, start, open_shards=self._open_shards
+                name,
+                self._directory / name,
+                self._options,
+                self._directory,
+                start,
+                open_shards=self._open_shards,
+                uploads=self._uploads,
             )
         return self._writers[name]
 

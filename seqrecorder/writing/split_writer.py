@@ -17,14 +17,17 @@ from seqrecorder.storage.names import examples_name, lengths_name, shard_name
 from seqrecorder.storage.shard import ShardWriter, histogram
 from seqrecorder.storage.shard_files import OpenShards
 from seqrecorder.wire.byte_rows import sizes
+from seqrecorder.writing.early_uploads import ShardFiles
 from seqrecorder.writing.external_shuffle import ShuffledSpill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from seqrecorder.writing.early_uploads import EarlyUploads
     from seqrecorder.writing.options import ShardOptions
 
 DEFAULT_SHARD_BYTES = 128 << 20
@@ -57,6 +60,7 @@ class SplitWriter:
         scratch: a directory for temporary files.
         start: how many records the split has already, in earlier generations.
         open_shards: of all splits that are written at a time; None where this is the only one.
+        uploads: takes the shards that are full; None keeps them in the directory.
     """
 
     def __init__(
@@ -68,9 +72,12 @@ class SplitWriter:
         start: int = 0,
         *,
         open_shards: OpenShards | None = None,
+        uploads: EarlyUploads | None = None,
     ) -> None:
         self.name, self.directory, self.options, self.start = name, directory, options, start
         self._open_shards = open_shards or OpenShards()
+        self._uploads = uploads
+        self._sent: list[Future[ShardFiles]] = []  # of the first shards
         self.records = 0
         self._shards: list[ShardWriter] = []
         self._summaries: list[_Summary] = []  # of the first shards: those that are closed
@@ -169,6 +176,9 @@ class SplitWriter:
             if stop <= start:
                 if self._filled:  # full: only an empty shard takes a record over the limit
                     self._summarize()
+                    if self._uploads is not None:
+                        name = shard_name(self.name, len(self._sent), None, self.options.generation)
+                        self._sent.append(self._uploads.send(self.name, name, self._shards[-1]))
                     self._shards.append(self._new_shard())
                     self._filled = 0
                     continue
@@ -211,31 +221,40 @@ class SplitWriter:
         while len(self._summaries) < len(self._shards):
             self._summarize()
         self._write_lines()
-        digests = in_threads(lambda shard: shard.follower.finish(), self._shards)
-        lengths_digests = in_threads(sha256, [shard.lengths_path for shard in self._shards])
-        paths = [self._name_finally(index) for index in range(len(self._shards))]
         infos, filled = [], self.start
-        for index, (path, summary) in enumerate(zip(paths, self._summaries, strict=True)):
+        for index, (files, summary) in enumerate(zip(self._finish_files(), self._summaries, strict=True)):
             dealt = self.options.shards is not None
             infos.append(
                 ShardInfo(
-                    name=path.name,
+                    name=files.name,
                     records=summary.records,
                     steps=summary.steps,
-                    bytes=path.stat().st_size,
-                    sha256=digests[index],
-                    lengths_sha256=lengths_digests[index],
+                    bytes=files.bytes,
+                    sha256=files.sha256,
+                    lengths_sha256=files.lengths_sha256,
                     histogram=summary.histogram,
                     start=self.start + index if dealt else filled,
-                    step=len(paths) if dealt else 1,
+                    step=len(self._shards) if dealt else 1,
                 )
             )
             filled += summary.records
         return SplitInfo(self.name, tuple(infos))
 
+    def _finish_files(self) -> list[ShardFiles]:
+        """Give all shards their names, and wait for those that are sent."""
+        left = self._shards[len(self._sent) :]
+        digests = in_threads(lambda shard: shard.follower.finish(), left)
+        lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
+        paths = [self._name_finally(index) for index in range(len(self._sent), len(self._shards))]
+        kept = [
+            ShardFiles(path.name, path.stat().st_size, digest, lengths_digest)
+            for path, digest, lengths_digest in zip(paths, digests, lengths_digests, strict=True)
+        ]
+        return [*(sent.result() for sent in self._sent), *kept]
+
     def _name_finally(self, index: int) -> Path:
         shard = self._shards[index]
-        name = shard_name(self.name, index, len(self._shards), self.options.generation)
+        name = shard_name(self.name, index, None if self._sent else len(self._shards), self.options.generation)
         for source, final in ((shard.path, name), (shard.lengths_path, lengths_name(name))):
             target = self.directory / final
             with writing("name shard", target), faults_around("rename", target):

@@ -31,6 +31,7 @@ from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
 from seqrecorder.storage.tfrecord.format import check_compression
+from seqrecorder.writing.early_uploads import EarlyUploads
 from seqrecorder.writing.encoder import LifeCycle, check_params
 from seqrecorder.writing.options import WriteOptions, shows_options
 from seqrecorder.writing.placement import Placement
@@ -72,9 +73,9 @@ class Writer:
     Nothing stands at the destination until the `with` block ends without an error; then the whole dataset does.
 
     Args:
-        destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`: what goes there is
-            written to the place of temporary files first, and sent when all of it is there. It must not exist yet, or
-            be empty, unless `overwrite` or `append`; a directory that is there keeps its mode and owner.
+        destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`: shards are
+            written to the place of temporary files, and sent when they are full. It must not exist yet, or be empty,
+            unless `overwrite` or `append`; a directory that is there keeps its mode and owner.
         schema: the record class, or its schema.
         **options: the fields of `WriteOptions`.
 
@@ -163,6 +164,7 @@ class Writer:
                 Staging(self.destination, overwrite=options.overwrite or options.append)
             )
             stack.enter_context(kept_from_children(self._staging.path))
+            self._uploads = None if self._remote is None else EarlyUploads(self._remote)
             placement = Placement(
                 self.schema,
                 self._router,
@@ -170,8 +172,11 @@ class Writer:
                 options=self._shard_options,
                 directory=self._staging.path,
                 old=self._old.splits if self._old is not None else {},
+                uploads=self._uploads,
             )
             stack.callback(placement.abandon)
+            if self._uploads is not None:
+                stack.callback(self._uploads.close)  # before its files go
             progress = Progress(options.progress, f"writing {self.destination.name}")
             stack.callback(progress.close)
             if self._old is not None:
@@ -333,9 +338,12 @@ class Writer:
         )
         if self._old is not None:
             manifest = combined(self._old, manifest)
-        if self._remote is not None:
+        if self._remote is not None and self._uploads is not None:
             self.manifest = self._remote.publish(
-                manifest, self._staging.path, overwrite=self._old is not None or self.options.overwrite
+                manifest,
+                self._staging.path,
+                overwrite=self._old is not None or self.options.overwrite,
+                there=self._uploads.sent,
             )
             self._tell_missed_shares()
             return

@@ -75,6 +75,10 @@ WRITES = {
     "write": (None, lambda url: sr.write(NEW, url, shards=2)),
     "overwrite": (OLD, lambda url: sr.write(NEW, url, shards=2, overwrite=True)),
     "append": (OLD, lambda url: sr.write(NEW, url, shards=2, append=True)),
+    "full shards": (
+        OLD,
+        lambda url: sr.write(NEW, url, shard_bytes=1, overwrite=True),
+    ),  # sent while others are written
 }
 
 

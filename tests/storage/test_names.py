@@ -140,6 +140,7 @@ def test_shard_names():
     assert shard_name("train", 0, 8) == "train-00000-of-00008.tfrecord"
     assert shard_name("train", 0, 2, 1) == "train-g0001-00000-of-00002.tfrecord"
     assert shard_name("train", 123_456, 200_000) == "train-123456-of-200000.tfrecord"
+    assert shard_name("train", 7, None, 1) == "train-g0001-00007.tfrecord"
 
 
 @pytest.mark.parametrize(
