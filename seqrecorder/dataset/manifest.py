@@ -6,17 +6,20 @@ data give equal manifests. It is data of unknown origin when read: every name is
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from seqrecorder.dataset.lengths_picture import lengths_picture
 from seqrecorder.dataset.manifest_text import manifest_text
+from seqrecorder.dataset.shard_info import ShardInfo as ShardInfo  # noqa: PLC0414 - one of the manifest's words
+from seqrecorder.dataset.shard_info import bins_of, column
 from seqrecorder.dataset.share_report import Shares, shares_of
 from seqrecorder.dataset.split_shares import Splitting, missed_shares
 from seqrecorder.errors import DatasetNotFoundError, OptionError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, some
-from seqrecorder.storage.names import ASSETS, inside, lengths_name
+from seqrecorder.storage.names import ASSETS, inside
 from seqrecorder.storage.object_cache import Wanted, fetch_cached
 from seqrecorder.storage.place import Place
 from seqrecorder.storage.shard import read_lengths
@@ -35,73 +38,36 @@ FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
 
 
-@attrs.frozen
-class ShardInfo:
-    """One shard of a split.
-
-    Attributes:
-        name: file name inside the split's directory.
-        records: number of records.
-        steps: sum of the records' lengths in the first alignment group.
-        bytes: size of the file.
-        sha256: of the file, in hex.
-        lengths_sha256: of the lengths file beside it, in hex.
-        histogram: `(largest length, records)` of each bin of lengths, ascending.
-        start: position in the split of the shard's first record, in written order.
-        step: distance in positions between two records of the shard.
-    """
-
-    name: str
-    records: int
-    steps: int
-    bytes: int
-    sha256: str = attrs.field(repr=False)
-    lengths_sha256: str = attrs.field(repr=False)
-    histogram: tuple[tuple[int, int], ...] = attrs.field(repr=False)
-    start: int = attrs.field(repr=False)
-    step: int = attrs.field(repr=False)
-
-    @property
-    def lengths_name(self) -> str:
-        """File name of the lengths, inside the split's directory."""
-        return lengths_name(self.name)
-
-    def files(self, split: str) -> list[Wanted]:
-        """Return the shard and its lengths, as files of the dataset."""
-        lengths = Wanted(f"{split}/{self.lengths_name}", self.lengths_sha256)
-        return [Wanted(f"{split}/{self.name}", self.sha256, self.bytes), lengths]
-
-
-@attrs.frozen(repr=False)
+@attrs.frozen(slots=False, repr=False)
 class SplitInfo:
     """One split.
 
     Attributes:
         name: name of the split, and of its directory.
-        shards: in order.
+        shards: in order: a tuple, or a table of them that is read where there are thousands.
     """
 
     name: str
-    shards: tuple[ShardInfo, ...]
+    shards: Sequence[ShardInfo]
 
     def __repr__(self) -> str:
         counts = f"records={self.records}, steps={self.steps}, bytes={self.bytes}, shards={len(self.shards)}"
         return f"SplitInfo(name={self.name!r}, {counts})"
 
-    @property
+    @functools.cached_property
     def records(self) -> int:
         """Number of records."""
-        return sum(shard.records for shard in self.shards)
+        return sum(column(self.shards, "records"))
 
-    @property
+    @functools.cached_property
     def steps(self) -> int:
         """Sum of the records' lengths in the first alignment group."""
-        return sum(shard.steps for shard in self.shards)
+        return sum(column(self.shards, "steps"))
 
-    @property
+    @functools.cached_property
     def bytes(self) -> int:
         """Size of all shards."""
-        return sum(shard.bytes for shard in self.shards)
+        return sum(column(self.shards, "bytes"))
 
 
 @attrs.frozen
@@ -164,9 +130,7 @@ class Manifest:
         return self.url or str(self.path)
 
     def _histograms(self) -> dict[str, list[tuple[int, int]]]:
-        return {
-            name: [pair for shard in split.shards for pair in shard.histogram] for name, split in self.splits.items()
-        }
+        return {name: bins_of(split.shards) for name, split in self.splits.items()}
 
     def _repr_html_(self) -> str:
         rows = [
@@ -308,7 +272,7 @@ def combined(old: Manifest, new: Manifest) -> Manifest:
     splits = {name: SplitInfo(name, split.shards) for name, split in old.splits.items()}
     for name, split in new.splits.items():
         earlier = splits[name].shards if name in splits else ()
-        splits[name] = SplitInfo(name, earlier + split.shards)
+        splits[name] = SplitInfo(name, (*earlier, *split.shards))
     return attrs.evolve(
         new,
         splits=splits,

@@ -5,8 +5,10 @@ Positions count through the splits in the manifest's order, and inside each in w
 
 from __future__ import annotations
 
+import bisect
 import functools
 import hashlib
+import itertools
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,7 @@ from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -95,10 +97,19 @@ class RecordStore:
             start += split.records
         return out
 
+    def shard_infos(self, numbers: Iterable[int]) -> list[tuple[str, ShardInfo]]:
+        """Return some shards, counted through all splits, with the names of these."""
+        names, stops = list(self.manifest.splits), self._stops
+        found = []
+        for number in numbers:
+            place = bisect.bisect_right(stops, number)
+            shards = self.manifest.splits[names[place]].shards
+            found.append((names[place], shards[number - stops[place] + len(shards)]))
+        return found
+
     @functools.cached_property
-    def shards(self) -> list[tuple[str, ShardInfo]]:
-        """The shards of all splits, with the names of these."""
-        return [(name, shard) for name, split in self.manifest.splits.items() for shard in split.shards]
+    def _stops(self) -> list[int]:
+        return list(itertools.accumulate(len(split.shards) for split in self.manifest.splits.values()))
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
@@ -124,11 +135,11 @@ class RecordStore:
         return shard
 
     def _opened(self, number: int) -> Shard:
-        split, info = self.shards[number]
+        [(split, info)] = self.shard_infos([number])
         if self.manifest.url is not None and number not in self._fetched:
             # Of shards that are asked for one after the other, the next ones are fetched, too.
             self._fetched = range(number, number + (_AHEAD if number == self._fetched.stop else 1))
-            self.manifest.fetch(self.shards[number : self._fetched.stop])
+            self.manifest.fetch(self.shard_infos(range(number, min(self._fetched.stop, self._stops[-1]))))
         path, dataset = self.manifest.shard_path(split, info), self.manifest.path
         if self.is_sought:
             return SoughtShard(path, info.records, info.bytes, dataset)
@@ -273,7 +284,7 @@ class RecordStore:
         return out
 
     def _lengths(self, number: int) -> NDArray[np.int64]:
-        return self.manifest.lengths(*self.shards[number])
+        return self.manifest.lengths(*self.shard_infos([number])[0])
 
     def window(self, most: int) -> int:
         """Return how many records to hold at once: at most so many, and no more than about 4 MiB."""
@@ -328,7 +339,7 @@ class RecordStore:
         except RecordError as error:
             bad = error.position or 0
             files, rows = self.order.find(positions[bad : bad + 1])
-            path = self.manifest.shard_path(*self.shards[int(files[0])])
+            path = self.manifest.shard_path(*self.shard_infos(files.tolist())[0])
             raise RecordError(
                 f"{path}, record {int(rows[0])}: {error.message}; {advice(self.manifest.where)}",
                 position=bad,

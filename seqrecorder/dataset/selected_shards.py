@@ -146,7 +146,7 @@ def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only:
 
 def _runs(store: RecordStore, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> Runs:
     numbers, places = np.unique(files, return_inverse=True)
-    paths = tuple(store.manifest.shard_path(*store.shards[number]) for number in numbers.tolist())
+    paths = tuple(store.manifest.shard_path(*each) for each in store.shard_infos(numbers.tolist()))
     return Runs(paths, np.stack([places, rows, counts, *store.spans(files, rows, counts).T], 1))
 
 

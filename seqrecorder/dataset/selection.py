@@ -151,7 +151,10 @@ class Selection(Subsets, Selected):
             raise RecordNotFoundError(
                 f"{self!r} has no record {int(places[outside][0])}: it has {number_of(len(self), 'record')}"
             )
-        chosen: NDArray[np.int64] = self.positions[places]
+        places = np.where(places < 0, places + len(self), places).astype(np.int64, copy=False)
+        if isinstance(self._positions, range):  # of which an array may be larger than what is chosen
+            return self._positions.start + self._positions.step * places
+        chosen: NDArray[np.int64] = self._positions[places]
         return chosen
 
     def at(self, places: NDArray[np.int64]) -> Selection:

@@ -9,7 +9,7 @@ import numpy as np
 
 from seqrecorder.dataset.conditions import Condition, condition
 from seqrecorder.dataset.partition import folds_of, split_by_shares
-from seqrecorder.dataset.ranks import ranked
+from seqrecorder.dataset.ranks import lowest_ranked
 from seqrecorder.dataset.selected_values import SelectedValues
 from seqrecorder.dataset.time_parts import folds_in_time, split_in_time
 from seqrecorder.errors import OptionError
@@ -78,8 +78,7 @@ class Subsets(SelectedValues, abc.ABC):
             )
         if count == len(self):
             return self
-        ranks = ranked(self._store.splits, self.positions, seed)
-        return self.at(np.sort(np.argpartition(ranks, count)[:count]))
+        return self.at(lowest_ranked(self._store.splits, self._positions, seed, int(count)))
 
     def sorted_by(
         self, by: str | Callable[[Any], Any], *, fields: Sequence[str] | None = None, reverse: bool = False

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
+
+from seqrecorder.dataset.shard_info import column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from seqrecorder.dataset.shard_info import ShardInfo
 
 
 class Dealt(Protocol):
@@ -38,14 +43,18 @@ F = TypeVar("F", bound=Dealt)
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
     """Return the files of a split in groups: each is a file of its own, or files among which records were dealt."""
-    groups: list[list[F]] = []
-    for file in files:
-        first = groups[-1][0] if groups else None
-        if first and file.step == first.step > 1 and 0 < file.start - first.start < file.step:
-            groups[-1].append(file)
-        else:
-            groups.append([file])
-    return groups
+    firsts = _first_of_groups([file.start for file in files], [file.step for file in files])
+    return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
+
+
+def _first_of_groups(starts: Sequence[int], steps: Sequence[int]) -> list[int]:
+    """Return which files of a split are the first of a group (see `in_written_order`)."""
+    firsts: list[int] = []
+    for number, (start, step) in enumerate(zip(starts, steps, strict=True)):
+        is_dealt = step > 1 and firsts and step == steps[firsts[-1]] and 0 < start - starts[firsts[-1]] < step
+        if not is_dealt:
+            firsts.append(number)
+    return firsts
 
 
 class WrittenOrder:
@@ -55,13 +64,15 @@ class WrittenOrder:
         splits: the files of each.
     """
 
-    def __init__(self, splits: Sequence[Sequence[Dealt]]) -> None:
-        groups = [group for files in splits for group in in_written_order(files)]
-        self._counts = [np.array([file.records for file in group], np.int64) for group in groups]
-        sizes = [int(counts.sum()) for counts in self._counts]
-        self._starts = np.cumsum([0, *sizes])
-        self._first_positions: list[int] = self._starts.tolist()
-        self._first_files: list[int] = np.cumsum([0, *map(len, groups)]).tolist()
+    def __init__(self, splits: Sequence[Sequence[ShardInfo]]) -> None:
+        firsts, files = list[int](), 0
+        for split in splits:
+            firsts += [files + first for first in _first_of_groups(column(split, "start"), column(split, "step"))]
+            files += len(split)
+        self._records = np.array([count for split in splits for count in column(split, "records")], np.int64)
+        self._first_files = np.array(firsts, np.int64)
+        self._sizes = np.diff(self._first_files, append=files)  # of the groups, in files
+        self._starts = np.concatenate([[0], np.cumsum(self._records)])[np.append(self._first_files, files)]
         self._orders: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.records = int(self._starts[-1])
 
@@ -71,43 +82,46 @@ class WrittenOrder:
         Args:
             positions: int64, `(n,)`, each in `[0, records)`.
         """
-        if len(self._counts) == 1:
-            return self._in_group(0, positions)
+        if not positions.size:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
         groups = np.searchsorted(self._starts, positions, side="right") - 1
-        files, rows = np.empty_like(positions), np.empty_like(positions)
-        for group in np.unique(groups).tolist():
+        places, counts = positions - self._starts[groups], self._sizes[groups]
+        files, rows = self._first_files[groups] + places % counts, places // counts
+        for group in np.unique(groups[~self._even[groups]]).tolist():  # files that were salvaged lack records
             here = groups == group
-            files[here], rows[here] = self._in_group(group, positions[here] - self._starts[group])
+            files[here], rows[here] = (part[places[here]] for part in self._order(group))
         return files, rows
 
-    def find_one(self, position: int) -> tuple[int, int]:
-        """Return the file of one position, and the record's number in it: `find` of one, in a tenth of its time."""
-        group = bisect.bisect_right(self._first_positions, position) - 1
-        place, count = position - self._first_positions[group], self._counts[group].size
-        if count == 1:
-            return self._first_files[group], place
-        if self._even[group]:
-            return self._first_files[group] + place % count, place // count
-        files, rows = self._in_group(group, np.array([place], np.int64))
-        return int(files[0]), int(rows[0])
-
     @functools.cached_property
-    def _even(self) -> list[bool]:
+    def _even(self) -> NDArray[np.bool_]:
         """Whether each file of a group has the records that were dealt to it, none of them lost."""
-        ideal = ((int(each.sum()) - np.arange(each.size) + each.size - 1) // each.size for each in self._counts)
-        return [bool((counts == wanted).all()) for counts, wanted in zip(self._counts, ideal, strict=True)]
+        sizes = np.repeat(self._sizes, self._sizes)
+        numbers = np.arange(self._records.size) - np.repeat(self._first_files, self._sizes)
+        dealt = (np.repeat(np.diff(self._starts), self._sizes) - numbers + sizes - 1) // sizes
+        even: NDArray[np.bool_] = np.logical_and.reduceat(self._records == dealt, self._first_files)
+        return even
 
-    def _in_group(self, group: int, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        counts, first = self._counts[group], self._first_files[group]
-        count = counts.size
-        if count == 1:
-            return np.full_like(places, first), places
-        if self._even[group]:
-            return first + places % count, places // count
-        if group not in self._orders:  # files that were salvaged lack records
+    def _order(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the file and the number there of each record of a group, in written order."""
+        if group not in self._orders:
+            first, count = int(self._first_files[group]), int(self._sizes[group])
+            counts = self._records[first : first + count]
             files = np.repeat(np.arange(count), counts)
             rows = np.concatenate([np.arange(size) for size in counts.tolist()])
             order = np.lexsort((files, rows))
-            self._orders[group] = files[order], rows[order]
-        files, rows = self._orders[group]
-        return first + files[places], rows[places]
+            self._orders[group] = first + files[order], rows[order]
+        return self._orders[group]
+
+    def find_one(self, position: int) -> tuple[int, int]:
+        """Return the file of one position, and the record's number in it: `find` of one, in a tenth of its time."""
+        starts, first_files, sizes, even = self._groups
+        group = bisect.bisect_right(starts, position) - 1
+        if not even[group]:
+            files, rows = self.find(np.array([position], np.int64))
+            return int(files[0]), int(rows[0])
+        row, number = divmod(position - starts[group], sizes[group])
+        return first_files[group] + number, row
+
+    @functools.cached_property
+    def _groups(self) -> tuple[list[int], list[int], list[int], list[bool]]:
+        return self._starts.tolist(), self._first_files.tolist(), self._sizes.tolist(), self._even.tolist()

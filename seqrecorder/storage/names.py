@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from seqrecorder.errors import ManifestError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 MANIFEST = "manifest.json"
@@ -113,8 +113,11 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
     Raises:
         OptionError: a name is no plain file name, or two are alike.
     """
+    given = tuple(names)
+    if what == "shard" and _are_plain(given):
+        return given
     seen: dict[str, str] = {}
-    for name in names:
+    for name in given:
         folded = check_name(name, what).casefold()
         if folded in seen:
             raise OptionError(
@@ -123,6 +126,20 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
             )
         seen[folded] = name
     return tuple(seen.values())
+
+
+def _are_plain(names: Sequence[str]) -> bool:
+    """Return whether names are certain to be plain ones that differ; of shards there are many, looked at together."""
+    if set(map(type, names)) - {str} or max(map(len, names), default=0) > _COMPONENT_BYTES:
+        return False
+    together = "".join(f"/{name}/" for name in names).casefold()
+    odd = {"/.", "./", *(f"/{device[:3]}" for device in _WINDOWS_DEVICES)}
+    return (
+        together.isascii()
+        and not together.encode().translate(None, b"abcdefghijklmnopqrstuvwxyz0123456789_.-/")
+        and not any(part in together for part in odd)
+        and together.count("/") == 2 * len(names) == 2 * len({*together.split("/")} - {""})
+    )
 
 
 def shard_name(split: str, index: int, count: int | None, generation: int = 0) -> str:

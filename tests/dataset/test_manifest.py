@@ -24,7 +24,8 @@ def test_json_round_trip(text: str, tmp_path: Path) -> None:
     """A manifest that is read and written again is the same text."""
     manifest = parse_manifest(text, Path("anywhere"))
     assert manifest.to_json() == text
-    assert is_as_written(text)  # which is what json makes of the same data
+    assert is_as_written(text)
+    assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
     assert is_as_written(sr.write([], tmp_path / "empty", schema=Item, splits={"a": 1}, shards=2).to_json())
     assert manifest.schema.fingerprint == sr.Schema.of(Item).fingerprint
     assert manifest.metadata == {"a": [1, None]}
