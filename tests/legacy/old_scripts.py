@@ -51,7 +51,7 @@ UNCLEAR = {
     "reader-options": script(READ.replace("Reader()", "Reader(options=options)") + BATCH),
     "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(files, name='files'))") + BATCH),
     "padding": script(READ + "    return tf.train.batch([record], 3, dynamic_pad=pad)\n"),
-    "batch-elsewhere": script(READ + "    return tf.train.batch([record], 3)[0]\n"),
+    "batch-elsewhere": script(READ + "    return [tf.train.batch([record], size) for size in (3, 4)]\n"),
     "tensors-from-elsewhere": script("    return tf.train.batch([files], 3)\n"),
     "queue-from-elsewhere": HEAD + "def read(queue):\n    _, x = tf.TFRecordReader().read(queue)\n    return x\n",
     "several-batches": script(READ + "    x = tf.train.batch([record], 3)\n    return tf.train.batch([x], 2)\n"),

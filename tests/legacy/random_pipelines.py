@@ -69,6 +69,9 @@ class Pipelines(Statements):
         if self.chance(0.1):
             reader = "early"
             self.add("early = tf.TextLineReader()")
+        if reader is None and self.chance(0.12):
+            self.read_inside(made)
+            return
         self.add(f"{queue} = {made}")
         self.kinds.pop(queue, None)
         if self.chance(0.2):
@@ -129,10 +132,19 @@ class Pipelines(Statements):
         self.add(f"{name} = {self.draw('tf.string_to_number', 'tf.string_to_number', 'parsed')}({record})")
         self.kinds |= {record: "text", name: "number"}
 
+    def read_inside(self, made):
+        """Add a read whose queue is made where it reads, and whose record is used there."""
+        name = self.new()
+        self.ends("txt")
+        record = self.draw("tf.TextLineReader().read({})[1]", "tf.TextLineReader().read({}).value")
+        read = self.draw(f"tf.string_to_number({record})", f"scale(tf.string_to_number({record}))", "read({})")
+        self.add(f"{name} = {read.format(made)}")
+        self.kinds[name] = "number"
+
     def read_called(self, queue):
         name = self.new()
         self.ends("txt")
-        self.add(f"{name} = read({queue})")
+        self.add(f"{name} = read({self.draw('', '', 'names=')}{queue})")
         self.kinds[name] = "number"
 
     def read_given(self, queue):
@@ -225,6 +237,7 @@ class Pipelines(Statements):
         kinds = [self.of_two, self.of_one, self.of_pair, self.in_branches, self.made_anew, self.by_hand]
         kinds += [self.bucketed] if not self.by_chance() else []
         kinds += [self.unpacked] * 2 + [self.joined] * 2 + [self.of_chance, self.padded, self.elsewhere]
+        kinds += [self.inside, self.of_shapes, self.by_hand_many]
         kinds += [self.of_list] * 3 if self.of("list") else []
         kinds += [self.of_dict] * 3 if self.of("dict") else []
         return self.draw(*kinds)(batching, size, options)
@@ -320,6 +333,27 @@ class Pipelines(Statements):
             self.lines.insert(self.start, self.indent + lines.pop(0))
         self.add(*lines, f"{name} = filled.dequeue_many({size})")
         return {name: "number"}
+
+    def inside(self, batching, size, options):
+        name, x = self.new(), self.number()
+        self.add(f"{name} = {self.draw('tf.abs', 'scale', '-1.0 * ')}({batching}([{x}], {size}{options}))")
+        return {name: "number"}
+
+    def of_shapes(self, batching, size, options):
+        name, x = self.new(), self.of("number")
+        shapes = self.draw("[[None], []]", "((None,), ())", "[[3], []]")
+        self.add(f"steps = tf.fill([{'3' if '3' in shapes else f'tf.to_int32({x}) % 3 + 1'}], {x})")
+        options += ", dynamic_pad=True" if "None" in shapes or self.chance(0.5) else ""
+        self.add(f"{name} = {batching}([steps, {x}], {size}, shapes={shapes}{options})")
+        return {name: "list"}
+
+    def by_hand_many(self, _, size, __):
+        name, x = self.new(), self.number()
+        self.add("filled = tf.FIFOQueue(40, [tf.float32, tf.float32], [[], []])")
+        self.add(f"filling = filled.enqueue_many([tf.stack([{x}, {x} * 2.0]), tf.zeros([2])])")
+        self.add("tf.train.add_queue_runner(tf.train.QueueRunner(filled, [filling]))")
+        self.add(f"{name} = filled.dequeue_many({size})")
+        return {name: "list"}
 
     def bucketed(self, _, size, __):
         name, x = self.new(), self.of("number")

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, own_nodes, reads, statements, walk
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
 
 
@@ -23,12 +26,14 @@ class Joined:
         readers: how many there are; None for one.
         extras: statements that only make the list.
         loop: that makes it; None where it is written as an expression.
+        index: name of the reader's number, where the examples differ by it.
     """
 
     example: ast.expr
     readers: ast.expr | None
     extras: tuple[ast.stmt, ...] = ()
     loop: ast.For | None = None
+    index: str | None = None
 
 
 def joined(scope: Scope, examples: ast.expr | None) -> Joined:
@@ -37,7 +42,7 @@ def joined(scope: Scope, examples: ast.expr | None) -> Joined:
     Raises:
         Unclear: that cannot be told, or not all are made alike.
     """
-    if isinstance(examples, (ast.List, ast.ListComp)):
+    if isinstance(examples, (ast.List, ast.ListComp, ast.BinOp)):
         return _written(examples, ())
     if not isinstance(examples, ast.Name):
         raise Unclear("batch-join", "the list of examples is not made in this function", examples or scope)
@@ -50,48 +55,64 @@ def joined(scope: Scope, examples: ast.expr | None) -> Joined:
     if value is None or not isinstance(made[0].targets[0], ast.Name):  # type: ignore[attr-defined]
         raise Unclear("batch-join", "the list of examples is not made in one place of this function", examples)
     uses = loads(scope, examples.id)
-    if isinstance(value, ast.ListComp) or (isinstance(value, ast.List) and value.elts):
+    if isinstance(value, (ast.ListComp, ast.BinOp)) or (isinstance(value, ast.List) and value.elts):
         if len(uses) != 1:
             raise Unclear("batch-join", "the list of examples is used for more than the batch", examples)
         return _written(value, (made[0],))
     loops = [node for node in own_nodes(scope) if isinstance(node, ast.For) and any(use in walk(node) for use in uses)]
     if not isinstance(value, ast.List) or len(uses) != 2 or len(loops) != 1:  # noqa: PLR2004 - to append, and to batch
         raise Unclear("batch-join", "the list of examples is not filled by one loop", examples)
-    return _filled(examples.id, loops[0], made[0])
+    return _filled(scope, examples.id, loops[0], made[0])
 
 
-def _written(value: ast.List | ast.ListComp, extras: tuple[ast.stmt, ...]) -> Joined:
-    if isinstance(value, ast.List):
-        if len(value.elts) != 1:
+def _written(value: ast.List | ast.ListComp | ast.BinOp, extras: tuple[ast.stmt, ...]) -> Joined:
+    repeated, times = (value.left, value.right) if isinstance(value, ast.BinOp) else (value, None)
+    if isinstance(repeated, ast.List):
+        if len(repeated.elts) != 1 or (isinstance(value, ast.BinOp) and not isinstance(value.op, ast.Mult)):
             raise Unclear("batch-join", "the examples are written out one by one, and may differ", value)
-        return Joined(value.elts[0], None, extras)
-    generator = value.generators[0]
+        return Joined(repeated.elts[0], times, extras)
+    if not isinstance(repeated, ast.ListComp) or times is not None:
+        raise Unclear("batch-join", f"which examples are joined is not clear: {ast.unparse(value)}", value)
+    generator = repeated.generators[0]
     count = _count(generator.iter)
-    varies = reads(value.elt) & binds(generator.target)
-    if len(value.generators) != 1 or generator.ifs or count is None or varies:
-        raise Unclear("batch-join", "the examples are not all made alike", value)
-    return Joined(value.elt, count, extras)
+    if len(repeated.generators) != 1 or generator.ifs or count is None:
+        raise Unclear(
+            "batch-join", f"how often examples are made is no range(n): {ast.unparse(generator).strip()}", value
+        )
+    return Joined(repeated.elt, count, extras, index=_index(generator.target, [repeated.elt]))
 
 
-def _filled(name: str, loop: ast.For, made: ast.stmt) -> Joined:
+def _index(target: ast.expr, made: Sequence[ast.AST]) -> str | None:
+    """Return the number of a reader by which examples differ; None where they do not."""
+    if not any(reads(node) & binds(target) for node in made):
+        return None
+    if not isinstance(target, ast.Name):
+        raise Unclear("batch-join", "the examples differ by more than one number", target)
+    return target.id
+
+
+def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
     count = _count(loop.iter)
     appends = [s for s in loop.body if isinstance(s, ast.Expr) and ast.unparse(s.value).startswith(f"{name}.append(")]
-    varies = any(reads(statement) & binds(loop.target) for statement in loop.body)
-    if count is None or loop.orelse or varies or len(appends) != 1:
-        raise Unclear("batch-join", "the examples are not all made alike", loop)
+    inside = walk(loop)
+    later = [use for bound in binds(loop.target) for use in reaching(scope).uses([loop], bound) if use not in inside]
+    if count is None or loop.orelse or len(appends) != 1 or later:
+        raise Unclear("batch-join", "the loop over the readers is no plain one over range(n)", loop)
     call = appends[0].value
     if not isinstance(call, ast.Call) or len(call.args) != 1:
         raise Unclear("batch-join", "the examples are not all made alike", loop)
     jumps = [s for s in statements(loop.body) if isinstance(s, (ast.Break, ast.Continue))]
     if jumps:
         raise Unclear("batch-join", "the loop over the readers is left early", jumps[0])
-    return Joined(call.args[0], count, (made, appends[0]), loop)
+    return Joined(call.args[0], count, (made, appends[0]), loop, _index(loop.target, loop.body))
 
 
 def _count(iterated: ast.expr) -> ast.expr | None:
-    """Return how often `range(n)` repeats, None where that is not what is iterated over."""
-    plain = isinstance(iterated, ast.Call) and ast.unparse(iterated.func) in ("range", "xrange")
-    return iterated.args[0] if isinstance(iterated, ast.Call) and plain and len(iterated.args) == 1 else None
+    """Return how often `range(n)` or `range(0, n)` repeats, None where that is not what is iterated over."""
+    if not isinstance(iterated, ast.Call) or ast.unparse(iterated.func) not in ("range", "xrange"):
+        return None
+    *first, count = iterated.args or [iterated]
+    return count if [ast.unparse(each) for each in first] in ([], ["0"]) and count is not iterated else None
 
 
 def _holds(node: ast.stmt) -> bool:

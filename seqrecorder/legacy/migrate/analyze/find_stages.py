@@ -20,7 +20,7 @@ from seqrecorder.legacy.migrate.analyze.names import (
     UNCONVERTED,
 )
 from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Reader, Stages, bound
-from seqrecorder.legacy.migrate.normalize.filled_queues import batches_of_queues
+from seqrecorder.legacy.migrate.normalize.filled_queues import batches_of_queues, not_filled
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def find_stages(scope: Scope, names: Names) -> Stages:
     for name, node in names.mentions(ast.Module([n for n in scope.body if not _is_scope(n)], []), PIPELINE):
         if id(node) not in stages.accounted and name not in UNCONVERTED and _stands_in(scope, node):
             handed = not any(isinstance(call, ast.Call) and call.func is node for call in walk(scope))
-            raise Unclear(*_why(name, fed=any(names.mentions(scope, _FED)), handed=handed), node)
+            raise Unclear(*_why(name, scope, names, handed=handed), node)
     return stages
 
 
@@ -68,21 +68,22 @@ def _stands_in(scope: Scope, node: ast.AST) -> bool:
 _FED = frozenset({"tf.placeholder", "tf.placeholder_with_default"})
 
 
-def _why(name: str, *, fed: bool, handed: bool) -> tuple[str, str]:
+def _why(name: str, scope: Scope, names: Names, *, handed: bool) -> tuple[str, str]:
     """Return the code and the reason of a name that is no part of a known stage.
 
     Args:
         name: of TensorFlow.
-        fed: whether there are placeholders in the same scope.
+        scope: that it stands in.
+        names: of the script.
         handed: whether it is not called there.
     """
     short = name.removeprefix("tf.")
     if name in READERS and handed:
         return "reader-class", f"the class {short} is given to something else, which reads with it"
     if name in QUEUES or name in ("tf.train.QueueRunner", "tf.train.add_queue_runner"):
-        if fed:
+        if any(names.mentions(scope, _FED)):
             return "fed", f"{short}: a queue that Python code fills, through placeholders"
-        return "explicit-queue", f"{short}: a queue that is filled by hand, in a way that is not known"
+        return "explicit-queue", f"{short}: a queue that is filled by hand: {not_filled(scope, names)}"
     if name in BATCHERS:
         return "batch-elsewhere", f"{short} is not the value of an assignment or of a return"
     if name in PRODUCERS:
@@ -129,7 +130,7 @@ def _take_batch(stages: Stages, node: ast.Assign | ast.Return, names: Names) -> 
         if made.readers is not None:
             given["num_threads"] = made.readers
         stages.batches.append(
-            Batch(node, plain, attrs.evolve(given_to, given=given), made.extras, made.readers, made.loop)
+            Batch(node, plain, attrs.evolve(given_to, given=given), made.extras, made.readers, made.loop, made.index)
         )
 
 

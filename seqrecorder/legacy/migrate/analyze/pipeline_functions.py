@@ -187,7 +187,7 @@ def check_calls(part: Part, tree: ast.Module, names: Names) -> None:
             else isinstance(node, ast.Name) and node.id == name and names.bindings.scope_of(node) is tree
         )
         if named and id(node) not in part.calls:
-            raise Unclear("part-used", f"{name} is also used elsewhere, in a way that is not known", node)
+            raise Unclear("part-used", f"{name} is also used where no pipeline goes on from what it does", node)
 
 
 # What is written ------------------------------------------------------------------------------------------------------

@@ -88,6 +88,7 @@ class Batch:
         extras: the statements that made, filled and ran such a queue, or a list of examples.
         readers: how many make such a list, None for one.
         loop: in which they do; None where there is none.
+        index: the number of each, where the examples differ by it.
     """
 
     statement: ast.Assign | ast.Return
@@ -96,6 +97,7 @@ class Batch:
     extras: tuple[ast.stmt, ...] = ()
     readers: ast.expr | None = None
     loop: ast.For | None = None
+    index: str | None = None
 
 
 @attrs.define(eq=False)

@@ -34,6 +34,7 @@ class FilledQueue:
         taken: the statement that takes out.
         call: that takes out.
         gone: all statements that only make, fill and run the queue.
+        many: whether what is put in are several elements.
     """
 
     name: str
@@ -44,6 +45,7 @@ class FilledQueue:
     taken: ast.Assign | ast.Return
     call: ast.Call
     gone: list[ast.stmt]
+    many: bool
 
     @property
     def verb(self) -> str:
@@ -53,51 +55,68 @@ class FilledQueue:
 
 def filled_queues(scope: Scope, names: Names) -> Iterator[FilledQueue]:
     """Yield the queues of a scope that are filled by one operation and taken from by one statement."""
+    for name, assigned, uses in _queues(scope, names):
+        queue = _filled(scope, names, name, assigned, uses)
+        if isinstance(queue, FilledQueue):
+            yield queue
+
+
+def not_filled(scope: Scope, names: Names) -> str:
+    """Return why a queue of a scope is not simply filled and taken from."""
+    found = (_filled(scope, names, *queue) for queue in _queues(scope, names))
+    return next((why for why in found if isinstance(why, str)), "other functions, or objects, have a part in it")
+
+
+def _queues(scope: Scope, names: Names) -> Iterator[tuple[str, list[ast.Assign], list[ast.Name]]]:
+    """Yield the queues of a scope: their names, the statements that make them, and their uses."""
     made: dict[str, list[ast.Assign]] = {}
     for node in own_nodes(scope):
         if isinstance(node, ast.Assign) and names.called(node.value) in QUEUES and len(node.targets) == 1:
             [target] = node.targets
             if isinstance(target, ast.Name):
                 made.setdefault(target.id, []).append(node)
-    for name, each in made.items():
-        for assigned, uses in _apart(scope, name, each):
-            yield from _filled(scope, names, name, assigned, uses)
-
-
-def _apart(scope: Scope, name: str, made: list[ast.Assign]) -> Iterator[tuple[list[ast.Assign], list[ast.Name]]]:
-    """Yield the queues of one name that have no use in common, each with its uses."""
     flow = reaching(scope)
-    while made:
-        first, *others = made
-        uses = flow.uses([first], name)
-        same = [first, *(other for other in others if set(flow.uses([other], name)) & set(uses))]
-        yield same, flow.uses(same, name)
-        made = [other for other in others if other not in same]
+    for name, several in made.items():
+        each = several
+        while each:  # those of one name that have no use in common
+            first, *others = each
+            uses = flow.uses([first], name)
+            same = [first, *(other for other in others if set(flow.uses([other], name)) & set(uses))]
+            yield name, same, flow.uses(same, name)
+            each = [other for other in others if other not in same]
 
 
 def _filled(
     scope: Scope, names: Names, name: str, assigned: list[ast.Assign], uses: list[ast.Name]
-) -> Iterator[FilledQueue]:
-    puts, takes = _calls(scope, uses, ("enqueue",)), _calls(scope, uses, _TAKING)
+) -> FilledQueue | str:
+    """Return a queue and what is done to it; in words where that is more than to fill it, and to take from it."""
+    puts, takes = _calls(scope, uses, ("enqueue", "enqueue_many")), _calls(scope, uses, _TAKING)
     runners = [
         n for n in own_nodes(scope)
         if isinstance(n, ast.Call) and names.called(n) == "tf.train.QueueRunner" and n.args and n.args[0] in uses
     ]  # fmt: skip
-    if (len(uses), len(puts), len(takes), len(runners)) != (3, 1, 1, 1) or len(puts[0].args) != 1:
-        return
+    for said, found in (("filled by", puts), ("taken from by", takes), ("run by", runners)):
+        if len(found) != 1:
+            return f"{name} is {said} {len(found) or 'no'} operations of this function"
+    known = {id(node) for call in (*puts, *takes, *runners) for node in walk(call)}
+    if other := next((use for use in uses if id(use) not in known), None):
+        return f"{name} is used beside what fills it, and what takes from it, on line {other.lineno}"
+    if len(uses) != 3 or len(puts[0].args) != 1:  # noqa: PLR2004 - to put, to take and to run
+        return f"what is put into {name} is not one argument"
     if any(reaching(scope).of(use) - {*assigned} for use in uses):
-        return  # it may be another queue
+        return f"{name} may be another queue where it is used"
     [put], [take], [runner] = puts, takes, runners
     taken = _statement_of(scope, take)
     gone: list[ast.stmt] = list(assigned)
     if not isinstance(taken, (ast.Assign, ast.Return)) or taken.value is not take:
-        return
+        return f"what is taken from {name} is not simply assigned"
     if _has_numbers(put.args[0]) or _goes_by(scope, put.args[0], taken):
-        return
-    if all(_go(scope, names, inner, gone) for inner in (put, runner)):
-        kinds = [names.called(node.value) or "" for node in assigned]
-        filling = _statement_of(scope, put)
-        yield FilledQueue(name, assigned, kinds, filling, put.args[0], taken, take, gone)
+        return f"{name} is given numbers, or tensors that are also used behind it"
+    if not all(_go(scope, names, inner, gone) for inner in (put, runner)):
+        return f"the operation that fills {name}, or its runner, is used for more than that"
+    kinds = [names.called(node.value) or "" for node in assigned]
+    many = isinstance(put.func, ast.Attribute) and put.func.attr == "enqueue_many"
+    return FilledQueue(name, assigned, kinds, _statement_of(scope, put), put.args[0], taken, take, gone, many)
 
 
 def batches_of_queues(scope: Scope, names: Names) -> Iterator[tuple[Batch, list[ast.AST]]]:
@@ -113,6 +132,7 @@ def batches_of_queues(scope: Scope, names: Names) -> Iterator[tuple[Batch, list[
                 "tensors": queue.put,
                 "batch_size": queue.call.args[0],
                 "allow_smaller_final_batch": ast.Constant(queue.verb == "dequeue_up_to"),
+                "enqueue_many": ast.Constant(queue.many),
             }
             parts = [node for gone in queue.gone for _, node in names.mentions(gone, frozenset({kind, *RUNNERS}))]
             yield Batch(queue.taken, kind, attrs.evolve(arguments, given=given), tuple(queue.gone)), parts

@@ -73,27 +73,6 @@ def readers_of_several_queues(text: str) -> str:
     return source.edited([*edits.values()]) if edits else text
 
 
-def records_taken_out(text: str) -> str:
-    """Unpack `record = reader.read(queue)[1]`, and `record = reader.read(queue).value`."""
-    source = Source(text)
-    names = Names(source.tree)
-    edits: list[Edit] = []
-    for scope in scopes(source.tree):
-        for node in own_nodes(scope):
-            if not isinstance(node, ast.Assign) or len(node.targets) != 1 or node.lineno != node.end_lineno:
-                continue
-            target, taken = node.targets[0], node.value
-            second = isinstance(taken, ast.Subscript) and ast.unparse(taken.slice) == "1"
-            second = second or (isinstance(taken, ast.Attribute) and taken.attr == "value")
-            if not second or not isinstance(taken, (ast.Subscript, ast.Attribute)) or not isinstance(target, ast.Name):
-                continue
-            if _is_read(taken.value, scope, names) and source.alone(node):
-                changed: list[tuple[ast.expr, str]] = [(target, f"_, {target.id}")]
-                changed.append((taken, source.segment(taken.value)))
-                edits.append(Edit(node.lineno, node.lineno, (source.substituted(node.lineno, changed),)))
-    return source.edited(edits)
-
-
 def records_by_attribute(text: str) -> str:
     """Unpack `pair = reader.read(queue)`, of which only `pair.value` is used."""
     source = Source(text)
@@ -101,7 +80,7 @@ def records_by_attribute(text: str) -> str:
     changed: dict[int, list[tuple[ast.expr, str]]] = {}
     for scope in scopes(source.tree):
         for node in own_nodes(scope):
-            if not isinstance(node, ast.Assign) or not _is_read(node.value, scope, names):
+            if not isinstance(node, ast.Assign) or not is_read(node.value, scope, names):
                 continue
             target = node.targets[0]
             if not isinstance(target, ast.Name):
@@ -149,7 +128,8 @@ def readers_of_objects(text: str) -> str:
     return source.edited(edits)
 
 
-def _is_read(call: ast.expr, scope: Scope, names: Names) -> bool:
+def is_read(call: ast.AST, scope: Scope, names: Names) -> bool:
+    """Whether an expression reads a record with a reader of a scope."""
     func = call.func if isinstance(call, ast.Call) else None
     if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):
         return False

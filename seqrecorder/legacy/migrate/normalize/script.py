@@ -15,13 +15,14 @@ from seqrecorder.legacy.migrate.analyze.names import Names, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.arms import work_before_arms
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
+from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.learn_readers import without_contrib_learn
+from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
 from seqrecorder.legacy.migrate.normalize.readers import (
     matched_files,
     readers_of_objects,
     readers_of_several_queues,
     records_by_attribute,
-    records_taken_out,
     unused_readers,
 )
 from seqrecorder.legacy.migrate.source import Edit, Source
@@ -54,7 +55,8 @@ def plainer(text: str) -> str:
     """
     for change in (
         *(without_contrib_learn, matched_files, unused_readers, readers_of_objects, readers_of_several_queues),
-        *(records_taken_out, records_by_attribute, _shuffling_functions, _queues_between, work_before_arms),
+        *(stages_by_themselves, records_by_attribute, _shuffling_functions, _queues_between, work_before_arms),
+        lists_behind_arms,
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say
@@ -89,8 +91,8 @@ def _queues_between(text: str) -> str:
 
 def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> list[Edit] | None:
     """Return the edits by which a queue goes, None where it does not."""
-    if (queue.verb != "dequeue" and len(queue.made) == 1) or not isinstance(queue.taken, ast.Assign):
-        return None  # it makes batches, which the rewriter knows
+    if (queue.verb != "dequeue" and len(queue.made) == 1) or not isinstance(queue.taken, ast.Assign) or queue.many:
+        return None  # it makes batches, which the rewriter knows, or takes records apart
     shuffling = [(made, kind) for made, kind in zip(queue.made, queue.kinds, strict=True) if "Shuffle" in kind]
     if len(shuffling) > 1 or not all(source.alone(s) for s in (*queue.gone, queue.taken)):
         return None
@@ -212,7 +214,7 @@ def _shuffling(source: Source, function: ast.FunctionDef, queue: FilledQueue) ->
     [made, *others], [kind, *_] = queue.made, queue.kinds
     given = arguments(made.value, kind) if isinstance(made.value, ast.Call) else None
     parameters = [argument.arg for argument in function.args.args]
-    if not isinstance(queue.taken, ast.Assign):
+    if not isinstance(queue.taken, ast.Assign) or queue.many:
         return None
     put, out = queue.put, queue.taken.targets[0]
     if others or given is None or given["capacity"] is None or not parameters or queue.call not in walk(function):

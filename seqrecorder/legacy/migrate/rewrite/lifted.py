@@ -218,7 +218,7 @@ def _wrapped(
     new = function.name + _SUFFIX
     old = f"def {function.name}"
     if line.count(old) != 1 or not source.alone(function):
-        raise Unclear("not-lifted", f"{function.name} is defined in a way that is not known", function)
+        raise Unclear("not-lifted", f"{function.name} shares its line with others, or its header is folded", function)
     given = function.args
     own = [*given.posonlyargs, *given.args][method:]
     passed = [parameter.arg for parameter in own]

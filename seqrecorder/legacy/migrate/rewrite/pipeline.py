@@ -7,6 +7,7 @@ over the records; all others stay where they are.
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import (
@@ -281,6 +282,9 @@ class Rewriter:
         joining = [batch for batch in self.stages.batches if batch.readers and _repeats_reader(batch, origin)]
         readers = next((self.text.of(batch.readers) for batch in joining if batch.readers), None)
         lines = read_lines(origin.read, self.name, keyed, self.tf, self.text.of, readers=readers)
+        numbers = {batch.index for batch in self.stages.batches if batch.index is not None}
+        if numbers & {*re.findall(r"\w+", "\n".join(lines))}:
+            raise Unclear("batch-join", "the readers themselves differ by their numbers", producer.statement)
         return self.text.units(lines, producer.statement)
 
     # Without a batch ----------------------------------------------------------------------------------------------

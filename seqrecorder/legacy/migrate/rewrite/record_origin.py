@@ -65,15 +65,23 @@ class Origins:
         if len(uses) != 1 or len(found) != 1:
             given = [c for c in self.stages.nodes() if isinstance(c, ast.Call) and set(uses) & set(c.args)]
             if given and len(uses) == 1 and not found:
-                reader = ast.unparse(given[0].func)
-                raise Unclear("queue-given", f"the queue is given to {reader}, which is not known to read", given[0])
-            what = "nothing in this file reads from the queue" if not found else "the queue is used more than once"
-            raise Unclear(
-                "queue-used", what + ", or in a way that is not known", uses[0] if uses else producer.statement
-            )
+                raise Unclear("queue-given", f"the queue is given to {self._taker(given[0])}", given[0])
+            how = f"read from {len(uses)} times" if uses else "never read from"
+            if len(uses) == 1:
+                holding = [n for n in self.stages.nodes() if isinstance(n, ast.stmt) and uses[0] in walk(n)][-1]
+                how = f"used, and not simply read from, in: {ast.unparse(holding).splitlines()[0]}"
+            raise Unclear("queue-used", f"the queue is {how}", uses[0] if uses else producer.statement)
         if found[0].statement is not None and found[0].statement not in block:
             raise Unclear("branches", "the read stands under another condition than the producer", found[0].statement)
         return found[0]
+
+    def _taker(self, call: ast.Call) -> str:
+        """Return what a queue is given to, and why that does not become a function of a record."""
+        called = ast.unparse(call.func)
+        functions = [f.name for f in walk(self.text.source.tree) if isinstance(f, ast.FunctionDef)]
+        if called.removeprefix("self.") in functions:
+            return f"{called}, which does more than to read one record of it, or not always"
+        return f"{called}, which is no function of this file"
 
     def _made(self, producer: Producer) -> Origin:
         """Return the tensors that a function of the script returned, and whose dataset it returns now."""

@@ -102,6 +102,7 @@ class Mover:
         """Return the statements that become the mapped function."""
         queues = {producer.target.id for producer in producers[:1] if isinstance(producer.target, ast.Name)}
         first = queues if origin.call is not None else set[str]()
+        first |= {batch.index for batch in self.stages.batches if batch.index is not None}
         hanging, _ = depending(between, {*origin.names, *first})
         moved = set(hanging)
         made = [s for producer in producers for s in block if producer.statement in [s, *statements([s])]]
@@ -127,7 +128,7 @@ class Mover:
             if statement in moved and (again := (reads(statement) | writes(statement)) & {*origin.names}):
                 said = f"{', '.join(sorted(again))}: of a record, and of something else before"
                 raise Unclear("rebinds", said, statement)
-        self.check(ordered, block[: block.index(anchor)], bound, {*origin.names})
+        self.check(ordered, block[: block.index(anchor)], bound, {*origin.names} | first - queues)
         self._check_escapes(ordered, {*origin.names} | {name for s in ordered for name in binds(s)}, origin)
         return ordered
 
@@ -163,11 +164,10 @@ class Mover:
 
     def _draws(self, statement: ast.stmt) -> bool:
         """Whether a statement makes tensors of chance, which tf.data would draw once for all records."""
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            return False  # it is where they are called
         called = (self.names.called(node) for node in walk(statement) if isinstance(node, ast.Call))
-        drawing = any(name is not None and _CHANCE.search(name) for name in called)
-        if drawing and not isinstance(statement, ast.Assign):
-            raise Unclear("chance", "random numbers are drawn under a condition, or in a loop", statement)
-        return drawing
+        return any(name is not None and _CHANCE.search(name) for name in called)
 
     def check_held(self, used: Sequence[ast.AST]) -> None:
         """Raise where what makes a dataset, or is done to its records, takes a tensor that changes while a graph runs.

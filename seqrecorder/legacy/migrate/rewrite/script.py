@@ -31,6 +31,7 @@ from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
@@ -170,7 +171,7 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
         return Rewritten("nothing", text)
     plain = plainer(current)
     if plain != current:
-        script = _Script(Source(plain), target)
+        script = _Script(Source(plain), target, script.unbound)
     done = _converted(script, target, script.edits(), records=records, python2=current != text)
     if done is not None and _emptied(source, script) - {*done.functions, *script.helpers}:
         plain, script = current, _Script(source, target)  # queues went of which no pipeline was made
@@ -256,7 +257,7 @@ def _written(script: _Script, edits: list[Edit]) -> Source | None:
     if left is not None:
         said = f"{left.removeprefix('tf.')} is made, and nothing of a known pipeline"
         script.findings.append(Finding(first, "left-over", said))
-    lost = sorted(names.bindings.unbound() - script.names.bindings.unbound() - {*dir(builtins)})
+    lost = sorted(names.bindings.unbound() - script.unbound - {*dir(builtins)})
     if lost:
         script.findings.append(Finding(first, "left-over", f"{', '.join(lost)}: of a record, but used beside it"))
     return written if left is None and not lost else None
@@ -265,10 +266,11 @@ def _written(script: _Script, edits: list[Edit]) -> Source | None:
 class _Script:
     """The pipelines of one script."""
 
-    def __init__(self, source: Source, target: Target) -> None:
+    def __init__(self, source: Source, target: Target, unbound: AbstractSet[str] | None = None) -> None:
         self.source = source
         self.target: Target = target
         self.names = Names(source.tree)
+        self.unbound = self.names.bindings.unbound() if unbound is None else unbound  # in the script as it was
         self.findings: list[Finding] = []
         self.notes: list[str] = []
         self.functions: list[str] = []

@@ -153,6 +153,10 @@ def _folded(text: str, start: int, call: ast.Call, form: tuple[str, str, int]) -
         if len(line) > width and _can_fold(inner):
             lines += _folded(text, node.col_offset, inner, (indent + unit, unit, width))
             lines[-1] += ","
+        elif len(line) > width and isinstance(inner, ast.Lambda) and isinstance(inner.body, ast.Tuple):
+            lines.append(indent + unit + text[node.col_offset : inner.body.col_offset] + "(")
+            lines += [f"{indent}{unit * 2}{text[item.col_offset : item.end_col_offset]}," for item in inner.body.elts]
+            lines.append(f"{indent}{unit}),")
         else:
             lines.append(line)
     return [*lines, f"{indent})"]

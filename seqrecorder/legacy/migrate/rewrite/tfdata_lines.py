@@ -38,14 +38,18 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
     if size == "1" and isinstance(shuffle, bool):
         shuffle = False  # one element has one order
     if seed is not None and shuffle is not False:
-        if shuffle is not True or producer.kind not in _SEEDED:
-            raise Unclear("seeded-order", "a seeded order of this kind cannot be kept", producer.statement)
+        if shuffle is not True:
+            raise Unclear("seeded-order", f"whether this seed shuffles hangs on {text(given.call)}", producer.statement)
+        # Slices were taken by their numbers, which were shuffled.
+        slices = elements if producer.kind == "tf.train.slice_input_producer" else None
+        taken = f"{tf}.range({size})" if slices else elements
         return [
-            f"{name} = {tf}.data.Dataset.from_tensors({elements}){repeat}",
+            f"{name} = {tf}.data.Dataset.from_tensors({taken}){repeat}",
             "# The order that this seed has always given.",
             f"{name} = {name}.map(",
             f"    lambda elements: {tf}.raw_ops.RandomShuffle(value=elements, seed={GRAPH_SEED}, seed2={text(seed)})",
             ").unbatch()",
+            *([f"{name} = {name}.map(lambda at: {_gathered(given, tf, text)})"] if slices else []),
         ]
     made = f"{name} = {tf}.data.Dataset.from_tensor_slices({elements})"
     if shuffle is True:
@@ -59,6 +63,17 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
         f"    {name} = {name}.shuffle({size})  # a new order each epoch",
         f"{name} = {name}{repeat}",
     ]
+
+
+def _gathered(given: Arguments, tf: str, text: Text) -> str:
+    """Return the elements of one number of the tensors that `slice_input_producer` is given."""
+    parts = [f"{tf}.gather({text(item)}, at)" for item in getattr(given["tensor_list"], "elts", ())]
+    return _grouped(parts, always=True)
+
+
+def _grouped(parts: list[str], *, always: bool = False) -> str:
+    """Return the text of a tuple; of one part alone that part, unless it is one always."""
+    return parts[0] if len(parts) == 1 and not always else f"({', '.join(parts)}{',' * (len(parts) == 1)})"
 
 
 def _elements(producer: Producer, tf: str, text: Text, listed: Callable[[ast.expr], bool]) -> tuple[str, str]:
@@ -75,13 +90,12 @@ def _elements(producer: Producer, tf: str, text: Text, listed: Callable[[ast.exp
         if not several or not isinstance(first, (ast.List, ast.Tuple)) or not first.elts:
             raise Unclear("slices", "slice_input_producer has no list of tensors as its argument", producer.statement)
         parts = [text(item) for item in first.elts]
-        return f"({', '.join(parts)}{',' * (len(parts) == 1)})", f"{tf}.shape({parts[0]}, out_type={tf}.int64)[0]"
+        return _grouped(parts, always=True), f"{tf}.shape({parts[0]}, out_type={tf}.int64)[0]"
     if several and isinstance(first, (ast.List, ast.Tuple)):
         return what, str(len(first.elts))
     return what, f"len({what})" if listed(first) else f"{tf}.size({what}, out_type={tf}.int64)"
 
 
-_SEEDED = ("tf.train.string_input_producer", "tf.train.input_producer")
 _INPUTS = {"string_tensor", "input_tensor", "limit", "tensor_list"}
 
 
@@ -202,13 +216,27 @@ def batch_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
         lines.append(f"{name} = {name}.shuffle({buffer})")
     by_hand = batch.kind in QUEUES  # the shapes of such a queue are those of the tensors, or say where to pad
     dynamic = batch.kind == "tf.PaddingFIFOQueue" or given.constant("dynamic_pad", default=False)
-    shapes = None if by_hand else given["shapes"]
-    if not isinstance(dynamic, bool) or (shapes is not None and not dynamic):
-        raise Unclear("padding", "whether the batch is padded, or to which shapes, cannot be told", batch.statement)
+    if not isinstance(dynamic, bool):
+        raise Unclear("padding", f"dynamic_pad is {text(dynamic)}", batch.statement)  # type: ignore[arg-type]
     options = f"{text(size)}, drop_remainder={_drop(given, text)}"
-    if shapes is not None:
-        raise Unclear("padding", "shapes: the padding is not that of the tensors' own shapes", batch.statement)
+    if (shapes := given["shapes"]) is not None and not by_hand:
+        lines.append(_shaped(batch, shapes, name, tf, text))
     return [*lines, f"{name} = {name}.{'padded_batch' if dynamic else 'batch'}({options})"]
+
+
+def _shaped(batch: Batch, shapes: ast.expr, name: str, tf: str, text: Text) -> str:
+    """Return the line that gives tensors the shapes that a batch names, of which each record was checked too."""
+    tensors = batch.arguments["tensors"]
+    items = tensors.elts if isinstance(tensors, (ast.List, ast.Tuple)) else []
+    given = shapes.elts if isinstance(shapes, (ast.List, ast.Tuple)) else []
+    if not items or len(items) != len(given) or any(isinstance(item, ast.Starred) for item in (*items, *given)):
+        raise Unclear("padding", f"shapes={text(shapes)}: which tensors have which cannot be told", batch.statement)
+    names = [item.id if isinstance(item, ast.Name) else f"tensor{number}" for number, item in enumerate(items)]
+    names = [f"{name}{number}" * (name in names[:number]) or name for number, name in enumerate(names)]
+    used = {node.id for shape in given for node in ast.walk(shape) if isinstance(node, ast.Name)} | {tf}
+    names = [name + "_" * (name in used) for name in names]
+    made = [f"{tf}.ensure_shape({one}, {text(shape)})" for one, shape in zip(names, given, strict=True)]
+    return f"{name} = {name}.map(lambda {', '.join(names)}: {_grouped(made)})"
 
 
 def _drop(given: Arguments, text: Text) -> str:

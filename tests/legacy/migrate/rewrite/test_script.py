@@ -294,10 +294,9 @@ def test_chance_is_drawn_for_each_record():
     """A random tensor that no record changes is drawn inside of the mapped function, as the queue drew it."""
     body = READ + "    noise = tf.random_uniform([3])\n    return tf.train.batch([record, noise], 3)\n"
     assert "    def parse(record):\n        noise = tf.random_uniform([3])\n" in rewrite(script(body)).text
-    body = (
-        READ + "    if files:\n        noise = tf.random_uniform([3])\n    return tf.train.batch([record, noise], 3)\n"
-    )
-    assert [finding.code for finding in rewrite(script(body)).findings] == ["chance"]
+    under = "    if files:\n        noise = tf.random_uniform([3])\n"
+    found = rewrite(script(READ + under + "    return tf.train.batch([record, noise], 3)\n"))
+    assert "    def parse(record):\n        if files:\n            noise = tf.random_uniform([3])\n" in found.text
     body = READ + "    noise = tf.random_uniform([3])\n    b = tf.train.batch([noise], 3)\n    return b, noise\n"
     assert [finding.code for finding in rewrite(script(body)).findings] == ["escapes"]
 
@@ -318,7 +317,7 @@ def test_helpers_are_rewritten_with_their_callers():
     assert [finding.code for finding in found.findings] == ["helper-used"]
     called = "label = read_and_decode("
     by_name = (classic.HEAD + classic.IMAGES).replace(called, called + "filename_queue=")
-    assert [finding.code for finding in rewrite(by_name).findings] == ["queue-used"]
+    assert rewrite(by_name).text == rewrite(classic.HEAD + classic.IMAGES).text
 
 
 def test_names_in_use_are_left_alone():
