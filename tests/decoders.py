@@ -10,6 +10,7 @@ import tensorflow as tf
 import seqrecorder as sr
 from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.column_decoder import ColumnDecoder
+from seqrecorder.codec.columns import group_lengths
 from seqrecorder.codec.parser import Parser
 from seqrecorder.wire.spans import Messages
 
@@ -116,6 +117,14 @@ def bits_of(field, column):
     return [*parts, values.shape, values.tobytes()]
 
 
+def checked_sizes(schema, decoder, data):
+    """Return the lengths of a record, of which only what is wrong is looked for; or that."""
+    try:
+        return group_lengths(schema, decoder.decode(Messages.of([data])), 1).tolist()
+    except Broken as error:
+        return error.message
+
+
 def compare_columns(schema, layout, data):
     """Assert that numpy decodes each of these records to the columns that a graph gives, or both refuse it.
 
@@ -123,6 +132,7 @@ def compare_columns(schema, layout, data):
         How many were accepted and refused.
     """
     graph, decoder = graph_columns(schema, layout, data), ColumnDecoder(schema, layout)
+    checking = ColumnDecoder(schema, layout, joined=True, checks_only=True)
     found = Counter()
     for number, one in enumerate(data):
         columns, problem = None, ""
@@ -130,6 +140,7 @@ def compare_columns(schema, layout, data):
             columns = decoder.decode(Messages.of([one]))
         except Broken as error:
             problem = error.message
+        assert checked_sizes(schema, checking, one) == (problem or group_lengths(schema, columns, 1).tolist()), one
         if columns is None:
             assert number not in graph or "UTF-8" in problem, (one, problem)
             found["refused"] += 1

@@ -63,10 +63,12 @@ class ColumnDecoder:
         schema: the fields.
         layout: how sequences lie in the messages.
         joined: whether the texts of fields that no record may lack are flat rows of a `Blob`, and no objects.
+        checks_only: whether columns have zeros in the place of values that may be any bits: what is wrong with a record
+            is found as well, and how long it is.
     """
 
-    def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False) -> None:
-        self.schema, self.layout, self._joined = schema, layout, joined
+    def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False, checks_only: bool = False) -> None:
+        self.schema, self.layout, self._joined, self._checks_only = schema, layout, joined, checks_only
         self._context: dict[bytes, str] = {}
         self._lists: dict[bytes, str] = {}
         for field in schema.fields:
@@ -182,7 +184,8 @@ class ColumnDecoder:
         return reader.read(places, self._check(rows, size), any_number=True)
 
     def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:
-        return Reader(field, rows, joined=self._joined and field.sparse is None and not field.may_lack)
+        joined = self._joined and field.sparse is None and not field.may_lack
+        return Reader(field, rows, joined=joined, checks_only=self._checks_only)
 
     @staticmethod
     def _check(rows: Any, size: int) -> Any:

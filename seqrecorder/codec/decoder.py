@@ -42,14 +42,17 @@ class RecordDecoder:
         schema: the fields.
         layout: how sequences lie in serialized records; what this library writes is `steps`.
         joined: for columns alone: see `ColumnDecoder`.
+        checks_only: likewise.
     """
 
-    def __init__(self, schema: Schema, layout: Layout = "steps", *, joined: bool = False) -> None:
+    def __init__(
+        self, schema: Schema, layout: Layout = "steps", *, joined: bool = False, checks_only: bool = False
+    ) -> None:
         keep_freed_memory()
         require_bounds(schema.fields, layout)
         self.schema: Schema = schema
         self.layout: Layout = layout
-        self._columns = ColumnDecoder(schema, layout, joined=joined)
+        self._columns = ColumnDecoder(schema, layout, joined=joined, checks_only=checks_only)
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Return one record per serialized SequenceExample."""

@@ -11,7 +11,7 @@ from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.buffer_values import from_buffer, images_of, tensor_contents, viewed
 from seqrecorder.errors import FieldProblem
 from seqrecorder.wire.byte_rows import Blob, bounds
-from seqrecorder.wire.many_messages import fixed_steps, parts, payloads, step_payloads, step_pieces
+from seqrecorder.wire.many_messages import fixed_steps, octets_at, parts, payloads, step_payloads, step_pieces
 from seqrecorder.wire.packed_numbers import integers
 from seqrecorder.wire.spans import Spans
 
@@ -58,10 +58,16 @@ class Reader:
         field: the field.
         rows: the record of each feature, or of each feature list.
         joined: whether texts are rows of a `Blob`, as far as they can be, and no objects.
+        checks_only: whether values that may be any bits are left out: in their place are zeros, which take no memory.
     """
 
-    def __init__(self, field: Field, rows: NDArray[np.int64], *, joined: bool = False) -> None:
+    def __init__(
+        self, field: Field, rows: NDArray[np.int64], *, joined: bool = False, checks_only: bool = False
+    ) -> None:
         self.field, self._rows, self._joined = field, rows, joined
+        any_bits = field.element.numpy.kind != "b" and field.storage not in ("png", "jpeg")
+        self._left_out = checks_only and (any_bits if field.in_items else field.element.name == "float32")
+        self._kept = {"joined": joined, "checks_only": checks_only}
 
     def read_steps(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
         """Return the values of feature lists, a feature a step, and how many steps each has.
@@ -76,14 +82,17 @@ class Reader:
         if not field.is_ragged and (field.buffered or (kind == "float" and not field.in_items)):
             found = fixed_steps(lists, width, kind)
             if found is not None:
-                rows, each = found
-                flat = rows.reshape(-1)
+                places, each = found
+                ones = np.ones(places.size, np.int64)
+                if self._left_out:
+                    return Values(self._zeros(places.size), ones), each
+                flat = octets_at(lists.data, places, width)
                 owners = np.repeat(self._rows, each)
                 if field.buffered:
-                    values = from_buffer(field, flat, np.full(len(rows), width), owners)
+                    values = from_buffer(field, flat, width * ones, owners)
                 else:
-                    values = _declared(field, flat.view("<f4"), np.full(len(rows), field.count), owners)
-                return Values(values.reshape(-1, *field.rest), np.ones(len(rows), np.int64)), each
+                    values = _declared(field, flat.view("<f4"), field.count * ones, owners)
+                return Values(values.reshape(-1, *field.rest), ones), each
         if len(lists) and int(lists.sizes.max()) > _LARGE_LIST:
             return self._read_in_pieces(lists, check)
         return self._read_some(lists, check)
@@ -117,7 +126,7 @@ class Reader:
             which[owners[bad]] = True
             check(which)
 
-        reader = Reader(field, self._rows[owners], joined=self._joined)
+        reader = Reader(field, self._rows[owners], **self._kept)
         return reader.read(places, check_steps, any_number=field.is_ragged), each
 
     def _read_in_pieces(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
@@ -132,7 +141,7 @@ class Reader:
             def check_list(unusual: NDArray[np.bool_], here: NDArray[np.bool_] = here) -> None:
                 check(here & unusual.any())
 
-            reader = Reader(self.field, self._rows[here])
+            reader = Reader(self.field, self._rows[here], checks_only=self._kept["checks_only"])
             for piece in step_pieces(lists.some(here), kind_of(self.field), _LARGE_LIST):
                 values, each = reader._read_some(piece, check_list)
                 steps[number] += each[0]
@@ -148,7 +157,7 @@ class Reader:
 
     def _single_items(self, items: Spans, each: NDArray[np.int64]) -> tuple[Values, NDArray[np.int64]]:
         """Return the values of steps of one bytes value each."""
-        reader = Reader(self.field, np.repeat(self._rows, each), joined=self._joined)
+        reader = Reader(self.field, np.repeat(self._rows, each), **self._kept)
         ones = np.ones(len(items), np.int64)
         if self.field.in_items:
             return reader.of_items(items, ones, ones > 0, any_number=self.field.is_ragged), each
@@ -176,8 +185,11 @@ class Reader:
         elif kind == "float":
             counts, rest = np.divmod(places.sizes, _FLOAT_BYTES)
             check(rest > 0)
-            octets = places.joined()[: int(places.sizes.sum())]
-            values = _declared(field, viewed(octets, "<f4"), counts, self._rows)
+            size = int(places.sizes.sum())
+            if self._left_out:
+                values = np.broadcast_to(np.zeros((), np.float32), size // _FLOAT_BYTES)
+            else:
+                values = _declared(field, viewed(places.joined()[:size], "<f4"), counts, self._rows)
         else:
             numbers, counts, unusual = integers(places)
             check(unusual)
@@ -229,9 +241,15 @@ class Reader:
             wanted = "a multiple of " if any_number else ""
             message = f"buffers of {wanted}{width} bytes are expected in {field.feature!r}, got {sizes[place]}"
             raise Broken(int(rows[place]), field.name, message)
-        octets = items.joined()[: int(sizes.sum())]
-        values = from_buffer(field, octets, sizes, rows).reshape(-1, *field.rest)
+        size = int(sizes.sum())
+        if self._left_out:
+            values = self._zeros(size // width)
+        else:
+            values = from_buffer(field, items.joined()[:size], sizes, rows).reshape(-1, *field.rest)
         return Values(values, np.diff(bounds(sizes // width)[bounds(counts)]))
+
+    def _zeros(self, units: int) -> NDArray[Any]:
+        return np.broadcast_to(np.zeros((), self.field.element.numpy), (units, *self.field.rest))
 
     def texts(self, items: Spans, rows: NDArray[np.int64] | None = None) -> Any:
         """Return texts, or bytes, as an array of objects, or joined.

@@ -11,7 +11,7 @@ import numpy as np
 from seqrecorder.dataset.conditions import require_fields
 from seqrecorder.dataset.exports import Exports
 from seqrecorder.errors import OptionError
-from seqrecorder.storage.read_ahead import ahead, threads_for
+from seqrecorder.storage.read_ahead import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -79,9 +79,8 @@ class SelectedValues(Exports):
     def _decoded(self, decode: Callable[[NDArray[np.int64], Messages], T], size: int = _SIZE) -> Iterator[T]:
         """Yield what is made of the records, many at a time, in the order of the selection; threads do it ahead."""
         store = self._store.forward()
-        mean = store.manifest.bytes // max(1, store.manifest.records)
         parts = ((positions, store.messages(positions)) for positions in self.windows(size))
-        for part, made in ahead(lambda part: decode(*part), parts, threads_for(mean)):
+        for part, made in ahead(lambda part: decode(*part), parts, size=lambda part: part[1].nbytes):
             yield made.result()
             del part, made
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +13,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import group_lengths
-from seqrecorder.codec.construct import records_of
+from seqrecorder.codec.construct import only_stores, records_of
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset.manifest_text import is_as_written
 from seqrecorder.dataset.read_manifest import read_manifest
@@ -38,17 +37,20 @@ from seqrecorder.storage.files import write_file
 from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, STATISTICS, inside
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.place import Place, is_url
-from seqrecorder.storage.read_ahead import ahead, threads_for
+from seqrecorder.storage.read_ahead import ahead
+from seqrecorder.storage.record_blocks import block_for, whole_records
 from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.shard import RecordReader, read_lengths
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, detect_compression, walk_frames
-from seqrecorder.storage.threads import submit
+from seqrecorder.storage.threads import worked_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
 
+    from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
-    from seqrecorder.storage.tfrecord.format import Walk
+    from seqrecorder.wire.spans import Messages
 
 
 _FETCHED = 4  # shards that are fetched at a time
@@ -116,10 +118,16 @@ def _verify(path: Any, level: str, schema: object) -> VerifyReport:
     ]
     for split in manifest.splits.values():
         problems += _reported(split.name, _names_in(manifest, split))
-        for shard in split.shards:
-            problems += _reported(f"{split.name}/{shard.name}", _verify_shard(manifest, split.name, shard, level))
-    shards = sum(len(split.shards) for split in manifest.splits.values())
-    return VerifyReport(str(directory), level, shards, manifest.records, manifest.bytes, tuple(problems))
+    jobs = [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
+
+    def digest(job: tuple[str, ShardInfo]) -> str:
+        return sha256(manifest.shard_path(*job)) if level == "full" else ""
+
+    # One takes as long as all the rest, and needs no lock of Python's.
+    for (name, shard), made in ahead(digest, jobs, None if level == "full" else 0):
+        found = _verify_shard(manifest, name, shard, made if level == "full" else None)
+        problems += _reported(f"{name}/{shard.name}", found)
+    return VerifyReport(str(directory), level, len(jobs), manifest.records, manifest.bytes, tuple(problems))
 
 
 def _reported(where: str, found: Iterator[Problem]) -> Iterator[Problem]:
@@ -211,19 +219,21 @@ def _verify_place(place: Place, level: str, schema: object) -> VerifyReport:
         problems = [*_manifest(manifest, schema), *_assets_at(place, manifest)]
         jobs = [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
 
-        def bring(job: tuple[str, ShardInfo]) -> int | None:
+        def bring(job: tuple[str, ShardInfo]) -> tuple[int | None, Future[str] | None]:
             files = job[1].files(job[0])
             _download(place, manifest, [file.name for file in files[level == "quick" :]])
-            return place.size(files[0].name) if level == "quick" else None
+            if level == "quick":
+                return place.size(files[0].name), None
+            return None, worked_on(sha256, manifest.shard_path(*job))
 
-        for (split, shard), brought in ahead(bring, iter(jobs), _FETCHED):
+        for (split, shard), brought in ahead(bring, jobs, _FETCHED):
             where = f"{split}/{shard.name}"
             try:
-                size = brought.result()
+                size, made = brought.result()
             except DatasetError as error:
                 problems.append(Problem(where, error.message))
                 continue
-            problems += _reported(where, _verify_shard(manifest, split, shard, level, size=size))
+            problems += _reported(where, _verify_shard(manifest, split, shard, made, size=size))
             for file in shard.files(split):
                 inside(directory, file.name).unlink(missing_ok=True)
     except ManifestError as error:
@@ -250,8 +260,9 @@ def _download(place: Place, manifest: Manifest, names: Iterable[str]) -> None:
 
 
 def _verify_shard(
-    manifest: Manifest, split: str, shard: ShardInfo, level: str, *, size: int | None = None
+    manifest: Manifest, split: str, shard: ShardInfo, digest: Future[str] | None, *, size: int | None = None
 ) -> Iterator[Problem]:
+    """Check a shard: its size and lengths; and where there is a digest of it, all that it holds."""
     where = f"{split}/{shard.name}"
     try:
         path = manifest.shard_path(split, shard)
@@ -269,39 +280,29 @@ def _verify_shard(
             yield Problem(f"{split}/{shard.lengths_name}", "its SHA-256 is not the manifest's: the contents changed")
     except (ManifestError, ShardReadError) as error:
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
-    if level == "quick":
+    if digest is None:
         return
-    yield from _verify_contents(manifest, path, where, shard, lengths)
-
-
-def _verify_contents(manifest: Manifest, path: Path, where: str, shard: ShardInfo, lengths: Any) -> Iterator[Problem]:
-    with ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-digest") as pool:
-        digest = submit(pool, sha256, path)  # takes as long as all the rest, and needs no lock of Python's
-        found = list(_verify_frames_and_records(manifest, path, where, shard, lengths))
-        try:
-            if digest.result() != shard.sha256:
-                yield Problem(where, "its SHA-256 is not the manifest's: the contents changed")
-        except ShardReadError as error:
-            yield Problem(where, error.message)
-            return
-    yield from found
-
-
-def _verify_frames_and_records(
-    manifest: Manifest, path: Path, where: str, shard: ShardInfo, lengths: Any
-) -> Iterator[Problem]:
-    try:
-        walk = walk_frames(path, manifest.compression)
-    except ShardReadError as error:
-        yield Problem(where, error.message)
-        return
-    if walk.problem:
-        yield Problem(where, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
-        return
-    if walk.lengths.size != shard.records:
-        yield Problem(where, f"expected {shard.records} records, got {walk.lengths.size}")
     origin = Origin(where, manifest.schema, "steps", manifest.compression, ())
-    yield from _verify_records(origin, path, walk, lengths)
+    yield from _verify_contents(origin, path, shard, lengths, digest)
+
+
+def _verify_contents(
+    origin: Origin, path: Path, shard: ShardInfo, lengths: Any, digest: Future[str]
+) -> Iterator[Problem]:
+    records, found = _verify_records(origin, path, shard.records, lengths)
+    try:
+        if digest.result() != shard.sha256:
+            yield Problem(origin.where, "its SHA-256 is not the manifest's: the contents changed")
+        if found or records != shard.records:
+            walk = walk_frames(path, origin.compression)
+            if walk.problem:
+                said = f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}"
+                found = [Problem(origin.where, said)]
+            elif walk.lengths.size != shard.records:
+                yield Problem(origin.where, f"expected {shard.records} records, got {walk.lengths.size}")
+    except ShardReadError as error:
+        found = [Problem(origin.where, error.message)]
+    yield from found
 
 
 def _size(path: Path) -> int:
@@ -319,37 +320,46 @@ def _size(path: Path) -> int:
     return size
 
 
-def _verify_records(origin: Origin, path: Path, walk: Walk, lengths: Any) -> Iterator[Problem]:
+def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> tuple[int, list[Problem]]:
+    """Check the records of a shard, and return how many there are, up to the first problem, which is returned too."""
     schema, where = origin.schema, origin.where
-    codec = RecordDecoder(schema, origin.layout)
+    values_matter = not only_stores(schema.record_class, len(schema.fields))
+    codec = RecordDecoder(schema, origin.layout, joined=not values_matter, checks_only=not values_matter)
+
+    def decode(window: Messages) -> tuple[int, dict[str, Column]]:
+        whole = whole_records(window)
+        return whole, codec.decode_columns(window.some(slice(whole)))
+
+    reader = RecordReader(path, origin.compression, block=block_for(path.stat().st_size // max(1, expected)))
     done = 0
     try:
-        windows = RecordReader(path, origin.compression).blocks()
-        for window, decoded in ahead(codec.decode_columns, windows, threads_for(int(walk.lengths.max(initial=0)))):
-            size = len(window)
+        for window, made in ahead(decode, reader.blocks(check=False), size=lambda window: window.nbytes):
             try:
-                columns = decoded.result()
-                records_of(schema, columns)
+                whole, columns = made.result()
+                if values_matter:
+                    records_of(schema, columns)
             except RecordError as error:
-                place = _place(walk, done + (error.position or 0))
-                yield Problem(where, f"{place}: {error.message} {' '.join(map(str, error.problems))}".rstrip())
-                return
+                place = _place(path, origin, done + (error.position or 0))
+                return done, [Problem(where, f"{place}: {error.message} {' '.join(map(str, error.problems))}".rstrip())]
             if lengths is not None:
-                table = lengths[done : done + size]
-                wrong = np.flatnonzero((group_lengths(schema, columns, size)[: len(table)] != table).any(1))
+                table = lengths[done : done + whole]
+                wrong = np.flatnonzero((group_lengths(schema, columns, whole)[: len(table)] != table).any(1))
                 if wrong.size:
-                    place = _place(walk, done + int(wrong[0]))
-                    yield Problem(where, f"{place}: its length is not what the lengths file says")
-                    return
-            done += size
-            del window, decoded, columns  # while the next ones are read, none are held: they may be large
+                    place = _place(path, origin, done + int(wrong[0]))
+                    return done, [Problem(where, f"{place}: its length is not what the lengths file says")]
+            done += whole
+            if whole < len(window):
+                reader.read_all()  # raises, and says where
+            del window, made, columns  # while the next ones are read, none are held: they may be large
     except ShardReadError as error:
-        yield Problem(where, error.message)
+        return done, [Problem(where, error.message)]
+    return done, []
 
 
-def _place(walk: Walk, number: int) -> str:
+def _place(path: Path, origin: Origin, number: int) -> str:
     """Return what a record of a shard is called."""
-    return f"record {number} at byte {int((walk.lengths[:number] + (HEADER + FOOTER)).sum())}"
+    lengths = walk_frames(path, origin.compression).lengths[:number]
+    return f"record {number} at byte {int((lengths + (HEADER + FOOTER)).sum())}"
 
 
 def _verify_bare(path: Any, level: str, schema: object) -> VerifyReport:
@@ -361,8 +371,7 @@ def _verify_bare(path: Any, level: str, schema: object) -> VerifyReport:
     problems: list[Problem] = []
     if level == "full":
         for file in origin.files:
-            walk = walk_frames(file.path, origin.compression)
-            problems += _verify_records(attrs.evolve(origin, where=file.path.name), file.path, walk, None)
+            problems += _verify_records(attrs.evolve(origin, where=file.path.name), file.path, file.records, None)[1]
     size = sum(file.bytes for file in origin.files)
     return VerifyReport(label, level, len(origin.files), origin.records, size, tuple(problems))
 

@@ -17,8 +17,8 @@ from seqrecorder.dataset.shard_set import check_shard
 from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import chosen_fields
-from seqrecorder.storage.read_ahead import ahead, threads_for
-from seqrecorder.storage.record_blocks import whole_records
+from seqrecorder.storage.read_ahead import ahead
+from seqrecorder.storage.record_blocks import block_for, whole_records
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 
 _WINDOW = 8192  # records
-_BLOCK = 4 << 20  # bytes that are read at a time
 _BLOCKS = 64 << 20  # of all files together, among which records were dealt
 _LEAST_BLOCK = 1 << 12
 _LARGE = 1 << 20  # mean bytes of records of which each is read into a buffer of its own, that its arrays are views of
@@ -174,7 +173,7 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
 
     # Of the time little is spent here; the rest is vector operations, most of which need no lock of Python's.
     alone = origin.mean_bytes >= _LARGE and codec.gives_views
-    for part, future in ahead(decode, _parts(origin, deal, alone=alone), threads_for(origin.mean_bytes)):
+    for part, future in ahead(decode, _parts(origin, deal, alone=alone), size=lambda part: part.window.nbytes):
         done = future.result()
         if done.error is not None:
             bad = done.error.position or 0
@@ -208,6 +207,10 @@ class _Window:
 
     def __len__(self) -> int:
         return sum(len(piece) for pieces in self.pieces for piece in pieces)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.nbytes for pieces in self.pieces for piece in pieces)
 
     def whole_records(self) -> tuple[Messages, ShardFile | None]:
         """Return the records in their order, up to the first that is damaged, and whose that one is."""
@@ -312,14 +315,17 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
 def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iterator[_Window]:
     """Yield the serialized records of files in their written order."""
     if len(files) == 1:
-        block = _LEAST_BLOCK if alone else _BLOCK
+        block = _LEAST_BLOCK if alone else block_for(origin.mean_bytes)
         blocks = RecordReader(files[0].path, origin.compression, block=block).blocks(check=False)
         for pieces in _counted(files[0], origin, map(_alone, blocks)):
             yield _Window(files, [pieces])
             del pieces
         return
     window = origin.window(_WINDOW)
-    each, block = max(1, window // len(files)), min(_BLOCK, max(_LEAST_BLOCK, _BLOCKS // len(files)))
+    each, block = (
+        max(1, window // len(files)),
+        min(block_for(origin.mean_bytes), max(_LEAST_BLOCK, _BLOCKS // len(files))),
+    )
     if alone:
         window, each, block = 1, 1, _LEAST_BLOCK
     readers = [RecordReader(file.path, origin.compression, each, block) for file in files]

@@ -19,10 +19,11 @@ from seqrecorder.codec.record_index import numbered
 from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.planned_reads import PlannedReads
 from seqrecorder.reading.record_length import count_lengths, groups_of
-from seqrecorder.reading.tfdata_ops import cores, flat_mapped, interleaved, mapped, scanned
+from seqrecorder.reading.tfdata_ops import flat_mapped, interleaved, mapped, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
+from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,7 +10,8 @@ import numpy as np
 
 from seqrecorder.reading.record_length import groups_of, record_length
 from seqrecorder.reading.record_stream import Limits, StreamOptions, stream
-from seqrecorder.reading.tfdata_ops import Traced, cores
+from seqrecorder.reading.tfdata_ops import Traced
+from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable

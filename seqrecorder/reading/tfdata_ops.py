@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,11 +13,6 @@ _ZEROS = 1 << 12
 
 _PROGRAM_SEED = 87654321
 """What TensorFlow takes for the seed of a program that has none."""
-
-
-def cores() -> int:
-    """Return how many cores this process may use: what TensorFlow takes for the size of its pools."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def random_numbers(seed: int) -> Any:

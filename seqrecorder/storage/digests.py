@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import os  # noqa: TC003 - the examples need it
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.bad_sectors import open_source, reason_at
 from seqrecorder.storage.files import error_at
-from seqrecorder.storage.threads import submit
+from seqrecorder.storage.threads import cores, submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -95,5 +95,5 @@ def in_threads(function: Callable[[T], str], items: Iterable[T]) -> list[str]:
     Returns:
         The results, in the same order.
     """
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         return [done.result() for done in [submit(pool, function, item) for item in items]]

@@ -31,6 +31,8 @@ _HEADER = struct.Struct("<Q")
 _LENGTH = 8
 _WIDEST = 16  # bytes of a number
 _PACKED = 1 << 16  # bytes of a GZIP stream that are read at a time
+_LEAST_BLOCK, _MOST_BLOCK = 1 << 20, 8 << 20
+_MANY = 128
 
 
 class _Source(Protocol):
@@ -98,6 +100,17 @@ class _Packed:
 
 def _new_unpacker() -> zlib._Decompress:
     return zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+
+def block_for(mean: int) -> int:
+    """Return how many bytes to read at a time of records that have so many: the fewer, the longer they stay in caches.
+
+    Many records are decoded with little more to do than one, so large ones come in larger blocks.
+
+    >>> block_for(100), block_for(1 << 30)
+    (1048576, 8388608)
+    """
+    return min(_MOST_BLOCK, max(_LEAST_BLOCK, _MANY * mean))
 
 
 def read_blocks(path: Path, compression: Compression, block: int, *, check: bool = True) -> Iterator[Messages]:

@@ -1,7 +1,8 @@
-"""Work that is handed to threads, or done at once where no thread can be started any more."""
+"""Work for threads, which is done at once where no thread can be started any more; and how many cores there are."""
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +12,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def cores() -> int:
+    """Return how many cores this process may use: what TensorFlow takes for the size of its pools."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[R]:
@@ -27,9 +33,18 @@ def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[
     try:
         return pool.submit(work, item)
     except RuntimeError:
-        done: Future[R] = Future()
-        try:
-            done.set_result(work(item))
-        except BaseException as error:  # noqa: BLE001 - comes out of the future
-            done.set_exception(error)
-        return done
+        return worked_on(work, item)
+
+
+def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
+    """Return what comes of work on an item, which is done at once.
+
+    >>> worked_on(abs, -1).result()
+    1
+    """
+    done: Future[R] = Future()
+    try:
+        done.set_result(work(item))
+    except BaseException as error:  # noqa: BLE001 - comes out of the future
+        done.set_exception(error)
+    return done

@@ -32,6 +32,7 @@ _LONG = 0x80
 _ONE, _TWO = 0x0A, 0x12  # tags of length-delimited fields 1 and 2
 _VARINT32 = 5  # bytes
 _FEW = 24  # messages so few that each is walked over by itself
+_LARGE_PART = 512  # mean bytes of parts that are walked over one by one
 _HEAD = 6  # bytes before the values of a short step: three tags and lengths
 _SHORT = 0x7F - _HEAD  # bytes of the values of such
 
@@ -178,33 +179,70 @@ def parts(spans: Spans) -> tuple[Spans, Places, Flags]:
     return Spans(data, starts[order], stops[order]), np.bincount(owners, minlength=size), broken
 
 
-def _parts_of_one(data: NDArray[np.uint8], start: int, stop: int) -> tuple[list[int] | None, list[int]]:
+def _parts_of_one(data: NDArray[np.uint8], start: int, stop: int) -> tuple[Any, Any]:
+    """Return where the parts of one span begin and end; nothing where it is broken."""
+    firsts, lasts, place = _walked(data, start, stop, _FEW)
+    while place < stop and firsts is not None:
+        if place - start > _LARGE_PART * len(firsts):
+            more, ends, place = _walked(data, place, stop, _FEW)
+        else:
+            (more, ends), place = _chained(data, place, stop), stop
+        firsts = None if more is None else [*firsts, *more]
+        lasts += ends
+    return firsts, lasts
+
+
+def _walked(data: NDArray[np.uint8], start: int, stop: int, most: int) -> tuple[list[int] | None, list[int], int]:
+    """Return the first parts of a span, one after the other, and the place behind them."""
     octets = data[start:stop].data
     place, end = 0, len(octets)
     firsts: list[int] = []
     lasts: list[int] = []
-    while place < end:
+    while place < end and len(firsts) < most:
         if octets[place] != _ONE:
-            return None, []
+            return None, [], stop
         size = shift = 0
         while True:
             place += 1
             if place >= end or shift > 7 * (_VARINT32 - 1):
-                return None, []
+                return None, [], stop
             size |= (octets[place] & 0x7F) << shift
             shift += 7
             if octets[place] < _LONG:
                 break
         place += 1 + size
         if place > end:
-            return None, []
+            return None, [], stop
         firsts.append(start + place - size)
         lasts.append(start + place)
-    return firsts, lasts
+    return firsts, lasts, start + place
 
 
-def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[NDArray[np.uint8], Places] | None:
-    """Return the values of feature lists all of whose features hold so many bytes, a row of a matrix each.
+def _chained(data: NDArray[np.uint8], start: int, stop: int) -> tuple[list[int] | None, list[int]]:
+    """Return all parts of a span: those among all that could begin in it which the first one leads to.
+
+    Each leads to one behind it. Those that 1, 2, 4, ... steps lead to are found in turn, until one is the end.
+    """
+    begins = np.flatnonzero(data[start:stop] == _ONE)
+    sizes, first = _sizes(data, begins + (start + 1))
+    last = first + sizes
+    end, nowhere = begins.size, begins.size + 1
+    numbers = np.full(stop - start + 2, nowhere)
+    numbers[begins], numbers[stop - start] = np.arange(end), end
+    leads = np.append(numbers[np.minimum(last - start, stop - start + 1)], [end, nowhere])
+    reached = np.zeros(end + 2, bool)
+    reached[numbers[0]] = True
+    while not reached[end:].any():
+        reached[leads[reached]] = True
+        leads = leads[leads]
+    if reached[nowhere]:
+        return None, []
+    found = reached[:end]
+    return first[found].tolist(), last[found].tolist()
+
+
+def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Places, Places] | None:
+    """Return where the values of feature lists are all of whose features hold so many bytes.
 
     Args:
         lists: the feature lists.
@@ -212,7 +250,7 @@ def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[NDArray[np.uint8],
         kind: `bytes` or `float`.
 
     Returns:
-        The matrix, and how many features each list has; None where one has others.
+        Where that of each feature begins, and how many features each list has; None where one has others.
     """
     header = feature_header(width, kind, wrapped=True)
     stride = len(header) + width
@@ -223,8 +261,13 @@ def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[NDArray[np.uint8],
     places += stride * np.arange(places.size)
     if not begins_with(lists.data, places, header).all():
         return None
-    rows: NDArray[Any] = np.ndarray((lists.data.size - width + 1,), f"V{width}", lists.data.data, strides=(1,))
-    return rows[places + len(header)].view(np.uint8).reshape(-1, width), counts
+    return places + len(header), counts
+
+
+def octets_at(data: NDArray[np.uint8], places: Places, width: int) -> NDArray[np.uint8]:
+    """Return so many bytes from each place, one behind the other."""
+    rows: NDArray[Any] = np.ndarray((data.size - width + 1,), f"V{width}", data.data, strides=(1,))
+    return rows[places].view(np.uint8)
 
 
 def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places, Flags]:

@@ -51,6 +51,11 @@ class Messages:
     def __len__(self) -> int:
         return self.starts.size
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all."""
+        return int((self.stops - self.starts).sum())
+
     def __getitem__(self, number: int) -> bytes:
         return self.data[int(self.starts[number]) : int(self.stops[number])].tobytes()
 

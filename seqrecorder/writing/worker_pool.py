@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import logging
 import math
-import os
 import pickle
 import queue
 import threading
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import attrs
 
 from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
+from seqrecorder.storage.threads import cores
 from seqrecorder.writing.encoder import Block, LifeCycle, Sources
 from seqrecorder.writing.worker_process import WorkerProcess, instructions, is_starting
 
@@ -181,7 +181,7 @@ class _Costs:
         self._encoding = self._copying = 0.0  # of the chunks whose copy was tried
         self._seconds, self._chunks = 0.0, 0  # of all
         # With one core a worker can but wait instead of this process, for files or a network.
-        self._clock = time.perf_counter if _cores() > 1 else lambda: time.perf_counter() - time.thread_time()
+        self._clock = time.perf_counter if cores() > 1 else lambda: time.perf_counter() - time.thread_time()
 
     @property
     def wants_sample(self) -> bool:
@@ -218,10 +218,6 @@ class _Costs:
         if pickling is not None and self._chunks > 1:
             self._encoding += encoding
             self._copying += _BOTH_SIDES * (pickling + copying)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class PoolEncoder:
@@ -346,7 +342,7 @@ class PoolEncoder:
                 "to bring records to other processes, and their bytes back, takes longer than to encode them here"
             )
         elif verdict and self._begin is not None:
-            paying = max(2, min(_cores(), math.ceil(self._costs.ratio)))
+            paying = max(2, min(cores(), math.ceil(self._costs.ratio)))
             self._pool = _Pool(self._begin, self._workers if isinstance(self._workers, int) else paying)
 
     def _go_on_alone(self, reason: str) -> None:

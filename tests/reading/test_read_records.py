@@ -1,5 +1,6 @@
 """read_records: blocks are checked and decoded in threads, in order, and what is damaged comes in its place."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import tfrecord_files
 
 import seqrecorder as sr
 from seqrecorder.reading import read_records as module
+from seqrecorder.storage.read_ahead import ahead
 
 
 @sr.record
@@ -37,8 +39,8 @@ def damage(path: Path, record: int) -> None:
 @pytest.mark.parametrize(("shards", "shard"), [(1, None), (3, None), (1, (0, 2)), (3, (1, 4))])
 def test_records_before_the_damage_come_and_none_behind_it(tmp_path, monkeypatch, threads, shards, shard):
     """However many threads and files there are, records come in order up to the first damaged one, which is named."""
-    monkeypatch.setattr(module, "threads_for", lambda _: threads)
-    monkeypatch.setattr(module, "_BLOCK", 400)
+    monkeypatch.setattr(module, "ahead", functools.partial(ahead, threads=threads))
+    monkeypatch.setattr(module, "block_for", lambda _: 400)
     monkeypatch.setattr(module, "_WINDOW", 30)
     sr.write(numbers(300), tmp_path / "x", shards=shards)
     bad = 151 - 151 % shards + shards - 1  # of the last shard
@@ -70,8 +72,8 @@ def test_one_that_cannot_be_decoded_comes_before_the_damage_behind_it(tmp_path):
 @pytest.mark.parametrize("compression", [None, "GZIP"])
 def test_small_blocks_and_many_threads_keep_the_order(tmp_path, monkeypatch, compression):
     """Records that lie across blocks of a few bytes come as they were written."""
-    monkeypatch.setattr(module, "_BLOCK", 50)
-    monkeypatch.setattr(module, "threads_for", lambda _: 3)
+    monkeypatch.setattr(module, "block_for", lambda _: 50)
+    monkeypatch.setattr(module, "ahead", functools.partial(ahead, threads=3))
     written = numbers(500)
     for shards in (1, 4):
         sr.write(written, tmp_path / str(shards), shards=shards, compression=compression)

@@ -33,6 +33,19 @@ def test_few_items_are_taken_ahead():
     assert len(taken) == 7
 
 
+def test_large_items_are_not_taken_ahead():
+    """Of items that have bytes, as many are held as may be; one that is large alone waits for those before it."""
+    taken, worked = [], []
+    sizes = [1, 1, 20 << 20, 20 << 20, 20 << 20, 20 << 20, 40 << 20, 40 << 20, 1]
+    results = ahead(worked.append, (taken.append(i) or i for i in range(9)), threads=8, size=sizes.__getitem__)
+    held = []
+    for item, done in results:
+        held.append((item, len(taken) - 1 - item))
+        assert done.exception() is None
+        assert item < 6 or max(worked) == item
+    assert held == [(0, 5), (1, 4), (2, 3), (3, 3), (4, 2), (5, 1), (6, 0), (7, 0), (8, 0)]
+
+
 def test_nothing_is_taken_ahead_without_threads():
     """Each item is taken when it is asked for, when nobody holds the one before; an error comes out of its result."""
     held = []
