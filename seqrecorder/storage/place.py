@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import json
 import re
+import secrets
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 _URL = re.compile("(?!file:)[A-Za-z][A-Za-z0-9+.-]+://.")
 _PUBLISHING = threading.Lock()  # of places without conditions: between the threads of a process there is one anyway
-_VERSIONS = ("ETag", "etag", "generation")
+_VERSIONS = ("generation", "ETag", "etag")
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
 
 
@@ -170,8 +172,9 @@ class Place:
     def put(self, name: str, data: bytes, *, expected: str | None) -> bool:
         """Write an object where it still is what it was; return False where somebody else has changed it.
 
-        S3 decides that itself (`If-None-Match`, `If-Match`), also between machines. Elsewhere a new object is created
-        exclusively where the file system of fsspec knows that, and an old one is looked at just before.
+        S3 and Google's store decide that themselves (`If-None-Match`, `If-Match`, `ifGenerationMatch`), also between
+        machines. Elsewhere a new object is created exclusively where the file system of fsspec knows that, and an old
+        one is looked at just before.
 
         Args:
             name: of the object.
@@ -187,7 +190,7 @@ class Place:
                 return False
             try:
                 with self._asking("put", name, ShardWriteError, "write"):
-                    self.files.pipe_file(path, data, **self._condition(expected))
+                    self._write_where(path, data, expected)
             except ShardWriteError:
                 # The answer may be lost, or refuse what an earlier try of the library has done: so we look.
                 if self.read(name) == data:
@@ -207,12 +210,34 @@ class Place:
             with self._asking("delete", name, DatasetError, "remove"), contextlib.suppress(FileNotFoundError):
                 self.files.rm_file(self._path(name))
 
-    def _condition(self, expected: str | None) -> dict[str, str]:
+    def _write_where(self, path: str, data: bytes, expected: str | None) -> None:
+        """Write an object on the condition of the store itself, where it has one."""
         protocol = self.files.protocol
-        if "s3" in ([protocol] if isinstance(protocol, str) else protocol):
-            return {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
-        knows = "mode" in inspect.signature(self.files.pipe_file).parameters
-        return {"mode": "create"} if expected is None and knows else {}
+        protocols = [protocol] if isinstance(protocol, str) else protocol
+        if "s3" in protocols:
+            self.files.pipe_file(path, data, **({"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}))
+        elif "gs" in protocols:
+            self._write_at_generation(path, data, expected or "0")
+        elif expected is None and "mode" in inspect.signature(self.files.pipe_file).parameters:
+            self.files.pipe_file(path, data, mode="create")
+        else:
+            self.files.pipe_file(path, data)
+
+    def _write_at_generation(self, path: str, data: bytes, generation: str) -> None:
+        """Write an object of Google's store, which gcsfs can do on no condition but that there is none."""
+        bucket, name, _ = self.files.split_path(path)
+        seam = secrets.token_hex(16)
+        head = f"--{seam}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps({'name': name})}\r\n"
+        body = f"{head}--{seam}\r\nContent-Type: application/octet-stream\r\n\r\n".encode() + data
+        self.files.call(
+            "POST",
+            self.files.base.replace("/storage/v1/", "/upload/storage/v1/") + "b/{}/o",
+            bucket,
+            uploadType="multipart",
+            ifGenerationMatch=generation,
+            headers={"Content-Type": f'multipart/related; boundary="{seam}"'},
+            data=body + f"\r\n--{seam}--".encode(),
+        )
 
     def _info(self, name: str) -> dict[str, Any] | None:
         with self._asking("get", name, DatasetError, "look at"):

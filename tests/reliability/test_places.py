@@ -5,7 +5,7 @@ import signal
 import threading
 
 import pytest
-from places import Disk, s3_server
+from places import Disk, gcs_server, s3_server
 from written_records import Item, items
 
 import seqrecorder as sr
@@ -23,9 +23,9 @@ def disk(tmp_path, monkeypatch):
     return "disk://store/corpus"
 
 
-@pytest.fixture(scope="module")
-def bucket():
-    with s3_server() as url:
+@pytest.fixture(scope="module", params=[s3_server, gcs_server], ids=["S3", "Google's"])
+def bucket(request):
+    with request.param() as url:
         yield url
 
 
@@ -219,7 +219,7 @@ def test_the_server_decides(bucket):
 
 
 def test_a_whole_life_over_http(bucket, tmp_path):
-    """Written to an S3 server, appended to, read by two readers, pushed, pulled, verified and cleaned."""
+    """Written to a server, appended to, read by two readers, pushed, pulled, verified and cleaned."""
     url = f"{bucket}/life"
     sr.write(OLD, url, splits={"train": 0.8, "eval": 0.2}, shards=2, assets={"a.txt": "a"})
     sr.write(NEW, url, append=True)
