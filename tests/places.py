@@ -1,4 +1,4 @@
-"""Places of tests: servers of S3 and of Google's store on the loopback, and one on this disk that outlives its processes."""
+"""Places of tests: servers of S3 and of Google's store on the loopback, and a store on this disk for many processes."""
 
 import contextlib
 import http.client
