@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.autograph.core import ag_ctx  # it has no public name
 
 from seqrecorder.legacy import compat
-from seqrecorder.legacy.migrate.verify import call
+from seqrecorder.legacy.migrate.verify import call, sessions
 
 v1 = tf.compat.v1
 
@@ -52,7 +52,7 @@ def run_in_graph(text, expression, files, *, old):
     with _place_of(text, old), tf.Graph().as_default() as graph, _plainly():
         given = eval(expression, _carried_out(text))(files)  # noqa: S307 - ours
         tensors = [item for item in tf.nest.flatten(given) if isinstance(item, (tf.Tensor, tf.SparseTensor))]
-        call._one_thread_each()
+        sessions.one_thread_each()
         session, coordinator, found = v1.Session(config=_PLAIN), v1.train.Coordinator(), []
         session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
         threads = v1.train.start_queue_runners(session, coordinator) if old or "legacy.lift" in text else []
@@ -64,7 +64,7 @@ def run_in_graph(text, expression, files, *, old):
         session.close()
         with contextlib.suppress(RuntimeError, tf.errors.OpError):  # what threads say of a session that is closed
             coordinator.join(threads, stop_grace_period_secs=5)
-        return found, call._is_shuffled(graph), call.structure(given)
+        return found, sessions.is_shuffled(graph), call.structure(given)
 
 
 def run_eagerly(text, expression, files):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import difflib
 import itertools
 import shutil
 import tempfile
@@ -17,15 +18,24 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from seqrecorder.legacy.compatibility import compat
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
 from seqrecorder.legacy.migrate.verify.conditions import Conditions
 from seqrecorder.legacy.migrate.verify.coverage import lines_run
 from seqrecorder.legacy.migrate.verify.definitions import defined, module_pipeline
+from seqrecorder.legacy.migrate.verify.in_place import gathered, places
 from seqrecorder.legacy.migrate.verify.records import watched
-from seqrecorder.legacy.migrate.verify.stand_ins import StandIn, candidates, ending, is_file, known_value, loaded
+from seqrecorder.legacy.migrate.verify.sessions import as_arrays, is_shuffled, one_thread_each, until_the_end
+from seqrecorder.legacy.migrate.verify.stand_ins import (
+    QueueOfFiles,
+    StandIn,
+    candidates,
+    ending,
+    forgiving,
+    is_file,
+    known_value,
+    loaded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +45,7 @@ if TYPE_CHECKING:
 MOST = 24
 """How many batches are taken of an endless pipeline."""
 
-_PATIENCE = 20_000  # milliseconds, for one batch
+_CHOICES = 40  # of arguments
 _NAMES = 20  # that a script may lack
 
 
@@ -69,6 +79,9 @@ class Callee:
         ending: of the names of the files that it reads.
         stubs: what takes the place of functions that load what is not there.
         ran: the lines of the script that ran for the last batches.
+        reached: the lines, of those at which it lifts tensors, that were.
+        lifted: what it lifts, where it does so in its midst.
+        at: of that, which is run.
         structure: of the last batches, in words.
     """
 
@@ -80,11 +93,18 @@ class Callee:
         weakref.finalize(self, shutil.rmtree, held, ignore_errors=True)
         place = Path(held, "script.py")  # a file, because AutoGraph looks for the source code
         place.write_text(text, encoding="utf-8")
+        self._text = text
         self._place, self._name, self.ending = str(place), name, ending(text)
         self._conditions = Conditions.of(self.tree)
+        StandIn.compared = {name: texts[0] for name, texts in self._conditions.texts.items()}
+        self._lines = places(self.tree, name)
+        self._constructs = False
         self.namespace: dict[str, Any] = {}
         self.stubs: dict[str, Any] = {}
         self.ran: set[int] = set()
+        self.reached: set[int] = set()
+        self.lifted: list[Any] = []
+        self.at = 0
         self.structure = ""
         with self._behaving():
             self.namespace = defined(self.tree, self._place, v1=target == "graph")
@@ -93,32 +113,51 @@ class Callee:
     @property
     def gathers(self) -> bool:
         """Whether what is called is no function that returns the batches: a module, or a constructor."""
-        return self._name == "<module>" or self._name.endswith("__init__")
+        return self._name == "<module>" or self._name.endswith("__init__") or bool(self._lines)
 
-    def arguments(self, paths: list[Path]) -> tuple[dict[str, Any], Asked]:
-        """Return arguments under which the function builds a graph, and what it asks of records then.
+    def like(self, other: Callee) -> None:
+        """Take over what another version of the script found that it lacks."""
+        for missing in set(other.namespace) - set(self.namespace):
+            self.namespace[missing] = other.namespace[missing]
+        self.namespace.update(other.stubs)
+        self._constructs = other._constructs
+
+    def arguments(self, paths: list[Path]) -> Iterator[tuple[dict[str, Any], Asked]]:
+        """Yield arguments under which the function builds a graph, and what it asks of records then.
 
         Raises:
             CannotTryError: there are none.
         """
         names = StandIn.files = [str(path) for path in paths]
+        StandIn.opened = False
         problems: list[str] = []
+        yield from self._arguments(names, problems)
+        if "." in self._name and not self._name.endswith("__init__"):
+            self._constructs = True  # what the method finds may be what the constructor made
+            yield from self._arguments(names, problems)
+        if problems:
+            raise CannotTryError(f"the old function cannot be called: {problems[0]}")
+
+    def _arguments(self, names: list[str], problems: list[str]) -> Iterator[tuple[dict[str, Any], Asked]]:
         function = self._function()
         choices = [choice for choice in candidates(function, names, self._conditions.texts) if choice]
-        for chosen in itertools.product(*choices):
+        for chosen in itertools.islice(itertools.product(*choices), _CHOICES):
             values = dict(chosen)
             asked = self._asked(values, problems)
             if asked is None:
                 continue
-            if not asked.reader and any(set(names) & set(map(str, _items(value))) for value in values.values()):
+            if (
+                not asked.reader
+                and not asked.whole_files
+                and any(set(names) & set(map(str, _items(value))) for value in values.values())
+            ):
                 problems.append("it reads no files")
                 continue
-            inside = paths[0].parent.resolve()
+            inside = Path(names[0]).parent.resolve()
             foreign = [name for name in asked.files if not (inside / name).resolve().is_relative_to(inside)]
             if foreign:
                 raise ForeignFileError(foreign[0])
-            return values, asked
-        raise CannotTryError(f"the old function cannot be called: {problems[0]}")
+            yield values, asked
 
     def _asked(self, values: dict[str, Any], problems: list[str]) -> Asked | None:
         """Return what a call asks, None where it fails; names that the script lacks are stood in for."""
@@ -184,10 +223,12 @@ class Callee:
             raise CannotTryError(f"the class {outer} cannot be made without what the script imports")
         stand_in = StandIn()
         bare = type(outer, (kind,), {"__getattr__": lambda _, name: getattr(stand_in, name), "__init__": _nothing})
-        made = bare()
         method = f"_{outer.lstrip('_')}{method}" if method.startswith("__") and not method.endswith("__") else method
+        if self._constructs:
+            return self._constructing(kind, method)
+        made = bare()
         bound = types.MethodType(kind.__dict__[method], made)
-        if method != "__init__":
+        if method != "__init__" or self._lines:
             return bound
 
         def making(*arguments: Any, **named: Any) -> dict[str, Any]:
@@ -197,9 +238,27 @@ class Callee:
         making.__wrapped__ = bound  # type: ignore[attr-defined]  # its signature
         return making
 
+    def _constructing(self, kind: type, method: str) -> Callable[..., Any]:
+        """Return a function that makes an object first, by the constructor, and calls a method of it then."""
+
+        def call(**values: Any) -> Any:
+            given = candidates(kind, StandIn.files, self._conditions.texts)
+            return getattr(kind(**dict(choices[0] for choices in given if choices)), method)(**values)
+
+        call.__wrapped__ = types.MethodType(kind.__dict__[method], kind)  # type: ignore[attr-defined]  # its signature
+        return call
+
     def call(self, values: dict[str, Any]) -> Any:
-        """Return what the function returns; what it returns is called if it is a function."""
+        """Return what the function returns, or lifts; what it returns is called if it is a function."""
         with self._behaving():
+            values = {
+                name: value.made() if isinstance(value, QueueOfFiles) else value for name, value in values.items()
+            }
+            if self._lines:
+                self.lifted = gathered(
+                    lambda: self._function()(**values), self._place, self._lines, self.reached, old=self._old
+                )
+                return self.lifted[self.at : self.at + 1]
             result = self._function()(**values)
             return result() if isinstance(result, types.FunctionType) else result
 
@@ -212,7 +271,7 @@ class Callee:
             with contextlib.suppress(tf.errors.OutOfRangeError):
                 [dataset] = [item for item in _flat(self.call(values)) if isinstance(item, tf.data.Dataset)]
                 self.structure = structure(dataset.element_spec)
-                return [tf.nest.flatten(_numpy(item)) for item in itertools.islice(dataset, most)], False
+                return [tf.nest.flatten(as_arrays(item)) for item in itertools.islice(dataset, most)], False
         v1 = tf.compat.v1
         with graph():
             with lines_run(self._place, self.ran) if self._old else contextlib.nullcontext():
@@ -223,24 +282,32 @@ class Callee:
                 return [], False
             session = v1.Session(graph=tensors[0].graph)
             with tensors[0].graph.as_default():
-                _one_thread_each()
+                one_thread_each()
                 starting = [
                     v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()
                 ]  # fmt: skip
                 session.run(starting)
                 coordinator = v1.train.Coordinator()
                 threads = v1.train.start_queue_runners(session, coordinator)
-            found = list(_until_the_end(session, tensors, most))
+            found = list(until_the_end(session, tensors, most))
             coordinator.request_stop()
             with contextlib.suppress(RuntimeError):  # threads that are late
                 coordinator.join(threads, stop_grace_period_secs=5)
             session.close()
-        return found, _is_shuffled(built) or _is_shuffled(tensors[0].graph)
+        return found, is_shuffled(built) or is_shuffled(tensors[0].graph)
+
+    def ran_of(self, old: str, ran: set[int]) -> set[int]:
+        """Return lines of this script as those of another, to which lines were added; after its last place, all."""
+        own, others = self._text.splitlines(), as_python3(old).splitlines()
+        blocks = difflib.SequenceMatcher(None, own, others, autojunk=False).get_opcodes()
+        after = set(range(max(self._lines) + 1, len(own) + 1)) if self._lines <= self.reached else set()
+        known = {i1 + i + 1: j1 + i + 1 for _, i1, i2, j1, j2 in blocks if i2 - i1 == j2 - j1 for i in range(i2 - i1)}
+        return {known[line] for line in ran | after if line in known}
 
     @contextlib.contextmanager
     def _behaving(self) -> Iterator[None]:
         """Let old code find its TensorFlow, with as much of contrib as there is."""
-        with compat() if self._old else contextlib.nullcontext():
+        with compat() if self._old else contextlib.nullcontext(), forgiving(models=bool(self._lines)):
             yield
 
 
@@ -301,70 +368,6 @@ def _is_tensor(item: Any) -> bool:
     import tensorflow as tf
 
     return isinstance(item, (tf.Tensor, tf.SparseTensor, tf.compat.v1.SparseTensor))
-
-
-def _until_the_end(session: Any, tensors: list[Any], most: int) -> Iterator[list[Any]]:
-    import tensorflow as tf
-
-    patience = tf.compat.v1.RunOptions(timeout_in_ms=_PATIENCE)
-    with contextlib.suppress(tf.errors.OutOfRangeError):
-        for _ in range(most):
-            yield [_dense(part) for part in session.run(tensors, options=patience)]
-
-
-def _numpy(item: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.nest.map_structure(lambda part: _dense(part) if hasattr(part, "dense_shape") else part.numpy(), item)
-
-
-def _dense(part: Any) -> Any:
-    """Return an array; what a sparse one lacks is zero, or empty."""
-    if not hasattr(part, "dense_shape"):
-        return part
-    indices, values, shape = (np.asarray(item) for item in (part.indices, part.values, part.dense_shape))
-    dense = np.full(tuple(shape), b"", object) if values.dtype == object else np.zeros(tuple(shape), values.dtype)
-    dense[tuple(indices.T)] = values
-    return dense
-
-
-def _one_thread_each() -> None:
-    """Let one thread fill the queues that all threads fill from one reader: what they give has an order then."""
-    import tensorflow as tf
-
-    v1 = tf.compat.v1
-    runners = v1.get_collection_ref(v1.GraphKeys.QUEUE_RUNNERS)
-    for place, runner in enumerate(runners):
-        first, *others = runner.enqueue_ops
-        if others and all(_reads_of(op) == _reads_of(first) for op in others):
-            closed = runner.queue_closed_exception_types
-            runners[place] = v1.train.QueueRunner(
-                runner.queue, [first], runner.close_op, runner.cancel_op, queue_closed_exception_types=closed
-            )
-
-
-def _reads_of(op: Any) -> set[str]:
-    """Return the operations that take something out of a queue, or of files, for an operation."""
-    found, waiting, seen = set[str](), [op], set[str]()
-    while waiting:
-        node = waiting.pop()
-        if node.name not in seen:
-            seen.add(node.name)
-            if node.type.startswith(("Reader", "QueueDequeue")):
-                found.add(node.name)
-            waiting += [tensor.op for tensor in node.inputs] + list(node.control_inputs)
-    return found
-
-
-def _is_shuffled(built: Any) -> bool:
-    import tensorflow as tf
-
-    with built.as_default():
-        runners = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
-    several = any(len(runner.enqueue_ops) > 1 for runner in runners)  # which one reader's were is one by now
-    shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
-    of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
-    return several or not of_one or any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
 
 
 def _outermost(tree: ast.Module, name: str) -> str:

@@ -59,11 +59,12 @@ class Conditions:
         texts: dict[str, list[str]] = {}
         optional: set[str] = set()
         for node in ast.walk(tree):
-            if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
+            if isinstance(node, ast.Compare) and isinstance(node.left, (ast.Name, ast.Attribute)):
                 constants = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant)]
+                name = node.left.id if isinstance(node.left, ast.Name) else node.left.attr
                 if found := [text for text in constants if isinstance(text, str)]:
-                    texts.setdefault(node.left.id, []).extend(found)
-                optional |= {node.left.id} if None in constants else set()
+                    texts.setdefault(name, []).extend(found)
+                optional |= {name} if None in constants else set()
         asked = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In)]
         sought = {node.comparators[0].id for node in asked if isinstance(node.comparators[0], ast.Name)}
         return cls(texts, {part.id for part in bare if isinstance(part, ast.Name)}, optional, sought)

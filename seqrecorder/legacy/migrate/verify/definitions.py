@@ -10,8 +10,9 @@ from seqrecorder.legacy.migrate.analyze.data_flow import depending, reads, write
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.verify.stand_ins import StandIn, is_file, known_value, scaled
 
-_DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
+_DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.For)
 _PLAIN = frozenset(("dict", "float", "int", "len", "list", "namedtuple", "range", "set", "sorted", "str", "tuple"))
+_PLAIN_METHODS = ("append", "format", "join")
 _PYTHON_2 = {"xrange": range, "unicode": str, "basestring": str, "long": int, "reduce": functools.reduce}
 _QUEUES = frozenset(name.rpartition(".")[2] for name in PIPELINE)
 _CONSUMING = ("Session", ".run(", "run_n(", ".eval(", "start_queue_runners", "Coordinator")
@@ -27,12 +28,13 @@ def defined(tree: ast.Module, place: str, *, v1: bool) -> dict[str, Any]:
     """
     namespace: dict[str, Any] = {**_PYTHON_2, "__name__": "migrated", "__file__": place}
     flags = StandIn()
-    for node in tree.body:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Expr):
             _take_flag(node.value, flags)
-        elif isinstance(node, ast.Assign) and ast.unparse(node.value).endswith("FLAGS"):
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).endswith("FLAGS"):
             namespace.update(dict.fromkeys(writes(node), flags))
-        elif isinstance(node, _DEFINING) and not (isinstance(node, ast.Assign) and not _is_plain(node.value)):
+        elif isinstance(node, _DEFINING) and not (isinstance(node, (ast.Assign, ast.For)) and not _is_plain(node)):
             _carry_out(node, place, namespace, v1=v1)
     return namespace
 
@@ -57,9 +59,9 @@ def _v1(alias: ast.alias) -> ast.alias:
     return alias
 
 
-def _is_plain(value: ast.expr) -> bool:
-    calls = [node.func for node in ast.walk(value) if isinstance(node, ast.Call)]
-    return all((isinstance(f, ast.Name) and f.id in _PLAIN) or ast.unparse(f) == "os.path.join" for f in calls)
+def _is_plain(statement: ast.stmt) -> bool:
+    calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return all(getattr(f, "id", "") in _PLAIN or getattr(f, "attr", "") in _PLAIN_METHODS for f in calls)
 
 
 def _imported(node: ast.stmt) -> list[str]:
@@ -75,7 +77,11 @@ def _take_flag(call: ast.expr, flags: Any) -> None:
     if not is_definition or len(given) < 2:  # noqa: PLR2004 - a name and a default
         return
     name, default = (item.value if isinstance(item, ast.Constant) else None for item in given[:2])
-    if isinstance(name, str) and default is not None and known_value(name) is None and not is_file(name):
+    if not isinstance(name, str) or default is None:
+        return
+    if isinstance(default, str):
+        StandIn.texts.add(name)
+    if not is_file(name) and (isinstance(default, str) or known_value(name) is None):
         setattr(flags, name, default)
 
 

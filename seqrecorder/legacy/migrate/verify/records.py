@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.legacy.migrate.verify.stand_ins import found
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 _PARSERS = ("parse_single_sequence_example", "parse_single_example", "parse_example")
@@ -24,6 +26,9 @@ _IMAGES = ("decode_jpeg", "decode_png", "decode_image")
 _ELEMENTS = 12  # of decoded bytes of which no shape is stated
 _CLASSES = 3  # below which numbers are that may be indices
 _IMAGE = (48, 48, 3)
+_SIDE = 2  # of images of decoded bytes, which have as many elements so
+_PASSING = ("Identity", "Print", "PrintV2", "Reshape", "ExpandDims", "Squeeze", "StringJoin", "Cast")
+_PICTURES = 6
 
 
 @attrs.define
@@ -40,6 +45,10 @@ class Asked:
         reader: name of the reader's class.
         options: of the reader.
         files: names of the files that are read, where they are known while the graph is built.
+        whole_files: whether files are read whole, whose names the graph makes.
+        names: places of the columns that have their names.
+        delimiter: between columns.
+        decoded: images.
     """
 
     context: dict[str, Any] = attrs.field(factory=dict)
@@ -51,11 +60,24 @@ class Asked:
     reader: str = ""
     options: dict[str, Any] = attrs.field(factory=dict)
     files: list[str] = attrs.field(factory=list)
+    whole_files: bool = False
+    names: set[int] = attrs.field(factory=set)
+    delimiter: str = ","
+    decoded: list[Any] = attrs.field(factory=list)
     _named: dict[int, tuple[str, Any]] = attrs.field(factory=dict)
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """The size of images: that which one is reshaped to."""
+        uses = [use for tensor in self.decoded for use in tensor.consumers() if use.type == "Reshape"]
+        shapes = [use.outputs[0].shape.as_list() for use in uses if use.outputs[0].shape.rank == len(_IMAGE)]
+        return next((tuple(shape) for shape in shapes if all(shape)), _IMAGE)
 
     def name_of(self, tensor: Any) -> str:
         """Return the feature that a tensor holds; the empty name is that of whole records."""
-        return self._named.get(id(tensor), ("", None))[0]
+        while (known := self._named.get(id(tensor))) is None and tensor.op.type in _PASSING:
+            tensor = tensor.op.inputs[0]
+        return known[0] if known is not None else ""
 
     def name(self, tensors: Any) -> None:
         """Note which features some tensors hold."""
@@ -77,7 +99,8 @@ def watched() -> Iterator[Asked]:
             _watch(stack, v1, asked)
         for place in (tf.io, tf.image):
             _watch_parsing(stack, place, asked)
-        _patch(stack, tf.io.gfile, "glob", _found)
+        _patch(stack, tf.io.gfile, "glob", found)
+        _patch(stack, tf.io, "read_file", functools.partial(_read_whole, asked))
         yield asked
 
 
@@ -89,7 +112,11 @@ def _watch(stack: contextlib.ExitStack, v1: Any, asked: Asked) -> None:
     for name in ("string_input_producer", "input_producer"):
         _patch(stack, v1.train, name, functools.partial(_produce, asked))
     _patch(stack, v1.gfile, "Exists", lambda *_: True)  # what a function looks for is made before it runs
-    _patch(stack, v1.gfile, "Glob", _found)
+    _patch(stack, v1.gfile, "Glob", found)
+    for place, name in ((v1.train, "match_filenames_once"), (v1.io, "match_filenames_once"), (v1, "matching_files")):
+        _patch(stack, place, name, functools.partial(_match, asked))
+    for place in (v1, v1.io):
+        _patch(stack, place, "read_file", functools.partial(_read_whole, asked))
 
 
 def _watch_parsing(stack: contextlib.ExitStack, place: Any, asked: Asked) -> None:
@@ -134,13 +161,15 @@ def _decode_raw(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> An
 
 def _decode_csv(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     given = dict(zip(("records", "record_defaults"), args, strict=False)) | kwargs
-    asked.columns = list(given["record_defaults"])
+    asked.columns, asked.delimiter = list(given["record_defaults"]), given.get("field_delim", ",")
     return original(*args, **kwargs)
 
 
 def _decode_image(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     asked.images.add(asked.name_of(args[0] if args else kwargs.get("contents")))
-    return original(*args, **kwargs)
+    result = original(*args, **kwargs)
+    asked.decoded.append(result)
+    return result
 
 
 def _produce(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -150,10 +179,20 @@ def _produce(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     return original(*args, **kwargs)
 
 
-def _found(original: Any, pattern: Any) -> list[str]:
-    """Return the files of a pattern; where there are none, one that it would find."""
-    found = list(original(pattern))
-    return found or [str(pattern).replace("*", "0").replace("?", "0")]
+def _match(asked: Asked, original: Any, pattern: Any, *more: Any, **named: Any) -> Any:
+    if isinstance(pattern, str):
+        asked.files = found(lambda _: [], pattern)
+    return original(pattern, *more, **named)
+
+
+def _read_whole(asked: Asked, original: Any, filename: Any, *more: Any, **named: Any) -> Any:
+    asked.whole_files = True
+    tensor = filename
+    while getattr(tensor, "op", None) is not None and tensor.op.type in _PASSING:
+        tensor = tensor.op.inputs[-1]
+    if getattr(tensor, "op", None) is not None and tensor.op.type == "DecodeCSV":
+        asked.names.add(tensor.value_index)
+    return original(filename, *more, **named)
 
 
 def _read(asked: Asked, name: str, original: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -170,8 +209,27 @@ def _read(asked: Asked, name: str, original: Any, /, *args: Any, **kwargs: Any) 
 # Records --------------------------------------------------------------------------------------------------------------
 
 
-def write_file(path: Path, asked: Asked, records: int, random: np.random.Generator) -> None:
-    """Write one file of made-up records."""
+def write_pictures(directory: Path, asked: Asked | None = None) -> None:
+    """Write pictures, of which functions that read whole files are given the names, of the size that is asked for."""
+    size = asked.size if asked is not None else _IMAGE
+    for number in range(_PICTURES):
+        (directory / f"picture-{number}.jpg").write_bytes(_picture(number, size))
+
+
+def write_lists(paths: Iterable[Path], *, labels: bool) -> None:
+    """Write lists of pictures: some functions look, while they build their graph, whether there are files, or read.
+
+    Args:
+        paths: of the files.
+        labels: whether a number stands beside each picture; else another picture does.
+    """
+    for path in paths:
+        rows = [(f"picture-{number}.jpg", number if labels else f"picture-{number}.jpg") for number in range(_PICTURES)]
+        path.write_text("".join(f"{picture} {other}\n" for picture, other in rows))
+
+
+def write_file(path: Path, asked: Asked, records: int, random: np.random.Generator, least: int = 1) -> None:
+    """Write one file of made-up records, of at least so many steps."""
     import tensorflow as tf
 
     if asked.reader == "TextLineReader":
@@ -181,28 +239,31 @@ def write_file(path: Path, asked: Asked, records: int, random: np.random.Generat
         sizes = [int(asked.options.get(f"{part}_bytes") or 0) for part in ("header", "record", "footer")]
         body = [random.integers(0, 10, sizes[1], np.uint8).tobytes() for _ in range(records)]
         path.write_bytes(bytes(sizes[0]) + b"".join(body) + bytes(sizes[2]))
-    elif asked.reader == "WholeFileReader":
+    elif asked.reader == "WholeFileReader" or asked.whole_files:
         path.write_bytes(_bytes(asked, "", random))
     else:
         with tf.io.TFRecordWriter(str(path), asked.options.get("options") or "") as writer:
             for _ in range(records):
-                writer.write(_message(asked, random))
+                writer.write(_message(asked, random, least))
 
 
 def _line(asked: Asked, random: np.random.Generator) -> str:
+    picture = f"picture-{random.integers(_PICTURES)}.jpg"
+    if asked.whole_files and not asked.columns:
+        return f"{picture} {picture}"
     cells = []
-    for default in asked.columns or [[""]]:
+    for place, default in enumerate(asked.columns or [[""]]):
         dtype = getattr(default, "dtype", None) or np.asarray(default).dtype
         is_text = getattr(dtype, "name", str(dtype)).startswith(("str", "string", "<U", "object", "bytes"))
         number = int(random.integers(0, 100))
-        cells.append(f"w{number}" if is_text else str(number))
-    return ",".join(cells)
+        cells.append(picture if place in asked.names else f"w{number}" if is_text else str(number))
+    return asked.delimiter.join(cells)
 
 
-def _message(asked: Asked, random: np.random.Generator) -> bytes:
+def _message(asked: Asked, random: np.random.Generator, least: int) -> bytes:
     import tensorflow as tf
 
-    steps = _steps(asked) or int(random.integers(1, 6))
+    steps = _steps(asked) or int(random.integers(least, least + 5))
     context = {name: _feature(asked, name, spec, steps, random) for name, spec in asked.context.items()}
     if not asked.is_sequence:
         if not context:
@@ -228,17 +289,32 @@ def _feature(asked: Asked, name: str, spec: Any, steps: int, random: np.random.G
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
     if spec.dtype == tf.int64:
         below = _CLASSES if shape is None else 9
-        numbers = [steps] if "len" in name.lower() and count == 1 else random.integers(0, below, count).tolist()
+        known = _side(asked, name.lower()) or ("len" in name.lower() and steps)
+        numbers = [known] if known and count == 1 else random.integers(0, below, count).tolist()
         return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
     return tf.train.Feature(float_list=tf.train.FloatList(value=random.normal(size=count).astype("f4").tolist()))
+
+
+def _side(asked: Asked, name: str) -> int:
+    """Return the side of an image that a name says; 0 where it says none."""
+    if "height" in name or "width" in name:
+        return _IMAGE[0] if asked.images else _SIDE
+    return _IMAGE[-1] if "depth" in name or "channel" in name else 0
+
+
+@functools.cache
+def _picture(number: int, size: tuple[int, ...]) -> bytes:
+    import tensorflow as tf
+
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        return bytes(session.run(tf.io.encode_jpeg(np.random.default_rng(number).integers(0, 255, size, np.uint8))))
 
 
 def _bytes(asked: Asked, name: str, random: np.random.Generator) -> bytes:
     import tensorflow as tf
 
     if name in asked.images:
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            return bytes(session.run(tf.io.encode_jpeg(random.integers(0, 255, _IMAGE, np.uint8))))
+        return _picture(int(random.integers(_PICTURES)), asked.size)
     if name not in asked.raw:
         return f"text {random.integers(0, 100)}".encode()
     dtype, tensor = asked.raw[name]
@@ -260,6 +336,9 @@ def _count(tensor: Any) -> int:
     several = int(bool(tensor.shape.rank and tensor.shape.rank > 1))  # bytes of several steps
     shapes = [tensor.shape, *(out.shape for use in tensor.consumers() if use.type == "Reshape" for out in use.outputs)]
     for shape in shapes:
-        if shape.rank and all(sizes := shape.as_list()[several:]):
+        sizes = shape.as_list()[several:] if shape.rank else []
+        if len(sizes) == 3:  # noqa: PLR2004 - an image, whose sides are in the record
+            sizes = [side or _SIDE for side in sizes]
+        if sizes and all(sizes):
             return int(np.prod(sizes, dtype=np.int64))
     return _ELEMENTS

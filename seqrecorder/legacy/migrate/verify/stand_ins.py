@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import functools
+import glob
 import inspect
+import os
 import pathlib
 import re
 from typing import TYPE_CHECKING, Any, ClassVar
 from unittest import mock
 
+import attrs
 import numpy as np
 
+from seqrecorder.legacy.contrib.absent import Absent
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _FILES = ("file", "path", "pattern", "record", "tfr", "glob")
+_FUNCTIONS = ("fn", "func", "function")
+_PLACES = ("dir", "folder", "root")
 _INPUTS = ("input", "data", "source", "corpus")
 _ARRAYS = ("image", "target", "label", "text", "arr")
 _SHAPES = ((20, 4), (20,), (20, 28, 28))
 _SIDES = ("dims", "shape")
+_IMAGE = (24, 24, 3)
 _NO_NUMBERS = ("device", "scope", "name", "norm")
 _ENDINGS = (".jpg", ".jpeg", ".png", ".tfrecords", ".tfrecord", ".csv", ".txt", ".bin", ".wav")
 _VALUES: tuple[tuple[tuple[str, ...], Any], ...] = (
@@ -32,6 +43,24 @@ _CHANCE = ("epoch", "batch", "shuffle", "thread")
 """Words of what changes how much is read, for which a script's own default may be too large."""
 
 
+class _Number(int):
+    """A number; called, as of a function whose name was taken for that of a number, it gives a stand-in."""
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        """Return a stand-in."""
+        return StandIn()
+
+
+class FileName(str):
+    """The name of a file with records; called, as of a function that is said to give files, all of them."""
+
+    __slots__ = ()
+
+    def __call__(self, *_: Any, **__: Any) -> list[str]:
+        """Return the names of all files."""
+        return [*StandIn.files]
+
+
 class StandIn(mock.MagicMock):
     """An object of which nothing is known: any attribute and item is there, numbers where a name says so.
 
@@ -43,6 +72,9 @@ class StandIn(mock.MagicMock):
     """
 
     files: ClassVar[list[str]] = []
+    texts: ClassVar[set[str]] = set()  # names of flags that are texts
+    opened: ClassVar[bool] = False  # whether Python read one of the files
+    compared: ClassVar[dict[str, str]] = {}  # what attributes are compared with
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -50,11 +82,85 @@ class StandIn(mock.MagicMock):
 
     def __getattr__(self, name: str) -> Any:
         """Return what the name says, another stand-in where it says nothing."""
+        if name == "_as_graph_element":  # by which TensorFlow tells its own objects
+            raise AttributeError(name)
         if not name.startswith(("_", "assert", "mock", "method", "return", "side", "call")):
+            if name in StandIn.compared:
+                return StandIn.compared[name]
             known = known_value(name)
+            if StandIn.files and is_file(name) and (known is None or name in StandIn.texts):
+                return FileName(StandIn.files[0])
+            if StandIn.files and "dir" in name.lower().split("_"):
+                return FileName(_place(StandIn.files))
+            if name.lower().endswith("shape"):
+                return _IMAGE
             if known is not None:
-                return known
+                return known if known is False else _Number(known)
         return super().__getattr__(name)
+
+
+def found(original: Any, pattern: Any, **_: Any) -> list[str]:
+    """Return the files of a pattern; where there are none, one that it would find."""
+    names = [name for name in original(pattern) if not _is_picture(str(name))]
+    return names or [str(pattern).replace("*", "0").replace("?", "0")]
+
+
+def _listed(original: Any, place: Any = ".") -> list[str]:
+    there = original(place) if os.path.isdir(place) else []  # noqa: PTH112 - text
+    return sorted(name for name in there if not _is_picture(name)) or [pathlib.Path(n).name for n in StandIn.files]
+
+
+def _walked(original: Any, place: Any, **_: Any) -> list[tuple[str, list[str], list[str]]]:
+    found = [(where, inner, [n for n in names if not _is_picture(n)]) for where, inner, names in original(place)]
+    return found or [(str(place), [], [pathlib.Path(name).name for name in StandIn.files])]
+
+
+def _is_picture(name: str) -> bool:
+    """Whether a file is one that only lists name."""
+    return pathlib.Path(name).name.startswith("picture-")
+
+
+@contextlib.contextmanager
+def forgiving(*, models: bool) -> Iterator[None]:
+    """Let devices be any, files be those of the trial, and, on request, what TensorFlow lost of models stand-ins."""
+    import tensorflow as tf
+
+    opening = builtins.open
+
+    def opened(file: Any, *arguments: Any, **named: Any) -> Any:
+        file = os.fspath(file) if isinstance(file, StandIn) else file
+        StandIn.opened |= str(file) in StandIn.files
+        lists = StandIn.files and str(file).startswith(_place(StandIn.files)) and not os.path.exists(file)  # noqa: PTH110
+        return opening(StandIn.files[0] if lists and not arguments else file, *arguments, **named)
+
+    with (
+        mock.patch.object(tf.compat.v1, "device", return_value=contextlib.nullcontext()),
+        mock.patch.object(builtins, "open", opened),
+        mock.patch.object(glob, "glob", functools.partial(found, glob.glob)),
+        mock.patch.object(os, "listdir", functools.partial(_listed, os.listdir)),
+        mock.patch.object(os, "walk", functools.partial(_walked, os.walk)),
+        mock.patch.object(Absent, "_raise", lambda absent: StandIn(name=absent.__name__))
+        if models
+        else contextlib.nullcontext(),
+    ):
+        yield
+
+
+@attrs.frozen
+class QueueOfFiles:
+    """A queue of the names of files, made where a function is called: a queue is of its graph.
+
+    Attributes:
+        names: of the files.
+    """
+
+    names: list[str]
+
+    def made(self) -> Any:
+        """Return the queue."""
+        import tensorflow as tf
+
+        return tf.compat.v1.train.string_input_producer(self.names, num_epochs=2, shuffle=False)
 
 
 def known_value(name: str) -> Any:
@@ -118,27 +224,45 @@ def candidates(
     ]
 
 
+def _place(names: Sequence[str]) -> str:
+    return f"{pathlib.Path(names[0]).parent}/"  # some put names right behind it
+
+
+def _same(given: Any, *_: Any, **__: Any) -> Any:
+    return given
+
+
 def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[str, Any]]:
     name, lower = parameter.name, parameter.name.lower()
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         return []
     missing = parameter.default is parameter.empty
     own = [] if missing or parameter.default is None else [(name, parameter.default)]
+    place = (name, _place(names))
+    if lower.endswith("queue") and not lower.startswith(("min", "max", "num")):
+        return [(name, QueueOfFiles(names))]
     if is_file(name):
-        return [*(own if "pattern" in lower else []), (name, names), (name, names[0])]
-    if lower.endswith("dir") and missing:
-        return [(name, str(pathlib.Path(names[0]).parent))]
-    known = known_value(name)
+        return [*(own if "pattern" in lower else []), (name, names), (name, names[0]), *([place] if missing else [])]
+    if any(word in lower for word in _PLACES) and missing:
+        return [place]
+    known = None if lower.endswith(_FUNCTIONS) else known_value(name)
     if known is not None and (missing or any(word in lower for word in _CHANCE)):
-        sides = [(name, (24, 24, 3))] if any(word in lower for word in _SIDES) else []
+        sides = [(name, _IMAGE)] if any(word in lower for word in _SIDES) else []
         found = [(name, known), *sides]
         return [*found, (name, StandIn())] if missing else found
-    if not missing:
-        return [(name, parameter.default)]
+    return _unsaid(name, names) if missing else [(name, parameter.default)]
+
+
+def _unsaid(name: str, names: list[str]) -> list[tuple[str, Any]]:
+    """Return values to try for a parameter that has no default, and whose name says little."""
+    lower = name.lower()
+    if lower.endswith(_FUNCTIONS):
+        return [(name, _same)]
     if lower == "mode":
         return [(name, mode) for mode in ("train", "eval")]
     if any(word in lower for word in _INPUTS):
-        return [(name, names), (name, names[0]), (name, list(range(60)))]
+        arrays = [np.arange(60).reshape(20, 3), np.arange(20)]
+        return [(name, names), (name, names[0]), (name, list(range(60))), (name, arrays), (name, StandIn())]
     if any(word in lower for word in _ARRAYS):
         return [(name, np.arange(np.prod(shape)).reshape(shape)) for shape in _SHAPES]
     return [(name, StandIn())]

@@ -22,7 +22,9 @@ from seqrecorder.legacy.migrate.verify.coverage import in_words, lines_left
 from seqrecorder.legacy.migrate.verify.definitions import module_outputs, module_reads
 from seqrecorder.legacy.migrate.verify.equality import compare
 from seqrecorder.legacy.migrate.verify.fixed_random import held_still
-from seqrecorder.legacy.migrate.verify.records import write_file
+from seqrecorder.legacy.migrate.verify.in_place import places
+from seqrecorder.legacy.migrate.verify.records import write_file, write_lists, write_pictures
+from seqrecorder.legacy.migrate.verify.stand_ins import StandIn
 
 if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.verify.records import Asked
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _RECORDS = (6, 6)  # in each of two files: with two epochs, and batches of three, nothing is left over
 _OFTEN = 20  # times that a record comes on average, where that is left to chance
 _ALONE = 7  # in a single file: there something is
+_WAYS = 3  # to call a function that fails when it runs
+_LONGER = 11  # steps that records have at least where fewer are too few
 
 
 def main(arguments: list[str]) -> int:
@@ -75,15 +79,18 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> tup
     if target == "graph":
         tf.compat.v1.disable_v2_behavior()
     literals: dict[str, str] = {}
+    placed = bool(places(ast.parse(as_python3(new)), name))
     while True:
-        before = Callee(old, name, "graph", literals, old=True)
+        before = Callee(new if placed else old, name, "graph", literals, old=True)
         after = Callee(new, name, target, literals, old=False)
         try:
-            return _compared(before, after, name, directory)
+            said, ran = _compared(before, after, name, directory)
         except ForeignFileError as error:
             if error.path in literals or error.path not in old:
                 raise
             literals[error.path] = str(directory / f"foreign-{len(literals)}")
+        else:
+            return said, before.ran_of(old, ran) if placed else ran
 
 
 def _compared(before: Callee, after: Callee, name: str, directory: Path) -> tuple[str, set[int]]:
@@ -94,24 +101,28 @@ def _compared(before: Callee, after: Callee, name: str, directory: Path) -> tupl
     said: list[str] = []
     ran: set[int] = set()
     with held_still() as drawn:
-        for files in (1, 2):
-            paths = [directory / f"records-{number}{before.ending}" for number in range(files)]
-            for path in paths:
-                path.touch()  # some functions look whether there are files, while they build their graph
-            try:
-                values, asked = before.arguments(paths)
-            except CannotTryError as why:
-                if files > 1 or isinstance(why, ForeignFileError):
-                    raise
-                continue  # one file is too few for some
-            for missing in set(before.namespace) - set(after.namespace):
-                after.namespace[missing] = before.namespace[missing]
-            after.namespace.update(before.stubs)
-            own = _own_files(asked, paths)
-            if said and (own or not any(isinstance(value, list) for value in values.values())):
+        problem: CannotTryError | None = None
+        paths: list[Path] = []
+        values: dict[str, Any] = {}
+        for files, labels in ((1, False), (2, False), (1, True)):
+            if labels and (said or not StandIn.opened):
                 break
-            said.append(_compared_once(before, after, values, asked, own or paths))
+            paths = [directory / f"records-{number}{before.ending}" for number in range(files)]
+            write_pictures(directory)
+            write_lists(paths, labels=labels)
+            try:
+                found, values = _first(before, after, paths, again=bool(said), labels=labels)
+            except ForeignFileError:
+                raise
+            except CannotTryError as why:
+                problem = why
+                continue  # one file is too few for some
+            if not found:
+                break
+            said.append(found)
             ran |= before.ran
+        if not said:
+            raise problem or CannotTryError("nothing to try")
         for how, others, asked in before.others(values):
             try:
                 found = _compared_once(before, after, others, asked, _own_files(asked, paths) or paths)
@@ -123,6 +134,38 @@ def _compared(before: Callee, after: Callee, name: str, directory: Path) -> tupl
     return "; ".join(said), ran
 
 
+def _first(
+    before: Callee, after: Callee, paths: list[Path], *, again: bool, labels: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return what the first arguments give with which the old function runs, in words, and those.
+
+    Args:
+        before: the old function.
+        after: the new one.
+        paths: of files that it may read.
+        again: whether it was tried with other files, so that nothing is said of one that would read the same.
+        labels: what the files hold before their format is known (see `write_lists`).
+    """
+    first: CannotTryError | None = None
+    ways = before.arguments(paths)
+    for _ in range(_WAYS):
+        try:
+            values, asked = next(ways)
+            after.like(before)
+            own = _own_files(asked, paths)
+            if again and (own or not any(isinstance(value, list) for value in values.values())):
+                return "", values
+            return _compared_once(before, after, values, asked, own or paths), values
+        except StopIteration:
+            break
+        except ForeignFileError:
+            raise
+        except CannotTryError as why:
+            first = first or why
+            write_lists(paths, labels=labels)
+    raise first or CannotTryError("nothing to try")
+
+
 def _own_files(asked: Asked, paths: list[Path]) -> list[Path]:
     """Return the files that a function names itself."""
     return [Path(name) for name in asked.files if name not in map(str, paths)]
@@ -130,13 +173,30 @@ def _own_files(asked: Asked, paths: list[Path]) -> list[Path]:
 
 def _compared_once(before: Callee, after: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]) -> str:
     """Run both functions on the same files, and return in words how they were found to be equal."""
+    before.at = after.at = 0
+    said = [_compared_there(before, after, values, asked, paths)]
+    for at in range(1, len(before.lifted)):  # each on its own: which comes with which is chance
+        before.at = after.at = at
+        said.append(_compared_there(before, after, values, asked, paths))
+    return ", then ".join(said)
+
+
+def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]) -> str:
+    """Run both functions on the same files, and return in words how they were found to be equal."""
+    import tensorflow as tf
+
     counts = _RECORDS if len(paths) > 1 else (_ALONE,)
+    least = 1
     try:
         _write(paths, asked, counts)
-        old, shuffled = before.batches(values)
+        try:
+            old, shuffled = before.batches(values)
+        except tf.errors.InvalidArgumentError:  # some functions need longer records
+            _write(paths, asked, counts, least := _LONGER)
+            old, shuffled = before.batches(values)
         if shuffled and len(paths) == 1:  # which records a last batch that is dropped would have had is chance then
             counts = _RECORDS[:1]
-            _write(paths, asked, counts)
+            _write(paths, asked, counts, least)
             old, shuffled = before.batches(values)
     except Exception as error:
         raise CannotTryError(f"the old function fails: {brief(error)}") from error
@@ -163,11 +223,15 @@ def _compare_structures(before: Callee, after: Callee) -> None:
     assert old == new or not alike, f"batches like {before.structure} became batches like {after.structure}"  # noqa: S101
 
 
-def _write(paths: list[Path], asked: Asked, counts: tuple[int, ...]) -> None:
+def _write(paths: list[Path], asked: Asked, counts: tuple[int, ...], least: int = 1) -> None:
+    if asked.whole_files:
+        write_pictures(Path.cwd(), asked)
+    if asked.whole_files and not asked.reader and (least == 1 or StandIn.opened):
+        return  # they have the names of what is read
     random = np.random.default_rng(len(counts))
     for path, count in zip(paths, itertools.cycle(counts), strict=False):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, asked, count, random)
+        write_file(path, asked, count, random, least)
 
 
 if __name__ == "__main__":

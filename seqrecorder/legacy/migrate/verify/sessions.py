@@ -1,0 +1,80 @@
+"""What the queues of a graph give, run in a session, and whether its order was fixed."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PATIENCE = 20_000  # milliseconds, for one batch
+
+
+def until_the_end(session: Any, tensors: list[Any], most: int) -> Iterator[list[Any]]:
+    """Yield what tensors give, as arrays, until their queues end, or so many times."""
+    import tensorflow as tf
+
+    patience = tf.compat.v1.RunOptions(timeout_in_ms=_PATIENCE)
+    with contextlib.suppress(tf.errors.OutOfRangeError):
+        for _ in range(most):
+            yield [_dense(part) for part in session.run(tensors, options=patience)]
+
+
+def as_arrays(item: Any) -> Any:
+    """Return an element of a dataset with arrays for tensors."""
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda part: _dense(part) if hasattr(part, "dense_shape") else part.numpy(), item)
+
+
+def _dense(part: Any) -> Any:
+    """Return an array; what a sparse one lacks is zero, or empty."""
+    if not hasattr(part, "dense_shape"):
+        return part
+    indices, values, shape = (np.asarray(item) for item in (part.indices, part.values, part.dense_shape))
+    dense = np.full(tuple(shape), b"", object) if values.dtype == object else np.zeros(tuple(shape), values.dtype)
+    dense[tuple(indices.T)] = values
+    return dense
+
+
+def one_thread_each() -> None:
+    """Let one thread fill the queues that all threads fill from one reader: what they give has an order then."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    runners = v1.get_collection_ref(v1.GraphKeys.QUEUE_RUNNERS)
+    for place, runner in enumerate(runners):
+        first, *others = runner.enqueue_ops
+        if others and all(_reads_of(op) == _reads_of(first) for op in others):
+            closed = runner.queue_closed_exception_types
+            runners[place] = v1.train.QueueRunner(
+                runner.queue, [first], runner.close_op, runner.cancel_op, queue_closed_exception_types=closed
+            )
+
+
+def _reads_of(op: Any) -> set[str]:
+    """Return the operations that take something out of a queue, or of files, for an operation."""
+    found, waiting, seen = set[str](), [op], set[str]()
+    while waiting:
+        node = waiting.pop()
+        if node.name not in seen:
+            seen.add(node.name)
+            if node.type.startswith(("Reader", "QueueDequeue")):
+                found.add(node.name)
+            waiting += [tensor.op for tensor in node.inputs] + list(node.control_inputs)
+    return found
+
+
+def is_shuffled(built: Any) -> bool:
+    """Whether threads or chance decide in which order the queues of a graph give what they hold."""
+    import tensorflow as tf
+
+    with built.as_default():
+        runners = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
+    several = any(len(runner.enqueue_ops) > 1 for runner in runners)  # which one reader's were is one by now
+    shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
+    of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
+    return several or not of_one or any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
