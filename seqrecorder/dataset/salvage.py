@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import shutil
 import tempfile
@@ -35,6 +36,7 @@ from seqrecorder.storage.files import UNSUPPORTED, faults_around, sync_directory
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
 from seqrecorder.storage.paths import files_named, local_path
+from seqrecorder.storage.read_ahead import ahead
 from seqrecorder.storage.shard import histogram
 from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
@@ -43,6 +45,7 @@ from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     from numpy.typing import NDArray
 
@@ -123,20 +126,19 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
     known = problems == []
     shards: list[SalvagedShard] = []
     kept: dict[str, dict[str, NDArray[np.int64] | None]] = {}
-    splits: dict[str, SplitInfo] = {}
     if directory.resolve() in destination.resolve().parents:
         raise OptionError(f"destination {destination} is inside {directory}, which a salvage does not change")
     with Staging(destination) as staging:
         for split in manifest.splits.values():
             (staging.path / split.name).mkdir()
-            infos: list[ShardInfo] = []
-            for shard in split.shards:
-                place = staging.path / split.name
-                done, info, left = _salvage_shard(manifest, split.name, shard, place, infos, known=known)
-                shards.append(done)
-                infos.append(info)
-                kept.setdefault(split.name, {})[shard.name] = left
-            splits[split.name] = SplitInfo(split.name, tuple(infos))
+        infos: dict[str, list[ShardInfo]] = {name: [] for name in manifest.splits}
+        jobs = [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
+        for (name, shard), whole in ahead(functools.partial(_is_whole, manifest), jobs):
+            done, info, left = _salvage_shard(manifest, (name, shard), staging.path, infos[name], whole, known=known)
+            shards.append(done)
+            infos[name].append(info)
+            kept.setdefault(name, {})[shard.name] = left
+        splits = {name: SplitInfo(name, tuple(found)) for name, found in infos.items()}
         problems += _listings(directory, staging.path, kept)
         assets = dict(_assets(manifest, staging.path, problems))
         salvaged = attrs.evolve(manifest, path=destination, splits=splits, asset_infos=assets)
@@ -144,11 +146,26 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
     return Salvage(str(directory), str(destination), tuple(shards), tuple(problems))
 
 
+def _is_whole(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
+    """Return whether a shard has the bytes that were written."""
+    try:
+        return bool(job[1].sha256) and sha256(manifest.shard_path(*job)) == job[1].sha256
+    except DatasetError:
+        return False
+
+
 def _salvage_shard(
-    manifest: Manifest, split: str, shard: ShardInfo, directory: Path, before: Sequence[ShardInfo], *, known: bool
+    manifest: Manifest,
+    job: tuple[str, ShardInfo],
+    directory: Path,
+    before: Sequence[ShardInfo],
+    whole: Future[bool],
+    *,
+    known: bool,
 ) -> tuple[SalvagedShard, ShardInfo, NDArray[np.int64] | None]:
     """Salvage one shard, and return also which of its records were recovered, None where that is unknown."""
-    target, gone = directory / shard.name, "the file is missing"
+    split, shard = job
+    target, gone = directory / split / shard.name, "the file is missing"
     try:
         source = manifest.shard_path(split, shard)
     except ManifestError as error:
@@ -160,7 +177,7 @@ def _salvage_shard(
         lengths = source.with_name(shard.lengths_name)
         of_shard = Expected(shard.records, shard.bytes, shard.sha256, lengths, shard.lengths_sha256)
         written = of_shard.written(groups, source.stat().st_size, manifest.compression) if known else Written()
-        if written.lengths is not None and of_shard.is_at(source):
+        if written.lengths is not None and whole.result():
             with writing("copy shard", target), faults_around("write", target):
                 shutil.copyfile(source, target)
                 shutil.copyfile(lengths, lengths_target)

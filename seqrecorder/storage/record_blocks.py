@@ -36,10 +36,10 @@ _MANY = 128
 
 
 class _Source(Protocol):
-    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+    def read(self, rest: bytes, count: int, over: int) -> tuple[NDArray[np.uint8], int]:
         """Return a buffer and how much of it is read: what was left before, and as many bytes, or all that there are.
 
-        `ROOM` bytes are behind them.
+        `ROOM` bytes are behind them. So many of them are over: those of the next header, behind a record alone.
         """
         ...
 
@@ -48,7 +48,7 @@ class _Plain:
     def __init__(self, path: Path) -> None:
         self._path, self._offset = path, 0
 
-    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+    def read(self, rest: bytes, count: int, over: int) -> tuple[NDArray[np.uint8], int]:
         with open_source(self._path, buffering=0) as file:
             left = file.seek(0, 2) - self._offset  # what a forged length asks for is not made room for
             file.seek(self._offset)
@@ -56,7 +56,7 @@ class _Plain:
             total = size + max(0, min(count, left))
             # Where a record comes alone, its content ends at a multiple of the width of every number. So does a buffer
             # of numbers that is its last field, and so it also begins: an array can be a view of it.
-            ahead = (FOOTER - total) % _WIDEST
+            ahead = (FOOTER - min(total, size + count - over)) % _WIDEST
             data = np.empty(ahead + total + ROOM, np.uint8)[ahead:]
             data[:size] = np.frombuffer(rest, np.uint8)
             room = data.data[:-ROOM]
@@ -74,7 +74,8 @@ class _Packed:
         self._unpacker = _new_unpacker()
         self._limit = unpacked_limit(path.stat().st_size)
 
-    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+    def read(self, rest: bytes, count: int, over: int) -> tuple[NDArray[np.uint8], int]:
+        del over
         parts = [rest]
         with open_source(self._path, buffering=0) as file:
             file.seek(self._offset)
@@ -139,7 +140,8 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
         source: _Source = _Plain(path) if compression is None else _Packed(path)
         while True:
             before, wanted = len(rest), _missing(rest)
-            data, size = source.read(rest, max(block - before, wanted))
+            over = HEADER if wanted > block - before else 0
+            data, size = source.read(rest, max(block - before, wanted + over), over)
             if size - before < wanted:
                 if not size:
                     return

@@ -79,10 +79,6 @@ class Expected:
     lengths_path: Path
     lengths_digest: str
 
-    def is_at(self, path: Path) -> bool:
-        """Return whether the shard at a path has the bytes that were written."""
-        return _has_digest(path, self.digest)
-
     def written(self, groups: int, size: int, compression: Compression) -> Written:
         """Return what is known of the shard as it was written, where the file has some size now."""
         lengths = None
