@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from seqrecorder.cli.command import add
 from seqrecorder.cli.terminal import printable, table
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, SourceError
+from seqrecorder.sources.text_values import value_of_text
 
 if TYPE_CHECKING:
     import argparse
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from seqrecorder.schema.field import Field
 
 _FORM = re.compile(r"(?P<splits>[^\[\]]*)(?:\[(?P<places>[-+:,\d\s]*)\])?")
-_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def add_options(parser: argparse.ArgumentParser, *, keys: bool = True) -> None:
@@ -89,18 +87,10 @@ def _places(corpus: Corpus, text: str) -> Selection:
 
 def _value(field: Field, text: str) -> Any:
     """Return the value of a field that a text stands for."""
-    element = field.element
-    kind = element.numpy.kind
     try:
-        if element.is_text:
-            return text.encode() if element.name == "bytes" else text
-        if kind == "b":
-            return _TRUTH[text.lower()]
-        if element.is_time:
-            return np.datetime64(text) if kind == "M" else np.array(int(text)).astype(element.numpy)[()]
-        return int(text) if kind in "iu" else float(text)
-    except (ValueError, KeyError, OverflowError):
-        raise OptionError(f"{field.name}: expected a value of {element.name}, got {text!r}") from None
+        return value_of_text(field, text)
+    except SourceError as error:
+        raise OptionError(str(error)) from None
 
 
 def describe(some: Selection) -> tuple[Any, str]:

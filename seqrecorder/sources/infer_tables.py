@@ -99,60 +99,30 @@ class _Drafted:
     def add_whole(self, column: str) -> None:
         """Add the field of a column whose rows are records."""
         array = self.table[column].combine_chunks()
-        lists = 0
-        shape: tuple[int | None, ...] = ()
-        outer: tuple[Any, int | None] = (None, None)  # the lengths of the rows, or the one of all
         comments: list[str] = []
-        nulls = array.null_count
-        inner = array.drop_null()
-        while _is_list(inner.type):
-            lists += 1
-            fixed = _fixed_size(inner)
-            if lists == 1:
-                outer = (None, fixed) if fixed is not None else (_counts(inner), None)
-            else:
-                shape += (fixed if fixed is not None else self._size(inner, comments),)
-            inner = inner.flatten()
         kind: Any = "context"
-        if lists and outer[1] is not None:
-            shape = (outer[1], *shape)
-        elif lists:
-            kind = "feature_list"
-            lengths = np.asarray(outer[0])
-            if lengths.size > 1 and (lengths == lengths[0]).all():
-                comments.append(f"always {lengths[0]} long: context with shape=({lengths[0]},)?")
-        if None in shape[1:]:
-            self.notes.append(f"{column!r} cannot be declared: only the first dimension of a step may be of any size")
-            return
-        floats = inner.type in _float_types()
-        optional = bool(nulls) and not (floats and not lists)
-        self._add(column, kind, inner.type, shape, comments, optional=optional, nulls=nulls)
-        if kind == "feature_list" and self.fields and self.fields[-1].feature == column:
+        rows = inner = array.drop_null()
+        outer: tuple[int | None, ...] = ()
+        if _is_list(rows.type):
+            size, inner = _fixed_size(rows), rows.flatten()
+            kind, outer = ("feature_list", ()) if size is None else (kind, (size,))
+        inner, shape = _within(inner, comments)
+        lengths = _counts(rows) if kind == "feature_list" else np.empty(0, np.int64)
+        if lengths.size > 1 and (lengths == lengths[0]).all():
+            comments.append(f"always {lengths[0]} long: context with shape=({lengths[0]},)?")
+        nulls = array.null_count
+        optional = bool(nulls) and (_is_list(rows.type) or inner.type not in _float_types())
+        added = self._add(column, kind, inner.type, (*outer, *shape), comments, optional=optional, nulls=nulls)
+        if added and kind == "feature_list":
             spread = np.full(self.table.num_rows, -1)
-            spread[array.is_valid().to_numpy(zero_copy_only=False)] = outer[0]
+            spread[array.is_valid().to_numpy(zero_copy_only=False)] = lengths
             self.lengths[self.fields[-1].name] = spread
-
-    @staticmethod
-    def _size(array: Any, comments: list[str]) -> int | None:
-        counts = _counts(array)
-        if counts.size and counts[0] and (counts == counts[0]).all():
-            comments.append(f"steps always had {counts[0]} values: shape=(None,)?")
-            return int(counts[0])
-        return None
 
     def add_step(self, column: str, by: Sequence[str], order: Sequence[str]) -> None:
         """Add the field of a column whose rows are steps."""
         array = self.table[column].combine_chunks()
         comments: list[str] = []
-        shape: tuple[int | None, ...] = ()
-        inner = array.drop_null()
-        while _is_list(inner.type):
-            fixed = _fixed_size(inner)
-            shape += (fixed if fixed is not None else self._size(inner, comments),)
-            inner = inner.flatten()
-        if None in shape[1:]:
-            self.notes.append(f"{column!r} cannot be declared: only the first dimension of a step may be of any size")
-            return
+        inner, shape = _within(array.drop_null(), comments)
         kind: Any = "feature_list"
         if column in by:
             kind = "context"
@@ -182,19 +152,24 @@ class _Drafted:
         *,
         optional: bool,
         nulls: int,
-    ) -> None:
+    ) -> bool:
+        """Add a field, or the note why there is none, and return whether there is."""
+        if None in shape[1:]:
+            self.notes.append(f"{column!r} cannot be declared: only the first dimension of a step may be of any size")
+            return False
         name = identifier(column, [field.name for field in self.fields])
         try:
             element = element_type(_dtype_of(inner, comments))
         except (SchemaError, NotImplementedError) as error:
             self.notes.append(f"{column!r} cannot be declared: {error}")
-            return
+            return False
         if nulls and optional:
             comments.append(f"{nulls} of {self.table.num_rows} rows have none")
         elif nulls and inner in _float_types():
             comments.append(f"{nulls} of {self.table.num_rows} rows have none, which is NaN")
         self.fields.append(Field(name, column, kind, element, shape, optional=optional))
         self.comments[name] = comments
+        return True
 
     def schema(self, *, key: str | None, guesses: bool) -> Schema:
         """Return the schema, with the source code of its class as its text."""
@@ -269,6 +244,18 @@ def _is_list(kind: Any) -> bool:
 
     types = pa.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _within(array: Any, comments: list[str]) -> tuple[Any, tuple[int | None, ...]]:
+    """Return the values of lists inside one another, and the size of each of these; None where it may be any."""
+    shape: tuple[int | None, ...] = ()
+    while _is_list(array.type):
+        size, counts = _fixed_size(array), _counts(array)
+        if size is None and counts.size and counts[0] and (counts == counts[0]).all():
+            size = int(counts[0])
+            comments.append(f"steps always had {size} values: shape=(None,)?")
+        shape, array = (*shape, size), array.flatten()
+    return array, shape
 
 
 def _fixed_size(array: Any) -> int | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from seqrecorder.errors import SourceError
 from seqrecorder.schema.times import time_of_text
 
@@ -51,9 +53,11 @@ def values_of_texts(field: Field, texts: Sequence[str]) -> list[Any]:
             done.extend(_TRUTH[text.strip().lower()] for text in texts)
         elif kind == "M":
             done.extend(time_of_text(text, element) for text in texts)
+        elif kind == "m":
+            done.extend(np.array(int(text)).astype(element.numpy)[()] for text in texts)
         else:
             done.extend(map(int if kind in "iu" else complex if kind == "c" else float, texts))
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, OverflowError):
         said = f"field {field.name!r}: expected {element.name}, got {texts[len(done)]!r}"
         raise SourceError(said) from None
     return done

@@ -24,7 +24,7 @@ from seqrecorder.writing.write import write
 from seqrecorder.writing.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from seqrecorder.cli.bench.workloads import Workload
@@ -103,15 +103,12 @@ def own(workload: Workload, directory: Path) -> list[Operation | Reading]:
     """Return the operations of this library."""
     operations: list[Operation | Reading] = [
         Operation("encode", OURS, lambda: _encode(workload)),
-        *_own_files(OURS, workload, workload.record_class, workload.records, directory / "own"),
+        *_own_files(OURS, workload, workload.record_class, directory / "own"),
         writing(workload, COLUMNS, lambda path: _write_columns(workload, path), directory / "columns"),
         _own_records(workload, directory / "own"),
     ]
-    packed = workload.packed_class
-    if packed is not None:
-        names = [field.name for field in Schema.of(packed).fields]
-        records = [packed(**{name: getattr(record, name) for name in names}) for record in workload.records]
-        operations += _own_files(PACKED, workload, packed, records, directory / "packed")
+    if workload.packed is not None:
+        operations += _own_files(PACKED, workload, workload.packed, directory / "packed")
     return operations
 
 
@@ -131,11 +128,9 @@ def _encode(workload: Workload) -> Callable[[], int]:
     return encode
 
 
-def _own_files(
-    candidate: str, workload: Workload, record_class: type, records: Sequence[Any], directory: Path
-) -> list[Operation | Reading]:
+def _own_files(candidate: str, workload: Workload, schema: object, directory: Path) -> list[Operation | Reading]:
     return [
-        writing(workload, candidate, lambda path: write(records, path, schema=record_class), directory),
+        writing(workload, candidate, lambda path: write(workload.records, path, schema=schema), directory),
         Reading(candidate, _batches(functools.partial(dataset, workload, directory))),
     ]
 

@@ -65,9 +65,9 @@ def _ways(workload: Workload, table: Any, place: Path) -> dict[str, Way]:
     """Return how each candidate writes a table, and how it reads it."""
     from pyarrow import parquet
 
-    def own(record_class: type, directory: Path) -> Way:
+    def own(schema: object, directory: Path) -> Way:
         return (
-            lambda: write(table, directory, schema=record_class, overwrite=True),
+            lambda: write(table, directory, schema=schema, overwrite=True),
             lambda: [open_corpus(directory)["train"].to_arrow().read_all()],
         )
 
@@ -78,8 +78,8 @@ def _ways(workload: Workload, table: Any, place: Path) -> dict[str, Way]:
         )
 
     ways = {OURS: own(workload.record_class, place / "own")}
-    if workload.packed_class is not None:
-        ways[PACKED] = own(workload.packed_class, place / "packed")
+    if workload.packed is not None:
+        ways[PACKED] = own(workload.packed, place / "packed")
     return {
         **ways,
         PARQUET: as_parquet(place / "packed.parquet", "snappy"),

@@ -19,6 +19,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column
 from seqrecorder.schema.declarations import context, feature_list, record
+from seqrecorder.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ IMAGE = (24, 24, 3)
 """Shape of the images of W6."""
 _WORDS = 8_000
 _TAGS = 17
+_PACKED = ("W1", "W2", "W4")
 
 
 @record
@@ -44,31 +46,12 @@ class Tokens:
 
 
 @record
-class PackedTokens:
-    """W1, a feature for all steps of a field."""
-
-    key: str = context(str, key=True)
-    length: int = context("int64")
-    ids: NDArray[np.int64] = feature_list("int64", storage="packed")
-    labels: NDArray[np.int64] = feature_list("int64", storage="packed")
-
-
-@record
 class Sensors:
     """W2."""
 
     key: str = context(str, key=True)
     signal: NDArray[np.float32] = feature_list("float32", shape=(16,))
     label: NDArray[np.int64] = feature_list("int64")
-
-
-@record
-class PackedSensors:
-    """W2, a feature for all steps of a field."""
-
-    key: str = context(str, key=True)
-    signal: NDArray[np.float32] = feature_list("float32", shape=(16,), storage="packed")
-    label: NDArray[np.int64] = feature_list("int64", storage="packed")
 
 
 @record
@@ -85,13 +68,6 @@ class Clicks:
     """W4."""
 
     ids: NDArray[np.int64] = feature_list("int64")
-
-
-@record
-class PackedClicks:
-    """W4, a feature for all steps."""
-
-    ids: NDArray[np.int64] = feature_list("int64", storage="packed")
 
 
 @record
@@ -131,7 +107,7 @@ class Workload:
         boundaries: of the buckets in which every candidate that buckets does so: quantiles of the lengths, as a person
             would choose them; none where all lengths are equal.
         shuffle: records that a streaming reader permutes at a time.
-        packed_class: the same fields with `storage="packed"`, where that is measured.
+        packed: the schema of lists with `storage="packed"`, where that is measured.
         others: fields that are no plain columns, such as images, as `Writer.write_batch` takes them: other libraries
             are not measured where there are some, and batches are not compared by them.
     """
@@ -145,7 +121,7 @@ class Workload:
     lengths: NDArray[np.int64]
     boundaries: tuple[int, ...]
     shuffle: int
-    packed_class: type | None = None
+    packed: Schema | None = None
     others: Lists = attrs.field(factory=dict)
 
     @property
@@ -207,10 +183,15 @@ def _objects(values: list[str]) -> NDArray[Any]:
     return array
 
 
+def _packed(schema: Schema) -> Schema:
+    fields = (attrs.evolve(field, storage="packed") if field.is_list else field for field in schema.fields)
+    return attrs.evolve(schema, fields=tuple(fields))
+
+
 def _build(
     name: str,
     title: str,
-    classes: tuple[type, type | None],
+    record_class: type,
     lengths: NDArray[np.int64],
     *,
     contexts: Lists,
@@ -225,14 +206,14 @@ def _build(
         for field, values in flat.items()
     }
     columns = {**contexts, **rows, **{name: _rows_of(value) for name, value in (others or {}).items()}}
-    record_class = classes[0]
     records = [
         record_class(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)
     ]
     cuts = np.unique(np.quantile(lengths, np.arange(1, 8) / 8).astype(np.int64)).tolist()
     boundaries = tuple(cuts) if len(cuts) > 1 else ()
+    packed = _packed(Schema.of(record_class)) if name in _PACKED else None
     return Workload(
-        name, title, record_class, records, contexts, flat, lengths, boundaries, shuffle, classes[1], others or {}
+        name, title, record_class, records, contexts, flat, lengths, boundaries, shuffle, packed, others or {}
     )
 
 
@@ -243,7 +224,7 @@ def _tokens(divisor: int) -> Workload:
     ids = np.minimum(rng.zipf(1.2, steps), 30_000).astype(np.int64)
     flat = {"ids": ids, "labels": rng.integers(0, 40, steps)}
     contexts = {"key": _keys("sentence", lengths.size), "length": lengths}
-    return _build("W1", "tokens", (Tokens, PackedTokens), lengths, contexts=contexts, flat=flat)
+    return _build("W1", "tokens", Tokens, lengths, contexts=contexts, flat=flat)
 
 
 def _sensors(divisor: int) -> Workload:
@@ -252,7 +233,7 @@ def _sensors(divisor: int) -> Workload:
     steps = int(lengths.sum())
     flat = {"signal": rng.normal(size=(steps, 16)).astype(np.float32), "label": rng.integers(0, 12, steps)}
     contexts = {"key": _keys("trial", lengths.size)}
-    return _build("W2", "sensor steps", (Sensors, PackedSensors), lengths, contexts=contexts, flat=flat, shuffle=1_000)
+    return _build("W2", "sensor steps", Sensors, lengths, contexts=contexts, flat=flat, shuffle=1_000)
 
 
 def _frames(divisor: int) -> Workload:
@@ -262,14 +243,14 @@ def _frames(divisor: int) -> Workload:
     rgb = rng.standard_normal((steps, 1024), np.float32)
     flat = {"rgb": rgb, "audio": rng.integers(0, 256, (steps, 128), np.uint8)}
     contexts = {"key": _keys("video", lengths.size)}
-    return _build("W3", "frames", (Frames, None), lengths, contexts=contexts, flat=flat, shuffle=128)
+    return _build("W3", "frames", Frames, lengths, contexts=contexts, flat=flat, shuffle=128)
 
 
 def _clicks(divisor: int) -> Workload:
     rng = np.random.default_rng(4)
     lengths = rng.integers(1, 9, 200_000 // divisor)
     ids = np.minimum(rng.zipf(1.2, int(lengths.sum())), 1_000_000).astype(np.int64)
-    return _build("W4", "tiny records", (Clicks, PackedClicks), lengths, contexts={}, flat={"ids": ids})
+    return _build("W4", "tiny records", Clicks, lengths, contexts={}, flat={"ids": ids})
 
 
 def _words(divisor: int) -> Workload:
@@ -284,7 +265,7 @@ def _words(divisor: int) -> Workload:
         "tags": _objects([tags[i] for i in rng.integers(0, _TAGS, steps)]),
     }
     contexts = {"key": _keys("text", lengths.size)}
-    return _build("W5", "string tokens", (Words, None), lengths, contexts=contexts, flat=flat)
+    return _build("W5", "string tokens", Words, lengths, contexts=contexts, flat=flat)
 
 
 def _clips(divisor: int) -> Workload:
@@ -305,7 +286,7 @@ def _clips(divisor: int) -> Workload:
         "score": Column(rng.random(int(scored.sum()), np.float32), present=scored),
         "tags": (rng.integers(0, 50, int(counts.sum())), counts, lengths),
     }
-    return _build("W6", "annotated clips", (Clips, None), lengths, contexts=contexts, flat=flat, others=others)
+    return _build("W6", "annotated clips", Clips, lengths, contexts=contexts, flat=flat, others=others)
 
 
 WORKLOADS: dict[str, Callable[[int], Workload]] = {
