@@ -15,7 +15,7 @@ from seqrecorder.wire.feature_bytes import LARGE
 from seqrecorder.wire.sequence_example import Leaf, check_limit, serialize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -44,31 +44,23 @@ class RecordEncoder:
         self._size = sizer(schema)
 
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
-        """Return one serialized SequenceExample per record."""
-        out: list[bytes] = []
-        for data, _ in self.encode_pieces(records):
-            out += data
-        return out
-
-    def encode_pieces(self, records: Sequence[Any]) -> Iterator[tuple[Sequence[bytes], NDArray[np.int64]]]:
-        """Yield serialized records and their lengths, int64 of shape `(records, groups)`, piece by piece.
-
-        Args:
-            records: records of the schema's class.
+        """Return one serialized SequenceExample per record.
 
         Raises:
             RecordError: the first record that cannot be encoded; the position is that in `records`.
         """
-        start = 0
+        out: list[bytes] = []
         for count in parts(records, self._size):
-            part = records[start : start + count]
             try:
-                encoded = self.encode_columns(gather(self.schema, part), count)
+                out += self.encode(records[len(out) : len(out) + count])[0]
             except RecordError as error:
-                error.position = None if error.position is None else error.position + start
+                error.position = None if error.position is None else error.position + len(out)
                 raise
-            yield encoded
-            start += count
+        return out
+
+    def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
+        """Return serialized records and their lengths, int64 `(records, groups)`; raises what `encode_batch` does."""
+        return self.encode_columns(gather(self.schema, records), len(records))
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Return serialized records and their lengths for the columns of `size` records, which fit the schema."""

@@ -22,6 +22,7 @@ from seqrecorder.writing.unique_keys import UniqueKeys
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from seqrecorder.codec.columns import Column
     from seqrecorder.schema.schema import Schema
     from seqrecorder.writing.encoder import Block
 
@@ -66,6 +67,9 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
     return checked
 
 
+Tools = tuple[LifeCycle, Router, UniqueKeys]
+
+
 @attrs.define
 class PieceEncoder:
     """Encodes records, dictionaries and tables, in any process; pickles as what it was made of.
@@ -81,7 +85,7 @@ class PieceEncoder:
     schema: Schema
     options: WriteOptions
     skipped: int = attrs.field(default=0, init=False)
-    _tools: tuple[LifeCycle, Router, UniqueKeys] | None = attrs.field(default=None, init=False)
+    _tools: Tools | None = attrs.field(default=None, init=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         return PieceEncoder, (self.schema, self.options)
@@ -106,52 +110,40 @@ class PieceEncoder:
             )
         try:
             if len(given) == 1 and isinstance(given[0], ColumnSource):
-                yield from self._of_columns(given[0], split, *self._tools)
+                yield from self._of_columns(given[0], split, self._tools)
             elif len(given) == 1 and is_table(given[0]):
-                yield from self._of_columns(TableRecords(table_of(given[0]), self.schema), split, *self._tools)
+                yield from self._of_columns(TableRecords(table_of(given[0]), self.schema), split, self._tools)
             else:
                 make = maker_from_mapping(self.schema)
                 records = [make(one, at) if isinstance(one, dict) else one for at, one in enumerate(given)]
-                yield from self._of_records(records, split, *self._tools)
+                yield from self._of_records(records, split, self._tools)
         except RecordError as error:
             error.position = None  # which is that among records that came together by chance
             raise
 
-    def _of_columns(
-        self, source: ColumnSource, split: str | None, life_cycle: LifeCycle, router: Router, keys: UniqueKeys
-    ) -> Iterator[EncodedPiece]:
+    def _of_columns(self, source: ColumnSource, split: str | None, tools: Tools) -> Iterator[EncodedPiece]:
         for whole, size in source.columns():
             for _, columns in cut(whole, size):
-                records = records_of(self.schema, columns)
-                if life_cycle.has_hooks:
-                    yield from self._of_records(records, split, life_cycle, router, keys)
-                else:
-                    sources, names = self._routed(records, split, router)
-                    yield from self._pieces(life_cycle.encode_columns(sources, columns), sources, names, keys)
+                given = None if tools[0].has_hooks else columns
+                yield from self._of_records(records_of(self.schema, columns), split, tools, given)
 
     def _of_records(
-        self, records: Sequence[Any], split: str | None, life_cycle: LifeCycle, router: Router, keys: UniqueKeys
+        self, records: Sequence[Any], split: str | None, tools: Tools, columns: dict[str, Column] | None = None
     ) -> Iterator[EncodedPiece]:
-        if records:
-            sources, names = self._routed(records, split, router)
-            last = -1
-            for block in life_cycle.encode(sources):
-                self.skipped += len(block.skipped)
-                yield from self._pieces(block, sources, names, keys, last)
-                last = max([last, *block.sources[-1:].tolist()])
-
-    @staticmethod
-    def _routed(records: Sequence[Any], split: str | None, router: Router) -> tuple[Sources, list[str]]:
-        size = len(records)
-        sources = Sources(np.arange(size), records)
-        names = router.assign(sources, [split] * size)
-        known = [names] if isinstance(names, str) else list(dict.fromkeys(names))
-        numbers = np.zeros(size, np.int64) if isinstance(names, str) else np.array(list(map(known.index, names)))
-        return attrs.evolve(sources, splits=numbers), known
+        life_cycle, router, keys = tools
+        if not records:
+            return
+        sources, last = Sources(np.arange(len(records)), records, columns=columns), -1
+        found = router.assign(sources, [split] * len(records))
+        names, numbers = np.unique([found] * len(records) if isinstance(found, str) else found, return_inverse=True)
+        for block in life_cycle.encode(attrs.evolve(sources, splits=numbers)):
+            self.skipped += len(block.skipped)
+            yield from self._pieces(block, sources, names.tolist(), keys, last)
+            last = max([last, *block.sources[-1:].tolist()])
 
     @staticmethod
     def _pieces(
-        block: Block, sources: Sources, names: Sequence[str], keys: UniqueKeys, last: int = -1
+        block: Block, sources: Sources, names: Sequence[str], keys: UniqueKeys, last: int
     ) -> Iterator[EncodedPiece]:
         hashes, usable = keys.hashes_of([sources.records[position] for position in block.sources.tolist()])
         # The first chunk of a source answers for its key; the last source of the block before may go on.

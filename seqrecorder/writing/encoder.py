@@ -47,11 +47,15 @@ class Sources:
         positions: int64, ascending.
         records: as many.
         splits: int64, the number of each one's split; 0 until they have one.
+        columns: what they are, where they are given in columns; then the records are what is looked at of them.
+        kept: the indices of those that are written, of all in columns; None is all.
     """
 
     positions: NDArray[np.int64]
     records: Sequence[Any]
     splits: NDArray[np.int64] = attrs.field(default=attrs.Factory(_no_splits, takes_self=True))
+    columns: dict[str, Column] | None = None
+    kept: Sequence[int] | None = None
 
     def only(self, kept: Sequence[int]) -> Sources:
         """Return some of them, by their indices."""
@@ -95,8 +99,10 @@ class Block:
     skipped: list[int]
     done: int
 
-    def only(self, kept: Sequence[int]) -> Block:
-        """Return some of the records, by their indices."""
+    def only(self, kept: Sequence[int] | None) -> Block:
+        """Return some of the records, by their indices; None is all."""
+        if kept is None:
+            return self
         return attrs.evolve(
             self,
             data=chosen(self.data, kept),
@@ -105,10 +111,6 @@ class Block:
             splits=self.splits[kept],
             rows=None if self.rows is None else chosen(self.rows, kept),
         )
-
-    def settled(self, kept: Sequence[int] | None, splits: NDArray[np.int64]) -> Block:
-        """Return the records that are kept, by their indices (None is all), in their splits."""
-        return attrs.evolve(self if kept is None else self.only(kept), splits=splits)
 
 
 def chosen(items: Sequence[T], indices: Sequence[int]) -> list[T]:
@@ -152,7 +154,7 @@ def _parameters(record_class: type, name: str) -> set[str] | None:
 
 
 class LifeCycle:
-    """Takes source records to encoded ones.
+    """Takes source records to encoded ones, in this process; `PoolEncoder` has others do it.
 
     Args:
         schema: what is written.
@@ -165,7 +167,7 @@ class LifeCycle:
 
     def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False) -> None:
         self._schema, self._rows = schema, rows
-        self._codec = RecordEncoder(schema)
+        self._encoder = RecordEncoder(schema)
         record_class = schema.record_class
         self._params = {name: hook_params(record_class, name, params) for name in ("load", "split")}
         self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))
@@ -191,11 +193,8 @@ class LifeCycle:
         Raises:
             RecordError: a record cannot be encoded, or a hook failed; the position is that of the source.
         """
-        if not self.has_hooks:
-            done = 0
-            for block in self._blocks(sources):
-                done += len(block.data)
-                yield attrs.evolve(block, done=done)
+        if not self.has_hooks or sources.columns is not None:
+            yield self._block(sources, done=len(sources.records))
             return
         origins, records, skipped, size = list[int](), list[Any](), list[int](), 0
         pairs = zip(sources.positions.tolist(), sources.records, strict=True)
@@ -208,26 +207,19 @@ class LifeCycle:
                 records.append(chunks.popleft())
                 size += self._size(records[-1:])
                 if size > PIECE_BYTES or len(records) == PIECE_RECORDS:
-                    yield from self._blocks(sources.become(origins, records), skipped, 0 if chunks else done)
+                    yield self._block(sources.become(origins, records), skipped, 0 if chunks else done)
                     origins, records, skipped, size = [], [], [], 0
                 elif not self._splits:  # others are snapshots already
                     records[-1] = self._taken(records[-1])
         if records or skipped:
-            yield from self._blocks(sources.become(origins, records), skipped, len(sources.records))
+            yield self._block(sources.become(origins, records), skipped, len(sources.records))
 
-    def encode_columns(self, sources: Sources, columns: dict[str, Column]) -> Block:
-        """Return the block of records that are given as columns; no hook runs.
+    def drain(self) -> Iterator[Block]:
+        """Yield nothing: all that came is encoded."""
+        return iter(())
 
-        Args:
-            sources: positions; and the records themselves where their lines of the CSV are wanted.
-            columns: of as many records, which fit the schema.
-        """
-        try:
-            encoded = self._codec.encode_columns(columns, len(sources.records))
-        except RecordError as error:
-            _name_source(error, sources.positions)
-            raise
-        return self._block(encoded, sources, done=len(sources.records))
+    def close(self) -> None:
+        """Do nothing: nothing is held."""
 
     def finished(self, sources: Iterable[Any]) -> list[Any]:
         """Return the records that sources become: what would be encoded."""
@@ -293,36 +285,20 @@ class LifeCycle:
             position=position,
         )
 
-    def _blocks(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Iterator[Block]:
-        """Yield the blocks of records, of which the last tells what was skipped and done."""
-        start, count = 0, len(sources.records)
-        if skipped and not count:
-            yield self._block(([], np.zeros((0, 1), np.int64)), sources, skipped, done)
-        for encoded in self._encoded(sources):
-            stop = start + len(encoded[0])
-            part = sources.between(start, stop)
-            yield self._block(encoded, part, skipped, done) if stop == count else self._block(encoded, part)
-            start = stop
-
-    def _encoded(self, sources: Sources) -> Iterator[tuple[Sequence[bytes], NDArray[np.int64]]]:
+    def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
+        """Return the block of records whose hooks have run, or of columns, of which none runs."""
+        encoder, count, positions = self._encoder, len(sources.records), sources.positions
         try:
-            yield from self._codec.encode_pieces(sources.records)
+            given = sources.columns
+            encoded = encoder.encode(sources.records) if given is None else encoder.encode_columns(given, count)
         except RecordError as error:
-            _name_source(error, sources.positions)
+            if error.position is not None:  # the source is named, and not the place among others
+                error.position = int(positions[error.position])
             raise
-
-    def _block(
-        self,
-        encoded: tuple[Sequence[bytes], NDArray[np.int64]],
-        sources: Sources,
-        skipped: Sequence[int] = (),
-        done: int = 0,
-    ) -> Block:
-        (data, lengths), positions = encoded, sources.positions
         columns = rows = None
-        if self._rows and sources.records:
+        if self._rows and count:
             columns, rows = self._lines(sources.records, positions.tolist())
-        return Block(data, lengths, positions, sources.splits, columns, rows, list(skipped), done)
+        return Block(*encoded, positions, sources.splits, columns, rows, list(skipped), done).only(sources.kept)
 
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
@@ -359,12 +335,6 @@ class LifeCycle:
                 position=position,
             )
         return row
-
-
-def _name_source(error: RecordError, positions: NDArray[np.int64]) -> None:
-    """Let an error name the source of its record, instead of the place of that among others."""
-    if error.position is not None:
-        error.position = int(positions[error.position])
 
 
 def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:

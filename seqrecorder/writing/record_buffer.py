@@ -30,10 +30,10 @@ _HOOK_RECORDS = 256
 _CHUNK_BYTES = PIECE_BYTES * 2 // 3  # the record that makes it full fits into the same piece, as a rule
 
 # A block is what is taken from a source at once.
-_BLOCK = 32
+_BLOCK, _BLOCK_OF_LIST = 32, 1024
 _BLOCKS_OF_CHUNK = 16
 
-# What is left over of a list is encoded at once if it is so many records, and waits for more if it is fewer and small.
+# What is left over of a list is encoded at once if it is so many records, and waits for more if it is fewer.
 _ENOUGH = 1024
 
 
@@ -54,15 +54,11 @@ class Waiting:
         hooks: whether the class has hooks that make them larger.
         workers: number of processes that may encode them, or `"auto"`.
         whole: whether attributes that are not stored are looked at, later, too.
-
-    Attributes:
-        leaves: whether they go to other processes now, so that the bytes of a list's records are bounded too.
     """
 
     def __init__(self, schema: Schema, *, hooks: bool, workers: int | Literal["auto"], whole: bool = False) -> None:
         self._size = sizer(schema)
         self._snapshot = snapshotter(schema, whole=whole or hooks)
-        self.leaves = False
         self._adapts = hooks and workers != 1
         self._most = (1 if self._adapts else _HOOK_RECORDS) if hooks else PIECE_RECORDS
         self._records: list[Any] = []
@@ -96,22 +92,16 @@ class Waiting:
     def fill(self, stream: RecordStream) -> Iterator[None]:
         """Add all records of a source; yield whenever those that wait are to be taken, before any other is added."""
         # What is taken at once is small beside a chunk, as far as the records before tell, since records of an iterator
-        # come into being as they are taken. Those of a list are there while this runs, and are sized when they are
-        # encoded, or where they are left over.
-        most, unsized = 1, 0
+        # come into being as they are taken.
+        most = 1
         while True:
             held = stream.held
             if not held:
-                if unsized < _ENOUGH:
-                    self._bytes += self._size(self._records[len(self._records) - unsized :])
-                    if not self.is_full:
-                        self._settle()
-                if unsized >= _ENOUGH or self.is_full:
+                if len(self._records) - self._settled < _ENOUGH:
+                    self._settle()
+                if self._settled < len(self._records):
                     yield
-                unsized = 0
-            room = self._most - len(self._records)
-            is_sized = not held or self.leaves
-            count = min(most, room) if is_sized else room
+            count = min(most, self._most - len(self._records))
             # One that comes alone may be large, and fill the chunk: it becomes a snapshot above, if it does not.
             takes_snapshots = not held and count > 1
             split, block = stream.take(count, self._snapshot if takes_snapshots else None)
@@ -122,16 +112,12 @@ class Waiting:
             if takes_snapshots:
                 self._hastens = stream.cannot_wait
                 self._settled = len(self._records) - self._hastens
-            if is_sized:
-                size = self._size(block)
-                self._bytes += size
-                fits = _CHUNK_BYTES * len(block) // (_BLOCKS_OF_CHUNK * max(1, size))
-                most = max(1, min(2 * most, fits, _BLOCK))
-            else:
-                unsized += len(block)
+            size = self._size(block)
+            self._bytes += size
+            fits = _CHUNK_BYTES * len(block) // (_BLOCKS_OF_CHUNK * max(1, size))
+            most = max(1, min(2 * most, fits, _BLOCK_OF_LIST if held else _BLOCK))
             if self.is_full:
                 yield
-                unsized = 0
 
     def take(self) -> tuple[list[Any], list[str | None]]:
         """Return those that wait and the splits that they were given; from now on none wait."""

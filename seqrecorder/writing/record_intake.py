@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 
 from seqrecorder.codec.construct import records_of
@@ -19,7 +19,6 @@ from seqrecorder.writing.encoder import Block, Sources
 from seqrecorder.writing.record_buffer import Waiting
 from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.record_views import views
-from seqrecorder.writing.worker_pool import InlineEncoder
 
 if TYPE_CHECKING:
     import threading
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from seqrecorder.writing.placement import Placement
     from seqrecorder.writing.split_assignment import Router
     from seqrecorder.writing.unique_keys import UniqueKeys
-    from seqrecorder.writing.worker_pool import Encoder
+    from seqrecorder.writing.worker_pool import PoolEncoder
 
 
 class RecordIntake:
@@ -66,7 +65,7 @@ class RecordIntake:
         schema: Schema,
         options: WriteOptions,
         life_cycle: LifeCycle,
-        encoder: Encoder,
+        encoder: LifeCycle | PoolEncoder,
         *,
         placement: Placement,
         router: Router,
@@ -159,7 +158,6 @@ class RecordIntake:
         try:
             with self._lock:
                 self._encode(Sources(np.arange(first, self.position), records), given)
-            self._waiting.leaves = self._encoder.leaves
         except BaseException as error:
             self._failure = error
             raise
@@ -173,7 +171,7 @@ class RecordIntake:
             sources = self._router.cut(sources)
             given = [None] * len(sources.records)
         if sources.records:
-            for block in self._encoder.submit(placement.route(sources, given)):
+            for block in self._encoder.encode(placement.route(sources, given)):
                 self._place(block)
 
     def _drain(self) -> None:
@@ -241,8 +239,8 @@ class RecordIntake:
                 self._encode(sources, [split] * count)
                 continue
             # Lines of the CSV are made of the records, which are here.
-            encoder = InlineEncoder(self._life_cycle) if self._lines else self._encoder
-            self._place_kept(sources, split, functools.partial(encoder.submit_columns, part))
+            encoder = self._life_cycle if self._lines else self._encoder
+            self._place_kept(attrs.evolve(sources, columns=part), split, encoder.encode)
 
     def _copy(self, store: RecordStore, positions: NDArray[np.int64], split: str | None) -> None:
         schema, size, data = self._schema, positions.size, store.read(positions)
@@ -255,21 +253,22 @@ class RecordIntake:
             lengths[:, column] = store.lengths(positions, group)
         sources = self._numbered(looked_at)
         block = Block(data, lengths, sources.positions, sources.splits, None, None, [], size)
-        self._place_kept(sources, split, lambda _, kept, splits: [block.settled(kept, splits)])
+        self._place_kept(sources, split, lambda to: [attrs.evolve(block, splits=to.splits).only(to.kept)])
 
     def _numbered(self, looked_at: list[Any]) -> Sources:
         first = self.position
         self.position += len(looked_at)
         return Sources(np.arange(first, self.position), looked_at)
 
-    def _place_kept(self, sources: Sources, split: str | None, submit: Callable[[Sources, Any, Any], Any]) -> None:
+    def _place_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
         """Place what is encoded of sources, but for those whose keys came before."""
         placement = self._placement.opened()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
         if left.records:
-            splits = placement.route(left, [split] * len(left.records)).splits
-            for block in submit(sources, kept, splits):
+            splits = np.zeros(len(sources.records), np.int64)
+            splits[... if kept is None else kept] = placement.route(left, [split] * len(left.records)).splits
+            for block in encode(attrs.evolve(sources, kept=kept, splits=splits)):
                 self._place(block)
 
     def _views(self, columns: dict[str, Column], size: int) -> list[Any]:

@@ -10,23 +10,23 @@ import queue
 import threading
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
 from seqrecorder.storage.threads import cores
-from seqrecorder.writing.encoder import Block, LifeCycle, Sources
+from seqrecorder.writing.encoder import Block
 from seqrecorder.writing.worker_process import WorkerProcess, instructions, is_starting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.columns import Column
     from seqrecorder.schema.schema import Schema
+    from seqrecorder.writing.encoder import LifeCycle, Sources
 
 _LOG = logging.getLogger("seqrecorder")
 
@@ -35,69 +35,6 @@ _AHEAD = 2  # chunks in flight for each worker
 _JUDGED_SECONDS = 0.5  # of encoding, by which workers are judged, and which they must save: starting one takes less
 _SAMPLE = 32  # records whose copy is tried
 _BOTH_SIDES = 2  # what of a copy can be timed here is half of it: the rest are the pipes, and the worker's part
-
-
-class Encoder(Protocol):
-    """Runs the life cycle of chunks of source records, and gives the blocks back in order."""
-
-    @property
-    def leaves(self) -> bool:
-        """Whether chunks go to other processes, so that few bytes are wanted in each."""
-        ...
-
-    def submit(self, sources: Sources) -> Iterator[Block]:
-        """Take a chunk, and yield the blocks that are ready and next in order."""
-        ...
-
-    def submit_columns(
-        self, columns: dict[str, Column], sources: Sources, kept: Sequence[int] | None, splits: NDArray[np.int64]
-    ) -> Iterator[Block]:
-        """Take records in columns, of which no hook runs, and yield the blocks that are ready and next in order.
-
-        Args:
-            columns: the columns.
-            sources: the positions of as many records, and what lines of the CSV are made of.
-            kept: the indices of those that are written; None is all.
-            splits: the number of the split of each that is written.
-        """
-        ...
-
-    def drain(self) -> Iterator[Block]:
-        """Yield all blocks that are still to come."""
-        ...
-
-    def close(self) -> None:
-        """Let go of everything."""
-        ...
-
-
-class InlineEncoder:
-    """Runs the life cycle in this process."""
-
-    def __init__(self, life_cycle: LifeCycle) -> None:
-        self._life_cycle = life_cycle
-
-    @property
-    def leaves(self) -> bool:
-        """Nothing goes anywhere."""
-        return False
-
-    def submit(self, sources: Sources) -> Iterator[Block]:
-        """Encode at once."""
-        return self._life_cycle.encode(sources)
-
-    def submit_columns(
-        self, columns: dict[str, Column], sources: Sources, kept: Sequence[int] | None, splits: NDArray[np.int64]
-    ) -> Iterator[Block]:
-        """Encode at once."""
-        yield self._life_cycle.encode_columns(sources, columns).settled(kept, splits)
-
-    def drain(self) -> Iterator[Block]:
-        """Nothing is ever outstanding."""
-        return iter(())
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 @attrs.frozen
@@ -246,7 +183,7 @@ class PoolEncoder:
         rows: bool,
         workers: int | Literal["auto"],
     ) -> None:
-        self._here, self._workers = InlineEncoder(life_cycle), workers
+        self._life_cycle, self._workers = life_cycle, workers
         self._key = None if schema.key_field is None else schema.key_field.name
         self._pending: collections.deque[_Chunk] = collections.deque()
         self._pool: _Pool | None = None
@@ -265,75 +202,45 @@ class PoolEncoder:
                 ) from error
             self._go_on_alone(f"{reason}: {error}")
 
-    @property
-    def leaves(self) -> bool:
-        """Whether there are workers, or will be soon."""
-        return self._pool is not None
-
-    def submit(self, sources: Sources) -> Iterator[Block]:
+    def encode(self, sources: Sources) -> Iterator[Block]:
         """Encode a chunk here, or hand it to a worker and yield the oldest blocks once enough are under way."""
-        sampled = max(1, min(_SAMPLE, len(sources.records)))
-        return self._submitted(
-            lambda: sources,
-            lambda: self._here.submit(sources),
-            sources.positions,
-            # Chunks of a list are as large as it likes, as long as they stay here.
-            sample=lambda: sources.between(0, sampled),
-            times=len(sources.records) / sampled,
-        )
-
-    def submit_columns(
-        self, columns: dict[str, Column], sources: Sources, kept: Sequence[int] | None, splits: NDArray[np.int64]
-    ) -> Iterator[Block]:
-        """Encode columns here, or hand them to a worker and yield the oldest blocks once enough are under way."""
-
-        def task() -> Any:
-            bare = Sources(sources.positions, [None] * len(sources.records), sources.splits)
-            # Texts that are encoded already stay here, but for the key, which errors name.
-            sent = {
-                name: column if column.features is None or name == self._key else attrs.evolve(column, values=None)
-                for name, column in columns.items()
-            }
-            return sent, bare, kept, splits
-
-        return self._submitted(
-            task, lambda: self._here.submit_columns(columns, sources, kept, splits), sources.positions, sample=task
-        )
-
-    def _submitted(
-        self,
-        task: Callable[[], Any],
-        encode: Callable[[], Iterator[Block]],
-        positions: NDArray[np.int64],
-        *,
-        sample: Callable[[], Any],
-        times: float = 1,
-    ) -> Iterator[Block]:
         if self._pool is not None and self._pool.problem:
             self._go_on_alone(f"workers cannot start: {self._pool.problem}")
         pool, pickling = self._pool, None
         if self._begin is None or (pool is not None and not pool.is_ready):
-            yield from encode()
+            yield from self._life_cycle.encode(sources)
             return
         try:
             # Now, and not in a thread: records may change when we are done here.
             if pool is not None:
-                self._hand_over(pickle.dumps(task(), pickle.HIGHEST_PROTOCOL), positions, 0)
+                self._hand_over(self._pickled(sources), sources.positions, 0)
             elif self._costs.wants_sample:
+                # Chunks of a list are as large as it likes, as long as they stay here.
+                some = sources if sources.columns is not None else sources.between(0, _SAMPLE)
                 start = time.perf_counter()
-                pickle.dumps(sample(), pickle.HIGHEST_PROTOCOL)
-                pickling = times * (time.perf_counter() - start)
+                self._pickled(some)
+                pickling = (time.perf_counter() - start) * len(sources.positions) / max(1, len(some.positions))
         except Exception as error:  # noqa: BLE001 - whatever their classes do
             yield from self.drain()
             self._go_on_alone(f"records cannot reach other processes: {type(error).__name__}: {error}")
-            yield from encode()
+            yield from self._life_cycle.encode(sources)
             return
         if pool is None:
-            yield from self._costs.measured(encode(), pickling)
+            yield from self._costs.measured(self._life_cycle.encode(sources), pickling)
             self._judge()
         else:
             while len(self._pending) > pool.workers * _AHEAD:
                 yield from self._next()
+
+    def _pickled(self, sources: Sources) -> bytes:
+        if sources.columns is not None:
+            # Texts that are encoded already stay here, but for the key, which errors name.
+            columns = {
+                name: column if column.features is None or name == self._key else attrs.evolve(column, values=None)
+                for name, column in sources.columns.items()
+            }
+            sources = attrs.evolve(sources, records=[None] * len(sources.records), columns=columns)
+        return pickle.dumps(sources, pickle.HIGHEST_PROTOCOL)
 
     def _judge(self) -> None:
         verdict = self._costs.verdict

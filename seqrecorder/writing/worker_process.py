@@ -233,11 +233,8 @@ def _end_with(parent: int) -> None:
 def _work(life_cycle: LifeCycle, data: bytes) -> tuple[list[Block], int]:
     start = _SIZE.unpack_from(data)[0]
     task: Any = pickle.loads(memoryview(data)[_SIZE.size :])  # noqa: S301 - of the parent
-    if isinstance(task, tuple):
-        columns, sources, kept, splits = task
-        return [life_cycle.encode_columns(sources, columns).settled(kept, splits)], len(sources.positions)
     blocks, size = list[Any](), 0
-    for block in life_cycle.encode(task.after(start)):
+    for block in life_cycle.encode(task.after(start) if start else task):
         blocks.append(block)
         size += int(sizes(block.data).sum())
         if size >= _RESULT_BYTES and block.done:

@@ -39,7 +39,7 @@ from seqrecorder.writing.record_intake import RecordIntake
 from seqrecorder.writing.record_source import RecordStream
 from seqrecorder.writing.split_assignment import DEFAULT_SPLIT, Router
 from seqrecorder.writing.unique_keys import UniqueKeys
-from seqrecorder.writing.worker_pool import InlineEncoder, PoolEncoder
+from seqrecorder.writing.worker_pool import PoolEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.record_stats import Stats
     from seqrecorder.dataset.split_shares import Splitting
     from seqrecorder.writing.options import WriteKeywords
-    from seqrecorder.writing.worker_pool import Encoder
 
 _LOG = logging.getLogger("seqrecorder")
 
@@ -200,10 +199,10 @@ class Writer:
         self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
         return self
 
-    def _new_encoder(self) -> Encoder:
+    def _new_encoder(self) -> LifeCycle | PoolEncoder:
         options = self.options
         if options.workers == 1:
-            return InlineEncoder(self._life_cycle)
+            return self._life_cycle
         return PoolEncoder(self.schema, self._life_cycle, options.params, rows=options.csv, workers=options.workers)
 
     @property

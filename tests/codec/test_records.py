@@ -378,7 +378,7 @@ def test_lengths_are_given_with_the_bytes() -> None:
 
     codec = RecordEncoder(sr.Schema.of(Groups))
     records = [Groups([1], [1, 2], []), Groups(None, [], [1, 2, 3])]
-    [(data, lengths)] = codec.encode_pieces(records)
+    data, lengths = codec.encode(records)
     assert codec.schema.groups == ("default", "other", "c")
     assert lengths.tolist() == [[1, 2, 0], [0, 0, 3]]
     for position, group in enumerate(codec.schema.groups):

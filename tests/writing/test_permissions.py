@@ -15,7 +15,7 @@ from written_records import Item, items
 import seqrecorder as sr
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.locks import Held, exclusive
-from seqrecorder.writing import worker_pool
+from seqrecorder.writing import encoder
 
 
 def modes(directory):
@@ -232,7 +232,7 @@ def test_unlocking_fails(tmp_path, monkeypatch, options):
 
 def test_closing_fails(tmp_path, monkeypatch, caplog):
     """What fails when a dataset is there already is logged, not raised: else somebody would write it twice."""
-    monkeypatch.setattr(worker_pool.InlineEncoder, "close", lambda self: 1 / 0)
+    monkeypatch.setattr(encoder.LifeCycle, "close", lambda self: 1 / 0)
     manifest = sr.write(items(4), tmp_path / "d")
     assert manifest.records == 4
     assert caplog.record_tuples == [

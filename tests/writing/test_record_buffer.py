@@ -57,20 +57,12 @@ def test_records_one_by_one_are_bounded_in_bytes():
     assert not kept.is_full
 
 
-def test_records_of_an_iterator_are_bounded_in_bytes():
-    """No more than a chunk of them is alive, and a sixteenth that is taken at once."""
-    found = chunks(Waiting(SCHEMA, hooks=False, workers=1), iter(clips(1000, KILOBYTES_32)))
+@pytest.mark.parametrize("kind", [list, iter])
+def test_chunks_are_bounded_in_bytes(kind):
+    """No more than a chunk of an iterator's records is alive, and a sixteenth that is taken at once."""
+    found = chunks(Waiting(SCHEMA, hooks=False, workers=1), kind(clips(1000, KILOBYTES_32)))
     assert max(map(len, found)) <= 128 + 128 // 16
     assert sum(map(len, found)) == 1000
-
-
-def test_records_of_a_list_are_not_bounded_in_bytes_but_for_workers():
-    """They are there anyway; but a worker gets all of a chunk."""
-    records = clips(1000, KILOBYTES_32)
-    assert [len(part) for part in chunks(Waiting(SCHEMA, hooks=False, workers=1), records)] == [1000, 0]
-    kept = Waiting(SCHEMA, hooks=False, workers=2)
-    kept.leaves = True
-    assert max(map(len, chunks(kept, records))) <= 128 + 128 // 16
 
 
 def test_lists_that_are_added_one_by_one_do_not_wait():
