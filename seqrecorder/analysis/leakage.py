@@ -170,7 +170,7 @@ def _contents(part: Selection) -> Iterator[tuple[bytes, int]]:
     """Yield the digest of each record, and its place in the selection."""
     store, place = part.store.forward(), 0
     for positions in part.windows():
-        for data in store.read(positions):
+        for data in store.messages(positions).rows():
             yield content_digest(store.manifest.schema, data), place
             place += 1
 

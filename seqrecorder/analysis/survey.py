@@ -219,7 +219,7 @@ def _readable(
         while ahead:
             some = ahead.pop()
             try:
-                data = own.read(some)
+                data = own.messages(some).rows()
                 columns = again.columns(decoder, some)
             except (SeqrecorderError, OSError):
                 if not own.is_sought:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,43 +12,27 @@ from seqrecorder.codec.arrow import one_array, pyarrow
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.to_arrow import arrow_batch, arrow_schema
 from seqrecorder.codec.to_json import check_json, json_lines
+from seqrecorder.dataset.selected_values import SelectedValues
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.text_files import open_text, replaced_file
 from seqrecorder.wire.byte_rows import bounds
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
 
-class HasColumns(Protocol):
-    """Records that come in columns: a selection."""
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the records."""
-        ...
-
-    def columns(self, fields: Sequence[str] | None = None) -> Iterator[dict[str, Column]]:
-        """Yield the records as columns, many at a time."""
-        ...
-
-    def joined_columns(self, fields: Sequence[str] | None = None) -> Iterator[dict[str, Column]]:
-        """Yield the same columns, in which texts may be rows of bytes."""
-        ...
-
-
-class Exports:
+class Exports(SelectedValues):
     """The methods that hand a selection on; nothing but what is asked for is parsed, and no object made for a record.
 
     `fields` are names of fields, in whatever order; None is all of them. The way back is `seqrecorder.from_table`, or
     `write` with `schema=`.
     """
 
-    def to_arrow(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
+    def to_arrow(self, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a stream of record batches, a `pyarrow.RecordBatchReader`: a row a record.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
@@ -70,7 +54,7 @@ class Exports:
         """
         return _reader(self, fields)
 
-    def to_pandas(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
+    def to_pandas(self, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a `pandas.DataFrame`, a row a record: see `to_arrow`.
 
         Raises:
@@ -92,7 +76,7 @@ class Exports:
         # Integers that may be None would become floats.
         return table.to_pandas(integer_object_nulls=True)
 
-    def to_polars(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
+    def to_polars(self, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a `polars.DataFrame`, a row a record: see `to_arrow`.
 
         Raises:
@@ -101,7 +85,7 @@ class Exports:
         polars = _library("polars")
         return polars.from_arrow(_reader(self, fields).read_all())
 
-    def to_hf(self: HasColumns, fields: Sequence[str] | None = None) -> Any:
+    def to_hf(self, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a `datasets.Dataset` of Hugging Face, in memory: see `to_arrow`.
 
         Raises:
@@ -110,9 +94,7 @@ class Exports:
         datasets = _library("datasets")
         return datasets.Dataset(_reader(self, fields).read_all())
 
-    def to_parquet(
-        self: HasColumns, path: str | os.PathLike[str], fields: Sequence[str] | None = None, **options: Any
-    ) -> None:
+    def to_parquet(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None, **options: Any) -> None:
         """Write the records as a Parquet file, a row a record, batch by batch; the file is there when it is complete.
 
         Args:
@@ -131,7 +113,7 @@ class Exports:
             for batch in reader:
                 writer.write_batch(batch)
 
-    def to_jsonl(self: HasColumns, path: str | os.PathLike[str], fields: Sequence[str] | None = None) -> None:
+    def to_jsonl(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None) -> None:
         """Write the records as lines of JSON, an object a record, batch by batch; `from_jsonl` is the way back.
 
         NaN becomes null, and times texts of ISO 8601.
@@ -150,7 +132,7 @@ class Exports:
             for columns in self.columns(fields):
                 file.writelines(f"{line}\n" for line in json_lines(schema, columns))
 
-    def to_columns(self: HasColumns, fields: Sequence[str] | None = None) -> dict[str, Column]:
+    def to_columns(self, fields: Sequence[str] | None = None) -> dict[str, Column]:
         """Return the records as numpy arrays: for each field flat values, and the lengths of its rows.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
@@ -171,7 +153,7 @@ class Exports:
         return {field.name: _joined(field, [part[field.name] for part in parts]) for field in schema.fields}
 
 
-def _reader(selection: HasColumns, fields: Sequence[str] | None) -> Any:
+def _reader(selection: SelectedValues, fields: Sequence[str] | None) -> Any:
     pa = pyarrow()
     schema = _chosen(selection, fields)
     batches = (arrow_batch(schema, columns) for columns in selection.joined_columns(fields))
@@ -215,7 +197,7 @@ def _parquet_takes_missing_vectors() -> bool:
         return False
 
 
-def _chosen(selection: HasColumns, fields: Sequence[str] | None) -> Schema:
+def _chosen(selection: SelectedValues, fields: Sequence[str] | None) -> Schema:
     return selection.schema if fields is None else selection.schema.select(fields)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -14,51 +14,12 @@ from seqrecorder.errors import OptionError
 from seqrecorder.storage.names import check_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
-    from typing_extensions import Self
 
-    from seqrecorder.codec.columns import Column
-    from seqrecorder.dataset.record_store import RecordStore
-    from seqrecorder.schema.schema import Schema
+    from seqrecorder.dataset.selected_values import SelectedValues
 
 
-class Divisible(Protocol):
-    """What a selection is to those who deal its records."""
-
-    @property
-    def store(self) -> RecordStore:
-        """The records of the dataset."""
-        ...
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the records."""
-        ...
-
-    @property
-    def positions(self) -> NDArray[np.int64]:
-        """Their positions in the dataset."""
-        ...
-
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Any]: ...
-
-    def at(self, places: NDArray[np.int64]) -> Self:
-        """Return the records at some places."""
-        ...
-
-    def values_of(self, fields: Sequence[str]) -> list[list[Any]]:
-        """Return the values of context fields without a shape."""
-        ...
-
-    def columns(self, fields: Sequence[str] | None = None) -> Iterator[dict[str, Column]]:
-        """Yield the records as columns."""
-        ...
-
-
-S = TypeVar("S", bound=Divisible)
+S = TypeVar("S", bound="SelectedValues")
 
 
 class Parts(dict[str, S]):
@@ -130,7 +91,7 @@ def check_folds(count: Any) -> int:
     return int(count)
 
 
-def values_by(selection: Divisible, by: Any, option: str) -> list[Any]:
+def values_by(selection: SelectedValues, by: Any, option: str) -> list[Any]:
     """Return the value of each record: of a field, or what a callable gives.
 
     Raises:
@@ -143,7 +104,7 @@ def values_by(selection: Divisible, by: Any, option: str) -> list[Any]:
     raise OptionError(f"{option}: expected the name of a field, or a callable, got {by!r}")
 
 
-def _coded(selection: Divisible, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any]]:
+def _coded(selection: SelectedValues, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any]]:
     """Return the number of each record's value, and the values by their numbers."""
     known: dict[Any, int] = {}
     try:
@@ -154,7 +115,7 @@ def _coded(selection: Divisible, by: Any, option: str) -> tuple[NDArray[np.int64
 
 
 def _dealt(
-    selection: Divisible, shares: Mapping[str, float], by: Any, stratify: Any, seed: int
+    selection: SelectedValues, shares: Mapping[str, float], by: Any, stratify: Any, seed: int
 ) -> tuple[NDArray[np.int64], Shares]:
     """Return the number of each record's part, and how near they came to their shares."""
     ranks = ranked(selection.store.splits, selection.positions, seed)

@@ -216,22 +216,6 @@ class RecordStore:
         order = np.argsort(hashes)
         return hashes[order], split.start + order
 
-    def read(self, positions: NDArray[np.int64]) -> list[bytes]:
-        """Return serialized records.
-
-        Args:
-            positions: int64, `(n,)`; of GZIP shards, ascending from one call to the next.
-
-        Raises:
-            ShardReadError: one is damaged.
-            OptionError: they are in GZIP shards, and not in ascending order.
-        """
-        return self._scattered(positions, lambda shard, rows: shard.read(rows))
-
-    def frames(self, positions: NDArray[np.int64]) -> list[bytes]:
-        """Return serialized records with their frames; takes and raises what `read` does."""
-        return self._scattered(positions, lambda shard, rows: shard.frames(rows))
-
     def spans(self, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bytes at which runs of neighbouring records begin and end, int64 `(n, 2)`; 0 in GZIP shards.
 
@@ -248,19 +232,6 @@ class RecordStore:
             shard = self.shard(number)
             if isinstance(shard, SoughtShard):
                 out[here] = shard.starts[np.stack([rows[here], rows[here] + counts[here]], 1)]
-        return out
-
-    def _scattered(
-        self, positions: NDArray[np.int64], read: Callable[[Shard, NDArray[np.int64]], list[bytes]]
-    ) -> list[bytes]:
-        """Return what is read of some rows of each shard, in the order of the positions."""
-        files, rows = self.order.find(positions)
-        if positions.size and files[0] == files[-1] and (files == files[0]).all() and (np.diff(rows) >= 0).all():
-            return read(self.shard(int(files[0])), rows)
-        out: list[bytes] = [b""] * positions.size
-        for number, here in self.by_shard(files, rows):
-            for place, data in zip(here.tolist(), read(self.shard(number), rows[here]), strict=True):
-                out[place] = data
         return out
 
     @staticmethod
@@ -314,7 +285,15 @@ class RecordStore:
         return columns
 
     def messages(self, positions: NDArray[np.int64]) -> Messages:
-        """Return serialized records in a buffer; takes and raises what `read` does."""
+        """Return serialized records in a buffer.
+
+        Args:
+            positions: int64, `(n,)`; of GZIP shards, ascending from one call to the next.
+
+        Raises:
+            ShardReadError: one is damaged.
+            OptionError: they are in GZIP shards, and not in ascending order.
+        """
         files, rows = self.order.find(positions)
         if positions.size and files[0] == files[-1] and (files == files[0]).all() and (np.diff(rows) >= 0).all():
             return self.shard(int(files[0])).messages(rows)

@@ -23,6 +23,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import faults_around, writing
 from seqrecorder.storage.scratch import scratch
+from seqrecorder.storage.tfrecord.encode import framed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -161,7 +162,7 @@ def _copy(store: RecordStore, positions: NDArray[np.int64], path: Path) -> None:
     """Copy records into a file, whose CRCs are checked."""
     source, window = store.forward(), store.window(_WINDOW)
     parts = [positions[start : start + window] for start in range(0, positions.size, window)]
-    _write(path, (b"".join(source.frames(part)) for part in parts))
+    _write(path, (octets for part in parts for octets in framed(source.messages(part).rows())))
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import itertools
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from seqrecorder.dataset.conditions import require_fields
-from seqrecorder.dataset.exports import Exports
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.read_ahead import ahead
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.record_store import RecordStore
@@ -27,7 +28,7 @@ T = TypeVar("T")
 _SIZE = 8192
 
 
-class SelectedValues(Exports):
+class SelectedValues(abc.ABC):
     """Records of a dataset by their positions, in some order, and their values once these are asked for.
 
     Args:
@@ -38,6 +39,10 @@ class SelectedValues(Exports):
     def __init__(self, store: RecordStore, positions: range | NDArray[np.int64]) -> None:
         self._store = store
         self._positions = _as_range(positions)
+
+    @abc.abstractmethod
+    def at(self, places: NDArray[np.int64]) -> Self:
+        """Return the records at some places."""
 
     # What it is --------------------------------------------------------------------------------------------------
 

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import abc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from seqrecorder.dataset.conditions import Condition, condition
+from seqrecorder.dataset.exports import Exports
 from seqrecorder.dataset.partition import folds_of, split_by_shares
 from seqrecorder.dataset.ranks import lowest_ranked
-from seqrecorder.dataset.selected_values import SelectedValues
 from seqrecorder.dataset.time_parts import folds_in_time, split_in_time
 from seqrecorder.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from typing_extensions import Self
 
     from seqrecorder.dataset.partition import Folds, Parts
     from seqrecorder.dataset.time_parts import Straddling
 
 
-class Subsets(SelectedValues, abc.ABC):
+class Subsets(Exports):
     """The methods that make selections of a selection, of some of its records or of all in another order."""
-
-    @abc.abstractmethod
-    def at(self, places: NDArray[np.int64]) -> Self:
-        """Return the records at some places."""
 
     def where(
         self, predicate: Callable[[Any], Any] | None = None, /, *, fields: Sequence[str] | None = None, **values: Any

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seqrecorder.dataset.partition import Divisible, Folds, Parts, S, check_folds
+from seqrecorder.dataset.partition import Folds, Parts, S, check_folds
 from seqrecorder.dataset.record_times import time_field, time_of
 from seqrecorder.dataset.share_report import Shares
 from seqrecorder.errors import OptionError
@@ -16,6 +16,7 @@ from seqrecorder.storage.names import check_names
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from seqrecorder.dataset.selected_values import SelectedValues
     from seqrecorder.schema.field import Field
 
 Straddling = Literal["error", "drop"]
@@ -69,7 +70,7 @@ def folds_in_time(selection: S, count: Any, time: Any, end: Any, straddling: Any
     return Folds([(selection.at(fit), selection.at(held)) for fit, held in pairs], shares)
 
 
-def times_of(selection: Divisible, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
+def times_of(selection: SelectedValues, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
     """Return when each record begins and ends, and the field that says so."""
     field = time_field(selection.schema, time, "time")
     other = field if end is None else time_field(selection.schema, end, "end")

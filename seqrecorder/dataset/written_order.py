@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,28 +17,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.dataset.shard_info import ShardInfo
+    from seqrecorder.dataset.shard_set import ShardFile
 
 
-class Dealt(Protocol):
-    """A shard, as manifests describe it."""
-
-    @property
-    def records(self) -> int:
-        """Number of records."""
-        ...
-
-    @property
-    def start(self) -> int:
-        """Position of the first record in written order."""
-        ...
-
-    @property
-    def step(self) -> int:
-        """Distance of two records in written order."""
-        ...
-
-
-F = TypeVar("F", bound=Dealt)
+F = TypeVar("F", bound="ShardInfo | ShardFile")
 
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:

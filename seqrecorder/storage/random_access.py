@@ -17,7 +17,7 @@ from seqrecorder.storage.bad_sectors import PlacedFile, reason_at
 from seqrecorder.storage.shard import RecordReader, damage_error
 from seqrecorder.storage.tfrecord.check import advice, check_frames, check_size
 from seqrecorder.storage.tfrecord.damaged_frames import damaged_frames, damaged_one_by_one
-from seqrecorder.storage.tfrecord.encode import frames, is_framed
+from seqrecorder.storage.tfrecord.encode import is_framed
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts
 from seqrecorder.wire.spans import ROOM, Messages
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.storage.tfrecord.format import Compression
 
-_FRAME = HEADER + FOOTER
 _LENGTH = 8  # bytes
 _GAP = 1 << 14
 """Bytes that are rather read than sought over: reading one more page costs less than another call."""
@@ -85,8 +84,8 @@ class SoughtShard:
             raise self._damaged(row)
         return frame[HEADER:-FOOTER]
 
-    def read(self, rows: NDArray[np.int64]) -> list[bytes]:
-        """Return some records.
+    def messages(self, rows: NDArray[np.int64]) -> Messages:
+        """Return some records in a buffer.
 
         Args:
             rows: their numbers in the shard, ascending.
@@ -94,14 +93,6 @@ class SoughtShard:
         Raises:
             ShardReadError: one of them is damaged.
         """
-        return [frame[HEADER:-FOOTER] for frame in self.frames(rows)]
-
-    def frames(self, rows: NDArray[np.int64]) -> list[bytes]:
-        """Return the frames of some records; takes and raises what `read` does."""
-        return [frame for run in self._runs(rows) for frame in run.rows()]
-
-    def messages(self, rows: NDArray[np.int64]) -> Messages:
-        """Return some records in a buffer; takes and raises what `read` does."""
         runs = [Messages(run.data, run.starts + HEADER, run.stops - FOOTER) for run in self._runs(rows)]
         return Messages.together(runs)
 
@@ -183,8 +174,8 @@ class StreamedShard:
         del row
         raise cannot_be_sought(self.path)
 
-    def read(self, rows: NDArray[np.int64]) -> list[bytes]:
-        """Return some records.
+    def messages(self, rows: NDArray[np.int64]) -> Messages:
+        """Return some records in a buffer.
 
         Args:
             rows: their numbers in the shard, ascending, none before one that was read.
@@ -204,18 +195,7 @@ class StreamedShard:
                     raise damage_error(self.path, self.compression, self._next, f"{self.records} records are expected")
                 first, self._next = self._next, self._next + len(self._window)
             out.append(self._window[row - first])
-        return out
-
-    def messages(self, rows: NDArray[np.int64]) -> Messages:
-        """Return some records in a buffer; takes and raises what `read` does."""
-        return Messages.of(self.read(rows))
-
-    def frames(self, rows: NDArray[np.int64]) -> list[bytes]:
-        """Return the frames of some records; takes and raises what `read` does."""
-        data = self.read(rows)
-        whole = frames(data).tobytes()
-        edges = np.cumsum([0, *(len(record) + _FRAME for record in data)]).tolist()
-        return [whole[start:stop] for start, stop in itertools.pairwise(edges)]
+        return Messages.of(out)
 
 
 def cannot_be_sought(path: Path) -> OptionError:

@@ -13,7 +13,6 @@ from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.pieces import cut
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import RecordError
-from seqrecorder.wire.spans import Messages
 from seqrecorder.writing.column_input import given_columns
 from seqrecorder.writing.encoder import Block, Sources
 from seqrecorder.writing.record_buffer import Waiting
@@ -243,16 +242,16 @@ class RecordIntake:
             self._place_kept(attrs.evolve(sources, columns=part), split, encoder.encode)
 
     def _copy(self, store: RecordStore, positions: NDArray[np.int64], split: str | None) -> None:
-        schema, size, data = self._schema, positions.size, store.read(positions)
+        schema, size, messages = self._schema, positions.size, store.messages(positions)
         looked_at = list[Any]([None] * size)
         if self._needs or self._whole:
             decoder = RecordDecoder(schema if self._whole else schema.select(self._needs))
-            looked_at = store.records(decoder, positions, Messages.of(data))
+            looked_at = store.records(decoder, positions, messages)
         lengths = np.zeros((size, max(1, len(schema.groups))), np.int64)
         for column, group in enumerate(schema.groups):
             lengths[:, column] = store.lengths(positions, group)
         sources = self._numbered(looked_at)
-        block = Block(data, lengths, sources.positions, sources.splits, None, None, [], size)
+        block = Block(messages.rows(), lengths, sources.positions, sources.splits, None, None, [], size)
         self._place_kept(sources, split, lambda to: [attrs.evolve(block, splits=to.splits).only(to.kept)])
 
     def _numbered(self, looked_at: list[Any]) -> Sources:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.dataset.shares import share_of
+from seqrecorder.dataset.shard_set import share_of
 
 
 @sr.record

@@ -164,7 +164,7 @@ def test_records_with_a_new_field_are_appended(tmp_path, change):
         assert sr.testing.same_bits(selection[1].new, read[1].new)
         given = sr.Schema.of(new).decode(schema.encode(wider(change)))
         assert sr.testing.same_bits(selection["new"].new, given.new)
-        serialized = tf.constant(selection.store.read(selection.positions))
+        serialized = tf.constant(selection.store.messages(selection.positions).rows())
         compare(schema["new"], schema.parse_batch(serialized), read)
         assert len(list(sr.read_records(path, schema=Old))) == 4
         assert sr.verify(path).ok

@@ -23,7 +23,7 @@ def records(path):
         for shard in split.shards:
             some.store.manifest.lengths(name, shard)
     splits = {name: (split.records, len(split.shards)) for name, split in some.store.manifest.splits.items()}
-    return splits, some.store.read(some.positions)  # which checks their CRCs
+    return splits, some.store.messages(some.positions).rows()  # which checks their CRCs
 
 words = [Word(f"w{n}", [n] * (n % 5)) for n in range(40)]
 sr.write({"train": words[:30], "eval": words[30:]}, root / "old", shards=10)

@@ -26,18 +26,14 @@ def shard(tmp_path: Path) -> tuple[SoughtShard, list[bytes]]:
 
 
 def test_any_rows_are_read(shard: tuple[SoughtShard, list[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows come as they were written, alone and in runs, however these are cut; frames come as they stand."""
+    """Rows come as they were written, alone and in runs, however these are cut."""
     access, data = shard
-    whole = access.path.read_bytes()
     assert [access.read_one(row) for row in range(len(data))] == data
     for gap, run in ((1 << 14, 16 << 20), (0, 1), (1 << 30, 5000)):
         monkeypatch.setattr(random_access, "_GAP", gap)
         monkeypatch.setattr(random_access, "_RUN", run)
-        assert b"".join(access.frames(np.arange(len(data)))) == whole
         for rows in ([], [3], [0, 1, 2, 9], [1, 1, 5, 7, 7], list(range(11))):
-            assert access.read(np.array(rows, np.int64)) == [data[row] for row in rows]
-            frames = b"".join(access.frames(np.array(rows, np.int64)))
-            assert frames == b"".join(whole[access.starts[row] : access.starts[row + 1]] for row in rows)
+            assert access.messages(np.array(rows, np.int64)).rows() == [data[row] for row in rows]
 
 
 def test_only_what_is_asked_for_is_read(shard: tuple[SoughtShard, list[bytes]]) -> None:
@@ -46,7 +42,7 @@ def test_only_what_is_asked_for_is_read(shard: tuple[SoughtShard, list[bytes]]) 
     assert access.starts.size == len(SIZES) + 1
     seen: list[int] = []
     with on_read(lambda _path, start, stop: seen.append(stop - start)):
-        access.read(np.array([6, 8]))
+        access.messages(np.array([6, 8]))
     assert sum(seen) == 7 + 2 * (HEADER + FOOTER)
 
 
@@ -61,7 +57,7 @@ def test_damage_of_any_part_is_named(shard: tuple[SoughtShard, list[bytes]], pla
         sound = bytes(whole)
         whole[byte] ^= 0x80
         access.path.write_bytes(whole)
-        for read in (lambda row=row: access.read_one(row), lambda row=row: access.read(np.array([1, row]))):
+        for read in (lambda row=row: access.read_one(row), lambda row=row: access.messages(np.array([1, row]))):
             with pytest.raises(sr.ShardReadError, match=f"record {row} at byte {begin} is damaged"):
                 read()
         if place == "length":
