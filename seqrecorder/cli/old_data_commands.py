@@ -12,7 +12,7 @@ from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.dataset.read_manifest import dataset_at
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.names import MANIFEST
-from seqrecorder.storage.place import is_url
+from seqrecorder.storage.paths import is_url
 
 if TYPE_CHECKING:
     import argparse

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
-from seqrecorder.codec.arrow import is_arrow, pyarrow, without_views
+from seqrecorder.codec.arrow import pyarrow, without_views
 from seqrecorder.errors import OptionError, SourceError
 
 if TYPE_CHECKING:
@@ -51,6 +52,24 @@ class Table:
             if isinstance(error, (SourceError, OptionError)):
                 raise
             raise SourceError(f"{self.name}: {error}") from error
+
+
+def is_arrow(given: object) -> bool:
+    """Whether an object is given out through the Arrow C interface.
+
+    >>> is_arrow([1, 2])
+    False
+    """
+    kind = type(given)
+    return hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__") or _is_series_of_lists(given)
+
+
+def _is_series_of_lists(given: Any) -> bool:
+    """Whether an object is a series of pandas before version 3, whose frames have the interface, and which lack it."""
+    kind = type(given)
+    if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or given.dtype != object:
+        return False
+    return isinstance(next((item for item in given if item is not None), None), list | tuple | np.ndarray)
 
 
 def is_table(given: object) -> bool:

@@ -27,7 +27,6 @@ __all__ = [
     "time_parts",
     "time_rule",
     "transfer",
-    "user_metadata",
     "verify",
     "verify_report",
     "written_order",

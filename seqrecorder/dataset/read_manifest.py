@@ -8,16 +8,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.dataset.assets import DEEPEST, is_too_deep
 from seqrecorder.dataset.manifest import FORMAT, FORMAT_VERSION, AssetInfo, Manifest, SplitInfo
 from seqrecorder.dataset.shard_info import COLUMNS, ShardTable, bins_text
 from seqrecorder.dataset.split_shares import splitting_of
-from seqrecorder.dataset.user_metadata import DEEPEST, is_too_deep
 from seqrecorder.errors import DatasetNotFoundError, ManifestError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import MANIFEST, check_names, is_special
-from seqrecorder.storage.object_cache import cached, origin_of
-from seqrecorder.storage.paths import local_path
-from seqrecorder.storage.place import Place, is_url
+from seqrecorder.storage.object_cache import cached
+from seqrecorder.storage.paths import is_url, local_path, origin_of
+from seqrecorder.storage.place import Place
 from seqrecorder.storage.tfrecord.format import check_compression
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.names import inside
-from seqrecorder.storage.paths import files_named
-from seqrecorder.storage.place import is_url
+from seqrecorder.storage.paths import files_named, is_url
 from seqrecorder.storage.shard import RecordReader, peek
 from seqrecorder.storage.tfrecord.check import advice, check_size, check_walk, count_records
 from seqrecorder.storage.tfrecord.format import check_compression, detect_compression, is_packed_with_zlib

@@ -36,10 +36,10 @@ from seqrecorder.storage.files import UNSUPPORTED, faults_around, sync_directory
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
 from seqrecorder.storage.paths import files_named, local_path
-from seqrecorder.storage.read_ahead import ahead
+from seqrecorder.storage.processes import cleanup_when_terminated
 from seqrecorder.storage.shard import histogram
-from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.threads import ahead
 from seqrecorder.storage.tfrecord.format import check_compression, detect_compression
 from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from seqrecorder.dataset.conditions import require_fields
 from seqrecorder.errors import OptionError
-from seqrecorder.storage.read_ahead import ahead
+from seqrecorder.storage.threads import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

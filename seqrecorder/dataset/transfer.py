@@ -34,10 +34,12 @@ from seqrecorder.errors import (
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.files import link_file, writing
 from seqrecorder.storage.names import MANIFEST, inside
-from seqrecorder.storage.object_cache import Wanted, cached, each_in_threads, fetch
-from seqrecorder.storage.place import Place, is_url
-from seqrecorder.storage.sigterm import cleanup_when_terminated
+from seqrecorder.storage.object_cache import Wanted, cached, fetch
+from seqrecorder.storage.paths import is_url
+from seqrecorder.storage.place import Place
+from seqrecorder.storage.processes import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.threads import in_threads
 
 if TYPE_CHECKING:
     import os
@@ -183,7 +185,7 @@ class Destination:
 
         progress.expect(sum(local.bytes for local, _ in files))
         try:
-            each_in_threads(send, files, threads)
+            in_threads(send, files, threads)
         finally:
             progress.close()
 

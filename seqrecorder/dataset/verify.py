@@ -35,14 +35,13 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.files import write_file
 from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, STATISTICS, inside
-from seqrecorder.storage.paths import local_path
-from seqrecorder.storage.place import Place, is_url
-from seqrecorder.storage.read_ahead import ahead
+from seqrecorder.storage.paths import is_url, local_path
+from seqrecorder.storage.place import Place
 from seqrecorder.storage.record_blocks import block_for, whole_records
 from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.shard import RecordReader, read_lengths
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, detect_compression, walk_frames
-from seqrecorder.storage.threads import worked_on
+from seqrecorder.storage.threads import ahead, worked_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seqrecorder.storage.paths import local_path
-from seqrecorder.storage.place import is_url
+from seqrecorder.storage.paths import is_url, local_path
 
 if TYPE_CHECKING:
     import os

@@ -17,11 +17,11 @@ from seqrecorder.dataset.shard_set import check_shard
 from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import chosen_fields
-from seqrecorder.storage.read_ahead import ahead
 from seqrecorder.storage.record_blocks import block_for, whole_records
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
+from seqrecorder.storage.threads import ahead
 from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:

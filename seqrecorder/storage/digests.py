@@ -1,29 +1,33 @@
-"""The SHA-256 of files: of whole ones, of several at a time, and of one that grows."""
+"""The SHA-256 of files: of whole ones, and of one that grows, after which threads go while it is written.
+
+What is left without the threads, when the last byte has been written, is to read the whole file for its digest, and to
+wait until all of it is on the disk. Each has a thread of its own: in one, reading would wait for syncing.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import os  # noqa: TC003 - the examples need it
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.bad_sectors import open_source, reason_at
-from seqrecorder.storage.files import error_at
-from seqrecorder.storage.threads import cores, submit
+from seqrecorder.storage.files import error_at, start_sync, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-T = TypeVar("T")
+    import os
+    from collections.abc import Callable
 
 _PIECE = 1 << 20  # bytes read at once
+_READ_STEP, _SYNC_STEP = 4 << 20, 8 << 20  # bytes that are waited for before the threads go after them
 
 
 class FileDigest:
     """The SHA-256 of a file to which bytes are appended: of what is there whenever it is read on.
 
+    >>> import os
     >>> digest = FileDigest(os.devnull)
     >>> digest.finish()[:8]
     'e3b0c442'
@@ -67,6 +71,7 @@ class FileDigest:
 def sha256(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file in hexadecimal, reading it in pieces.
 
+    >>> import os
     >>> sha256(os.devnull)[:8]
     'e3b0c442'
 
@@ -82,18 +87,104 @@ def sha256(path: str | os.PathLike[str]) -> str:
     return FileDigest(path).finish()
 
 
-def in_threads(function: Callable[[T], str], items: Iterable[T]) -> list[str]:
-    """Return what a function gives for each item, several at a time: for digests, which need no lock of Python's.
+class Follower:
+    """Takes in the SHA-256 of a file to which bytes are appended, and has them written to the disk.
 
-    >>> [digest[:8] for digest in in_threads(sha256, [os.devnull, os.devnull])]
-    ['e3b0c442', 'e3b0c442']
+    What is read is what the system will give to others, not what was meant to be written. The file is not synced by
+    this: that is for its writer, at the end. But a failure of the disk is told only once, so it is kept for the writer.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "shard")
+    ...     follower = Follower(path)
+    ...     with path.open("wb") as file:
+    ...         for count in range(1, 10):
+    ...             _ = file.write(bytes(1 << 20))
+    ...             follower.follow(count << 20)
+    ...     follower.finish()[:8]
+    'd2ee4703'
 
     Args:
-        function: such as `sha256` or `FileDigest.finish`; its errors come out.
-        items: what it is called with.
-
-    Returns:
-        The results, in the same order.
+        path: the file.
     """
-    with ThreadPoolExecutor(cores()) as pool:
-        return [done.result() for done in [submit(pool, function, item) for item in items]]
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._digest = FileDigest(path)
+        self._failure: OSError | None = None
+        self._tasks = (_Repeated(self._read_on, _READ_STEP), _Repeated(self._start_sync, _SYNC_STEP))
+
+    def follow(self, written: int) -> None:
+        """Go after what is new, once it is enough for a thread.
+
+        Args:
+            written: about how many bytes were written so far.
+
+        Raises:
+            ShardWriteError: what was written before did not reach the disk.
+        """
+        self._check()
+        for task in self._tasks:
+            task.reach(written)
+
+    def _read_on(self) -> None:
+        with contextlib.suppress(OSError):  # `finish` meets it again
+            self._digest.read_on()
+
+    def _start_sync(self) -> None:
+        try:
+            start_sync(self._path)
+        except FileNotFoundError:  # `finish` meets that as well
+            return
+        except OSError as error:
+            self._failure = error
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            with writing("sync", self._path):
+                raise self._failure
+
+    def finish(self) -> str:
+        """Return the SHA-256 of the file, which is complete now, in hexadecimal.
+
+        Raises:
+            ShardReadError: the file is missing or cannot be read.
+            ShardWriteError: what was written before did not reach the disk.
+        """
+        self.wait()
+        self._check()
+        return self._digest.finish()
+
+    def wait(self) -> None:
+        """Wait until nothing reads the file."""
+        for task in self._tasks:
+            task.wait()
+
+
+class _Repeated:
+    """What is done again and again in a thread, once there is enough more to do and the last time is over.
+
+    Args:
+        do: does it, and raises nothing.
+        step: bytes that are enough.
+    """
+
+    def __init__(self, do: Callable[[], None], step: int) -> None:
+        self._do, self._step = do, step
+        self._reached = 0
+        self._thread: threading.Thread | None = None
+
+    def reach(self, written: int) -> None:
+        if written - self._reached < self._step or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._reached = written
+        thread = threading.Thread(target=self._do, name="seqrecorder-follower", daemon=True)
+        with contextlib.suppress(RuntimeError):  # the interpreter ends, and starts none: `finish` does it all
+            thread.start()
+            self._thread = thread
+
+    def wait(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None

@@ -18,9 +18,8 @@ import secrets
 import shutil
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -29,21 +28,19 @@ from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.files import faults_around, fcntl, link_file, write_file, writing
 from seqrecorder.storage.locks import exclusive, lock, unlock
 from seqrecorder.storage.names import MANIFEST
-from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.paths import ORIGIN, cache_directory
+from seqrecorder.storage.threads import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from seqrecorder.storage.place import Place
 
-T = TypeVar("T")
+LIMIT = "SEQRECORDER_CACHE_BYTES"
+"""The variable of the environment that says how large the cache may be."""
 
-DIRECTORY, LIMIT = "SEQRECORDER_CACHE", "SEQRECORDER_CACHE_BYTES"
-"""Variables of the environment: where the cache is, and how large it may be."""
-
-_ORIGIN, _READERS, _LIST, _COUNTED = ".origin", ".readers", "files", ".counted"
+_READERS, _LIST, _COUNTED = ".readers", "files", ".counted"
 _MOST_BYTES = 100 << 30
-_TOGETHER = 8
 _TRIES = 2
 
 
@@ -60,25 +57,6 @@ class Wanted:
     name: str
     sha256: str
     bytes: int = 0
-
-
-def cache_directory() -> Path:
-    """Return where the cache is: what `SEQRECORDER_CACHE` says, else in the user's own directory of caches."""
-    given = os.environ.get(DIRECTORY)
-    return local_path(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqrecorder")
-
-
-def origin_of(directory: Path) -> str | None:
-    """Return the URL of a dataset whose directory is in the cache; None for every other directory.
-
-    Only the cache is asked, so that no file which came with a dataset makes anybody fetch from elsewhere.
-    """
-    if directory.parent.parent != cache_directory():
-        return None
-    try:
-        return (directory / _ORIGIN).read_text(encoding="utf-8")
-    except OSError:
-        return None
 
 
 def cached(place: Place, manifest: bytes) -> Path:
@@ -102,7 +80,7 @@ def cached(place: Place, manifest: bytes) -> Path:
             new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
             new.mkdir()
             try:
-                write_file(new / _ORIGIN, place.url.encode())
+                write_file(new / ORIGIN, place.url.encode())
                 write_file(new / MANIFEST, manifest)
                 with contextlib.suppress(OSError), faults_around("rename", path):
                     new.rename(path)  # or another process has made it
@@ -132,7 +110,7 @@ def fetch_cached(place: Place, directory: Path, files: Sequence[Wanted]) -> None
         missing = [file for file in files if not _is_touched(directory / file.name)]
     earlier = [path for path in directory.parent.iterdir() if path != directory and not path.name.startswith(".")]
     if missing and earlier:
-        each_in_threads(lambda file: _take_over(earlier, directory, file), missing)
+        in_threads(lambda file: _take_over(earlier, directory, file), missing)
         missing = [file for file in missing if not (directory / file.name).exists()]
     if missing:
         try:
@@ -224,7 +202,7 @@ def fetch(
     directory: Path,
     files: Sequence[Wanted],
     *,
-    threads: int = _TOGETHER,
+    threads: int = 8,
     done: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Fetch the files that a directory lacks, several at a time.
@@ -245,19 +223,7 @@ def fetch(
         _fetch_one(place, directory / file.name, file)
         done(file.bytes)
 
-    each_in_threads(bring, files, threads)
-
-
-def each_in_threads(work: Callable[[T], object], items: Sequence[T], threads: int = _TOGETHER) -> None:
-    """Do work on each item, several at a time; after an error no more is begun, and it is raised."""
-    with ThreadPoolExecutor(max(1, min(threads, len(items)))) as pool:
-        waiting = [pool.submit(work, item) for item in items]
-        try:
-            for one in waiting:
-                one.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    in_threads(bring, files, threads)
 
 
 def _fetch_one(place: Place, target: Path, file: Wanted) -> None:

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _URL = re.compile("([A-Za-z][A-Za-z0-9+.-]+)://")
+_URL_OF_PLACE = re.compile("(?!file:)[A-Za-z][A-Za-z0-9+.-]+://.")
 _URL_OF_PATH = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib makes one slash of two
+
+DIRECTORY = "SEQRECORDER_CACHE"
+"""The variable of the environment that says where the cache of datasets at URLs is."""
+ORIGIN = ".origin"
+"""The file in a directory of the cache that says of which URL it is."""
 
 
 def local_path(path: Any) -> Path:
@@ -41,6 +47,34 @@ def local_path(path: Any) -> Path:
     if text.startswith("~") and home == text:
         raise OptionError(f"{text!r}: expected a path, got the home directory of an unknown user; write ./{text}")
     return _working_directory(home) / home
+
+
+def is_url(path: object) -> bool:
+    """Whether a path is the URL of a place.
+
+    >>> is_url("s3://bucket/corpus"), is_url("/data/corpus"), is_url("file:///data/corpus")
+    (True, False, False)
+    """
+    return isinstance(path, str) and _URL_OF_PLACE.match(path) is not None
+
+
+def cache_directory() -> Path:
+    """Return where the cache is: what `SEQRECORDER_CACHE` says, else in the user's own directory of caches."""
+    given = os.environ.get(DIRECTORY)
+    return local_path(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqrecorder")
+
+
+def origin_of(directory: Path) -> str | None:
+    """Return the URL of a dataset whose directory is in the cache; None for every other directory.
+
+    Only the cache is asked, so that no file which came with a dataset makes anybody fetch from elsewhere.
+    """
+    if directory.parent.parent != cache_directory():
+        return None
+    try:
+        return (directory / ORIGIN).read_text(encoding="utf-8")
+    except OSError:
+        return None
 
 
 def natural_order(path: Any) -> list[tuple[bool, int, str]]:

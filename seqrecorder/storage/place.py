@@ -27,19 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_URL = re.compile("(?!file:)[A-Za-z][A-Za-z0-9+.-]+://.")
 _PUBLISHING = threading.Lock()  # of places without conditions: between the threads of a process there is one anyway
 _VERSIONS = ("generation", "ETag", "etag")
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
-
-
-def is_url(path: object) -> bool:
-    """Whether a path is the URL of a place.
-
-    >>> is_url("s3://bucket/corpus"), is_url("/data/corpus"), is_url("file:///data/corpus")
-    (True, False, False)
-    """
-    return isinstance(path, str) and _URL.match(path) is not None
 
 
 @attrs.frozen

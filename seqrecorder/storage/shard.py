@@ -14,9 +14,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import ShardReadError, ShardWriteError
-from seqrecorder.storage.background_sync import Follower
 from seqrecorder.storage.bad_sectors import open_source, reason_at
-from seqrecorder.storage.digests import sha256
+from seqrecorder.storage.digests import Follower, sha256
 from seqrecorder.storage.file_state import FileState, remember
 from seqrecorder.storage.files import advice_on, faults_around
 from seqrecorder.storage.names import MANIFEST

@@ -27,9 +27,9 @@ from seqrecorder.schema.display import number_of, some
 from seqrecorder.storage.files import faults_around, link_file, writing
 from seqrecorder.storage.names import MANIFEST, inside, shard_name
 from seqrecorder.storage.parts_directory import PartsDirectory
-from seqrecorder.storage.place import is_url
+from seqrecorder.storage.paths import is_url
+from seqrecorder.storage.processes import cleanup_when_terminated
 from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
 from seqrecorder.storage.tfrecord.check import check_size
 from seqrecorder.writing.options import WriteOptions

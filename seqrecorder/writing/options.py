@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import attrs
 
+from seqrecorder.dataset.assets import check_metadata
 from seqrecorder.dataset.owned_files import ASSET_GENERATION
 from seqrecorder.dataset.time_rule import TimeRule
-from seqrecorder.dataset.user_metadata import check_metadata
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.storage.names import check_names
 from seqrecorder.storage.tfrecord.format import check_compression

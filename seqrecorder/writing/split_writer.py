@@ -11,11 +11,12 @@ import numpy as np
 from seqrecorder.dataset.csv_line import csv_line
 from seqrecorder.dataset.manifest import ShardInfo, SplitInfo
 from seqrecorder.errors import OptionError
-from seqrecorder.storage.digests import in_threads, sha256
+from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.files import faults_around, writing
 from seqrecorder.storage.names import examples_name, lengths_name, shard_name
 from seqrecorder.storage.shard import ShardWriter, histogram
 from seqrecorder.storage.shard_files import OpenShards
+from seqrecorder.storage.threads import in_threads
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.early_uploads import ShardFiles
 from seqrecorder.writing.external_shuffle import ShuffledSpill

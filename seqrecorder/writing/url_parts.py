@@ -17,8 +17,9 @@ from seqrecorder.dataset.owned_files import named
 from seqrecorder.dataset.read_manifest import parse_manifest
 from seqrecorder.dataset.transfer import PARTS, Destination
 from seqrecorder.errors import DatasetError, DatasetNotFoundError
-from seqrecorder.storage.object_cache import cached, each_in_threads
+from seqrecorder.storage.object_cache import cached
 from seqrecorder.storage.place import Place
+from seqrecorder.storage.threads import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +63,7 @@ class UrlParts:
                 _ = parse_manifest(text.decode(), path).assets  # the hashes of its keys
                 known[name] = path, int((names[name].modified or _LONG_AGO).timestamp() * 1e9)
 
-        each_in_threads(bring, list(names))
+        in_threads(bring, list(names))
         return cls(whole, dict(sorted(known.items())))
 
     @property

@@ -15,7 +15,8 @@ from seqrecorder.errors import DatasetExistsError, DuplicateKeyError, OptionErro
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import MANIFEST, check_name
 from seqrecorder.storage.parts_directory import PartsDirectory
-from seqrecorder.storage.place import Place, is_url
+from seqrecorder.storage.paths import is_url
+from seqrecorder.storage.place import Place
 from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.split_assignment import Router
 from seqrecorder.writing.unique_keys import UniqueKeys

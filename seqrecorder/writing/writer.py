@@ -22,13 +22,10 @@ from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.transfer import Destination
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.forks import kept_from_children
 from seqrecorder.storage.names import STATISTICS
-from seqrecorder.storage.object_cache import origin_of
-from seqrecorder.storage.paths import local_path
-from seqrecorder.storage.place import is_url
+from seqrecorder.storage.paths import is_url, local_path, origin_of
+from seqrecorder.storage.processes import cleanup_when_terminated, kept_from_children
 from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.sigterm import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
 from seqrecorder.storage.tfrecord.format import check_compression
 from seqrecorder.writing.early_uploads import EarlyUploads

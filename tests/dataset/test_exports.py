@@ -60,6 +60,8 @@ RECORDS = [everything(number) for number in range(23)]
 class InMemory(Exports):
     """Records that come in columns, without files."""
 
+    schema = at = None
+
     def __init__(self, records, size=5):
         self.records, self.size = records, size
         self.schema = sr.Schema.of(type(records[0]))

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage import object_cache
+from seqrecorder.storage import object_cache, paths
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.locks import unlock
-from seqrecorder.storage.object_cache import Wanted, cached, fetch_cached, origin_of
+from seqrecorder.storage.object_cache import Wanted, cached, fetch_cached
+from seqrecorder.storage.paths import origin_of
 from seqrecorder.storage.place import Place
 
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path, monkeypatch):
-    monkeypatch.setenv(object_cache.DIRECTORY, str(tmp_path / "cache"))
+    monkeypatch.setenv(paths.DIRECTORY, str(tmp_path / "cache"))
     yield
     let_go()
 
@@ -35,7 +36,7 @@ def put(place, name, data):
 
 def let_go():
     """End the reading of this process, as its end would; return the directory with what it had asked for."""
-    made = object_cache._Reader.of(object_cache.cache_directory(), os.getpid())
+    made = object_cache._Reader.of(paths.cache_directory(), os.getpid())
     unlock(made._lock)
     object_cache._Reader.of.__func__.cache_clear()
     return made._directory

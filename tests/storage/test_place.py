@@ -5,7 +5,8 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.storage.files import on_fault_point
-from seqrecorder.storage.place import Place, is_url
+from seqrecorder.storage.paths import is_url
+from seqrecorder.storage.place import Place
 
 
 @pytest.fixture

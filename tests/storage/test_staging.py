@@ -23,7 +23,7 @@ from seqrecorder.storage import files, locks
 from seqrecorder.storage import swap_directories as module
 from seqrecorder.storage.files import link_file, on_fault_point, replace_file
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.sigterm import cleanup_when_terminated
+from seqrecorder.storage.processes import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
 from seqrecorder.storage.swap_directories import exchange
 
@@ -516,7 +516,7 @@ def test_without_locks(tmp_path, monkeypatch, reason):
 TERMINATED = """
 import os, signal, sys
 from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.sigterm import cleanup_when_terminated
+from seqrecorder.storage.processes import cleanup_when_terminated
 with cleanup_when_terminated(), Staging(sys.argv[1]) as staging:
     os.kill(os.getpid(), signal.SIGTERM)
 """
