@@ -81,7 +81,7 @@ def _first(records: Iterable[Any]) -> list[Any]:
 
 def _panels(record: Any, fields: Sequence[str] | None, time: str | None) -> list[_Panel]:
     schema = Schema.of(record)
-    chosen = schema.fields if fields is None else schema.select(fields).fields
+    chosen = schema.select(fields).fields
     clocks = {group: _clock(schema, record, group, time) for group in schema.groups}
     panels = []
     for field in chosen:

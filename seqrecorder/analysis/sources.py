@@ -58,7 +58,7 @@ def columns_of(
     selection: Selection, fields: Sequence[str] | None, bar: Progress | None = None
 ) -> tuple[Schema, Iterator[tuple[dict[str, Column], int]]]:
     """Return the schema of some fields, and the columns of the selected records with how many these are."""
-    schema = selection.schema if fields is None else selection.schema.select(fields)
+    schema = selection.schema.select(fields)
 
     def chunks() -> Iterator[tuple[dict[str, Column], int]]:
         for columns in selection.columns(fields):

@@ -11,7 +11,6 @@ from seqrecorder.codec.columns import scatter
 from seqrecorder.codec.construct import builder
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.mismatch import Mismatch
-from seqrecorder.schema.schema import chosen_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +68,7 @@ def condition(
     wanted = {name: _values(schema[name], value) for name, value in values.items()}
     asked = list(wanted)
     if predicate is not None:
-        asked += [field.name for field in chosen_fields(schema, fields).fields]
+        asked += [field.name for field in schema.select(fields).fields]
     return Condition(schema.select(asked), predicate, wanted)
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from seqrecorder.schema.field import Field
-    from seqrecorder.schema.schema import Schema
 
 
 class Exports(SelectedValues):
@@ -63,7 +62,7 @@ class Exports(SelectedValues):
         """
         _library("pandas")
         table = _reader(self, fields).read_all()
-        for field in _chosen(self, fields).fields:
+        for field in self.schema.select(fields).fields:
             is_scalar = not (field.is_list or field.shape or field.sparse is not None)
             if is_scalar and field.optional and (field.element.is_time or field.element.has_nan):
                 values = one_array(table[field.name].drop_null()).to_numpy(zero_copy_only=False)
@@ -126,7 +125,7 @@ class Exports(SelectedValues):
             OptionError: JSON holds no bytes, complex numbers, spans of time and infinities: the field is named.
             ShardWriteError: the disk is full, or failed.
         """
-        schema = _chosen(self, fields)
+        schema = self.schema.select(fields)
         check_json(schema)
         with replaced_file(path) as part, open_text(part) as file:
             for columns in self.columns(fields):
@@ -148,14 +147,14 @@ class Exports(SelectedValues):
         Raises:
             SchemaError: there is no field of a name.
         """
-        schema = _chosen(self, fields)
+        schema = self.schema.select(fields)
         parts = list(self.columns(fields))
         return {field.name: _joined(field, [part[field.name] for part in parts]) for field in schema.fields}
 
 
 def _reader(selection: SelectedValues, fields: Sequence[str] | None) -> Any:
     pa = pyarrow()
-    schema = _chosen(selection, fields)
+    schema = selection.schema.select(fields)
     batches = (arrow_batch(schema, columns) for columns in selection.joined_columns(fields))
     return pa.RecordBatchReader.from_batches(arrow_schema(schema), batches)
 
@@ -195,10 +194,6 @@ def _parquet_takes_missing_vectors() -> bool:
         return bool(parquet.read_table(pa.BufferReader(sink.getvalue())).num_rows)
     except pa.ArrowException:
         return False
-
-
-def _chosen(selection: SelectedValues, fields: Sequence[str] | None) -> Schema:
-    return selection.schema if fields is None else selection.schema.select(fields)
 
 
 def _library(name: str) -> Any:

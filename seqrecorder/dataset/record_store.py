@@ -264,7 +264,7 @@ class RecordStore:
 
     def decoder(self, fields: Sequence[str] | None, *, joined: bool = False) -> RecordDecoder:
         """Return the decoder of some fields, of all for None."""
-        return RecordDecoder(self.schema if fields is None else self.schema.select(fields), joined=joined)
+        return RecordDecoder(self.schema.select(fields), joined=joined)
 
     def columns(self, decoder: RecordDecoder, positions: NDArray[np.int64]) -> dict[str, Column]:
         """Return records as columns.

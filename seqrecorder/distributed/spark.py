@@ -225,7 +225,7 @@ def read(
     corpus = open_corpus(path, schema=None if schema is None else Schema.of(schema))
     info = corpus.manifest.split(split)
     records = corpus[info.name]
-    chosen = records.schema if fields is None else records.schema.select(fields)
+    chosen = records.schema.select(fields)
     kinds = pa.schema([(column.name, _spark_type(column.type)) for column in arrow_schema(chosen)])
     count = sum(1 for _ in pieces_of(info.shards))
     numbers = session.range(0, count, 1, max(1, min(count, _MOST_TASKS)))

@@ -30,7 +30,6 @@ from seqrecorder.reading.record_stream import Limits, StreamOptions
 from seqrecorder.reading.shaping import shaper
 from seqrecorder.reading.strategy import WINDOW, Feed
 from seqrecorder.reading.tfdata_ops import counted
-from seqrecorder.schema.schema import chosen_fields
 
 if TYPE_CHECKING:
     import os
@@ -233,7 +232,7 @@ def read(
     origin.check_lengths()
     for file in origin.files:
         origin.check_frames(file)
-    chosen = chosen_fields(origin.schema, fields)
+    chosen = origin.schema.select(fields)
     derived = DerivedFields.of(
         origin.schema,
         chosen,

@@ -16,7 +16,6 @@ from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import check_shard
 from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
-from seqrecorder.schema.schema import chosen_fields
 from seqrecorder.storage.record_blocks import block_for, whole_records
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import advice
@@ -132,7 +131,7 @@ def read_records(
     origin, deal = origin.take_shard(shard)
     origin.fetch()
     origin.check_lengths()
-    codec = RecordDecoder(chosen_fields(origin.schema, fields), origin.layout)
+    codec = RecordDecoder(origin.schema.select(fields), origin.layout)
     return _records(origin, codec, deal)
 
 

@@ -6,7 +6,9 @@ change when a later version adds an option.
 
 from __future__ import annotations
 
-from typing import Any
+import keyword
+import unicodedata
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -16,6 +18,9 @@ from seqrecorder.schema.conversion import require_utf8
 from seqrecorder.schema.dtypes import canonical_type
 from seqrecorder.schema.field import Field
 from seqrecorder.schema.sparse_vector import SparseVector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def brief(field: Field) -> str:
@@ -124,3 +129,15 @@ def _default_from_json(data: Any, field: Field) -> Any:
         raise SchemaError(f"field {field.name!r}: default of shape {data['shape']!r}")
     array = array.reshape(data["shape"])
     return array[()] if array.ndim == 0 else array
+
+
+def check_arguments(fields: Sequence[Field]) -> None:
+    """Raise `SchemaError` for stored names of which no class with such arguments can be made."""
+    arguments = [field.name.lstrip("_") for field in fields]
+    for field, argument in zip(fields, arguments, strict=True):
+        if unicodedata.normalize("NFKC", field.name) != field.name:  # Python takes two such names for one
+            raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
+        if not argument.isidentifier() or keyword.iskeyword(field.name) or argument == "self" or "__" in field.name[:2]:
+            raise SchemaError(f"{field.name!r} cannot be the name of a field")
+    if len(set(arguments)) < len(arguments):
+        raise SchemaError(f"two fields have one name as arguments: {', '.join(arguments)}")

@@ -1,7 +1,7 @@
 """`Schema`: the stored fields of a record class, as one value that can be compared, written down and rebuilt.
 
 It knows names, types and shapes, and neither bytes nor files. What turns records into bytes and bytes into
-tensors is a `Codec`; the package's `__init__` says which.
+tensors is a codec; the package's `__init__` says which.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import keyword
-import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -21,7 +19,7 @@ from seqrecorder.schema.declarations import declare, shown_in_notebooks, stored_
 from seqrecorder.schema.display import cut, html_table, some
 from seqrecorder.schema.evolution import changes, source_of
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together, feature_names
-from seqrecorder.schema.field_json import brief, field_from_dict, field_to_dict, in_full
+from seqrecorder.schema.field_json import brief, check_arguments, field_from_dict, field_to_dict, in_full
 from seqrecorder.schema.mismatch import Mismatch, advice, describe
 
 if TYPE_CHECKING:
@@ -35,32 +33,15 @@ _SCHEMA = "__seqrecorder_schema__"
 _NO_SCHEMA = (Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
-class Codec(Protocol):
-    """What a schema's methods on bytes and tensors stand on."""
+class _Codec(Protocol):
+    """What a schema's methods on bytes and tensors stand on, which have their names."""
 
-    def context_features(self) -> dict[str, Any]:
-        """Return the wire spec of the context."""
-        ...
-
-    def sequence_features(self) -> dict[str, Any]:
-        """Return the wire spec of the feature lists."""
-        ...
-
-    def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
-        """Return one serialized SequenceExample per record."""
-        ...
-
-    def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
-        """Return one record per serialized SequenceExample."""
-        ...
-
-    def parse(self, serialized: Any) -> dict[str, Any]:
-        """Return the tensors of one record."""
-        ...
-
-    def parse_batch(self, serialized: Any) -> dict[str, Any]:
-        """Return the tensors of a padded batch."""
-        ...
+    def context_features(self) -> dict[str, Any]: ...
+    def sequence_features(self) -> dict[str, Any]: ...
+    def encode_batch(self, records: Sequence[Any]) -> list[bytes]: ...
+    def decode_batch(self, data: Sequence[bytes]) -> list[Any]: ...
+    def parse(self, serialized: Any) -> dict[str, Any]: ...
+    def parse_batch(self, serialized: Any) -> dict[str, Any]: ...
 
 
 @attrs.frozen(slots=False, repr=False)
@@ -87,7 +68,7 @@ class Schema:
     fields: tuple[Field, ...]
     _record_class: type | None = attrs.field(default=None, eq=False, repr=False)
     _text: str | None = attrs.field(default=None, eq=False, repr=False)
-    codec_factory: ClassVar[Callable[[Schema], Codec]]
+    codec_factory: ClassVar[Callable[[Schema], _Codec]]
     inference: ClassVar[Callable[..., Schema]]
 
     def __repr__(self) -> str:
@@ -210,13 +191,20 @@ class Schema:
         close = did_you_mean(str(name), names)
         raise SchemaError(f"{self.name} has no field {name!r}{close}; it has {', '.join(names)}")
 
-    def select(self, names: Iterable[str]) -> Schema:
-        """Return the schema of some fields, in declaration order.
+    def select(self, names: Iterable[str] | None) -> Schema:
+        """Return the schema of some fields, in declaration order; this one for None.
 
         Raises:
             SchemaError: there is no field of a name.
+            OptionError: these are no names, or none.
         """
+        if names is None:
+            return self
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise OptionError(f"fields: expected a sequence of names, got {names!r}")
         wanted = {self[name].name for name in names}
+        if not wanted:
+            raise OptionError("fields: expected one name or more, got none; leave `fields` out for all of them")
         if len(wanted) == len(self.fields):
             return self
         return Schema(self.name, tuple(field for field in self.fields if field.name in wanted))
@@ -254,7 +242,7 @@ class Schema:
             name, fields = data["name"], tuple(map(field_from_dict, data["fields"]))
             if not isinstance(name, str) or not name.isidentifier() or not fields:
                 raise SchemaError(f"expected a name and fields, got name {name!r} and {len(fields)} fields")
-            _check_arguments(fields)
+            check_arguments(fields)
             check_together(name, fields)
         except _NO_SCHEMA as error:
             raise ManifestError(f"schema: not one that this version of seqrecorder reads: {error!r:.1000}") from None
@@ -346,7 +334,7 @@ class Schema:
     # Bytes and tensors, through the codec ---------------------------------------------------------------------------
 
     @functools.cached_property
-    def _codec(self) -> Codec:
+    def _codec(self) -> _Codec:
         return Schema.codec_factory(self)
 
     @property
@@ -416,34 +404,3 @@ class Schema:
             `(B,)`), and `<group>_length` for each further alignment group.
         """
         return self._codec.parse_batch(serialized)
-
-
-def chosen_fields(schema: Schema, fields: Sequence[str] | None) -> Schema:
-    """Return the schema of some fields, of all for None.
-
-    Raises:
-        SchemaError: there is no field of a name.
-        OptionError: these are no names, or none.
-    """
-    if fields is None:
-        return schema
-    if isinstance(fields, str):
-        raise OptionError(f"fields: expected a sequence of names, got the text {fields!r}")
-    if not isinstance(fields, Iterable):
-        raise OptionError(f"fields: expected a sequence of names, got {fields!r}")
-    names = list(fields)
-    if not names:
-        raise OptionError("fields: expected one name or more, got none; leave `fields` out for all of them")
-    return schema.select(names)
-
-
-def _check_arguments(fields: Sequence[Field]) -> None:
-    """Raise `SchemaError` for stored names of which no class with such arguments can be made."""
-    arguments = [field.name.lstrip("_") for field in fields]
-    for field, argument in zip(fields, arguments, strict=True):
-        if unicodedata.normalize("NFKC", field.name) != field.name:  # Python takes two such names for one
-            raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
-        if not argument.isidentifier() or keyword.iskeyword(field.name) or argument == "self" or "__" in field.name[:2]:
-            raise SchemaError(f"{field.name!r} cannot be the name of a field")
-    if len(set(arguments)) < len(arguments):
-        raise SchemaError(f"two fields have one name as arguments: {', '.join(arguments)}")

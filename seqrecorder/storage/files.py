@@ -29,28 +29,8 @@ try:
 except ImportError:
     fcntl = resource = None
 
-FAULT_POINTS = (
-    "before_mkdir",
-    "after_mkdir",
-    "before_lock",
-    "after_lock",
-    "before_open",
-    "after_open",
-    "before_write",
-    "after_write",
-    "before_flush",
-    "after_flush",
-    "before_fsync",
-    "after_fsync",
-    "before_rename",
-    "after_rename",
-    "before_link",
-    "after_link",
-    "before_exchange",
-    "after_exchange",
-    "before_remove",
-    "after_remove",
-)
+_OPERATIONS = ("mkdir", "lock", "open", "write", "flush", "fsync", "rename", "link", "exchange", "remove")
+FAULT_POINTS = tuple(f"{when}_{what}" for what in _OPERATIONS for when in ("before", "after"))
 """Every place where a test can make a file operation fail, or kill the process."""
 
 REQUEST_POINTS = tuple(f"{when}_{what}" for what in ("list", "get", "put", "delete") for when in ("before", "after"))
