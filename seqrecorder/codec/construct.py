@@ -143,11 +143,22 @@ def only_stores(record_class: Any, fields: int) -> bool:
     return plain and created and not hooked and set_plainly and _is_of_attrs(record_class.__init__)
 
 
+@attrs.define
+class _Made:
+    """A class whose methods attrs has made: where their code is from, that of others is that it has made."""
+
+    value: int = attrs.field(converter=int)
+
+
 def _is_of_attrs(method: Any) -> bool:
     """Whether attrs has made a method."""
-    code = getattr(method, "__code__", None)
-    made: str = getattr(code, "co_filename", "")
-    return made.startswith("<attrs generated") or made == attrs.fields.__code__.co_filename
+    return _origin(method) in map(_origin, (vars(_Made)["__init__"], vars(_Made)["__setattr__"]))
+
+
+def _origin(method: Any) -> str:
+    """Return the file of a method's code; of code that was made as text, what stands before the name of the class."""
+    name: str = getattr(getattr(method, "__code__", None), "co_filename", "")
+    return name.rpartition(" ")[0] if name.startswith("<") else name
 
 
 def _storing(schema: Schema) -> Builder:

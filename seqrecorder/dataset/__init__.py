@@ -13,6 +13,7 @@ __all__ = [
     "owned_files",
     "partition",
     "progress",
+    "ranks",
     "read_manifest",
     "record_store",
     "resolve",

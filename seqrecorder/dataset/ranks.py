@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _WINDOW = 1 << 15
 """Records whose ranks are worked out at a time: so many stay in a cache of the processor."""
 
+GAMMA = 0x9E3779B97F4A7C15
+"""By how much the state of SplitMix64 grows."""
+
 
 def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
     """Return a random number for each record, of the seed, its split and its position in that: uint64 `(n,)`."""
@@ -58,7 +61,11 @@ def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return SplitMix64 (https://prng.di.unimi.it/splitmix64.c) of each number."""
-    numbers = numbers * np.uint64(0x9E3779B97F4A7C15)
+    return finalized(numbers * np.uint64(GAMMA))
+
+
+def finalized(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return what SplitMix64 makes of each of its states, in their place."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         numbers ^= numbers >> np.uint64(shift)
         numbers *= np.uint64(factor)

@@ -303,6 +303,20 @@ def unlock(descriptor: int | None) -> None:
             os.close(descriptor)
 
 
+def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
+    """Remove a directory whose owner has ended without doing so: its lock can be had. Without locks nobody can tell."""
+    try:
+        descriptor = lock(directory, wait=False)
+    except OSError:
+        return  # its owner lives, or has just renamed or removed it
+    if descriptor is not None:
+        try:
+            if is_at(descriptor, directory):
+                remove(directory)
+        finally:
+            unlock(descriptor)
+
+
 def is_at(directory: int | os.stat_result, path: Path) -> bool:
     """Return whether a directory, given by descriptor or status, is what stands at a path now."""
     try:

@@ -7,6 +7,7 @@ has dropped the lock.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
 import re
@@ -15,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from seqrecorder.storage.files import writing
-from seqrecorder.storage.locks import is_at, lock, unlock
+from seqrecorder.storage.locks import is_at, lock, remove_abandoned, unlock
 
 _PREFIX = "seqrecorder-scratch-"
 _NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
@@ -65,16 +66,7 @@ def _locked() -> tuple[Path, int | None]:
 def _remove_left_over() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if not _NAME.fullmatch(path.name):
-            continue
-        try:
-            if path.is_symlink() or (hasattr(os, "getuid") and path.stat().st_uid != os.getuid()):
-                continue  # somebody else's
-            descriptor = lock(path, wait=False)
-        except OSError:
-            continue  # its process lives, or has just removed it
-        if descriptor is not None:
-            try:
-                if is_at(descriptor, path):
-                    shutil.rmtree(path, ignore_errors=True)
-            finally:
-                unlock(descriptor)
+            continue  # somebody else's, as those of other users are
+        with contextlib.suppress(OSError):  # it is removed meanwhile
+            if not path.is_symlink() and (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()):
+                remove_abandoned(path, functools.partial(shutil.rmtree, ignore_errors=True))

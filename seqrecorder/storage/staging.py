@@ -28,7 +28,7 @@ from seqrecorder.storage.files import (
     sync_tree,
     writing,
 )
-from seqrecorder.storage.locks import Held, exclusive, is_at, lock, unlock
+from seqrecorder.storage.locks import Held, exclusive, is_at, lock, remove_abandoned, unlock
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.paths import local_path
 from seqrecorder.storage.permissions import take_after
@@ -320,16 +320,7 @@ class Staging:
             with contextlib.suppress(OSError), os.scandir(home) as entries:
                 found += [Path(entry.path) for entry in entries if self._is_staging(entry)]
         for path in found:
-            try:
-                descriptor = lock(path, wait=False)
-            except OSError:
-                continue  # its writer lives, or it has just been published or removed
-            if descriptor is not None:
-                try:
-                    if is_at(descriptor, path):
-                        _remove_tree(path)
-                finally:
-                    unlock(descriptor)
+            remove_abandoned(path, _remove_tree)
 
     def _discard(self) -> None:
         # After publishing there is nothing at that path, or a rest of what was overwritten, which may not be ours.

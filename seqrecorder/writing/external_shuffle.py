@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from seqrecorder.dataset.ranks import GAMMA, finalized
 from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.storage.files import error_at, fault_point, faults_around, writing
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _MASK = (1 << 64) - 1
-_GAMMA = 0x9E3779B97F4A7C15
 _FAN_OUT_BITS = 8  # 256 files: 64 GiB at 256 MiB of memory before a bucket must be split again
 _TAG_BITS = 64
 _BUFFER = 1 << 18
@@ -287,15 +287,8 @@ def _tags(seed: int, positions: array[int]) -> NDArray[np.uint64]:
     The sequence has no number twice. The seed is mixed first, since the sequences of plain seeds overlap.
     """
     with np.errstate(over="ignore"):
-        start = _mixed(np.array([seed & _MASK], np.uint64))
-        return _mixed(start + (np.array(positions, np.uint64) + np.uint64(1)) * np.uint64(_GAMMA))
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
-    return mixed
+        start = finalized(np.array([seed & _MASK], np.uint64))
+        return finalized(start + (np.array(positions, np.uint64) + np.uint64(1)) * np.uint64(GAMMA))
 
 
 def _sorted(tags: NDArray[np.uint64], items: list[tuple[bytes, ...]]) -> Iterator[tuple[bytes, ...]]:
