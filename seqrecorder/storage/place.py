@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import inspect
 import json
-import re
 import secrets
 import threading
 from typing import TYPE_CHECKING, Any

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tfrecord_files
-from seqrecorder.storage.read_ahead import ahead
 
 import seqrecorder as sr
 from seqrecorder.reading import read_records as module
+from seqrecorder.storage.threads import ahead
 
 
 @sr.record
