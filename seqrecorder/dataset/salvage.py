@@ -39,9 +39,9 @@ from seqrecorder.storage.paths import files_named, local_path
 from seqrecorder.storage.processes import cleanup_when_terminated
 from seqrecorder.storage.shard import histogram
 from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.threads import ahead
 from seqrecorder.storage.tfrecord.format import check_compression, detect_compression
 from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss
+from seqrecorder.storage.threads import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

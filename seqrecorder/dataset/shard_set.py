@@ -137,7 +137,7 @@ class Origin:
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:
         """Return the files of one reader of several, and which of their records are its own; None for all.
 
-        No two readers have shares that differ by more than one record (see `seqrecorder.dataset.shares`).
+        No two readers have shares that differ by more than one record.
         """
         if shard is None:
             return self, None
