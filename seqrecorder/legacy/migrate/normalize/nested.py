@@ -25,7 +25,8 @@ def stages_by_themselves(text: str) -> str:
     names = Names(source.tree)
     functions = [node for node in walk(source.tree) if isinstance(node, ast.FunctionDef)]
     making = {f.name: f for f in functions if _makes(f, names)}
-    reading = {f.name: parameter for f in functions if (parameter := _read_from(f))}
+    several = [f.name for f in functions]
+    reading = {f.name: own for f in functions if several.count(f.name) == 1 and (own := _read_from(f))}
     for scope in scopes(source.tree):
         for node in own_nodes(scope):
             if not isinstance(node, (ast.Assign, ast.Return, ast.Expr)) or node.value is None:
@@ -45,8 +46,8 @@ def _makes(function: ast.FunctionDef, names: Names) -> bool:
 
 
 def _read_from(function: ast.FunctionDef) -> str | None:
-    """Return the parameter that a function reads from, None where it reads from none."""
-    given = [argument.arg for argument in function.args.args]
+    """Return the first parameter of a function, if it reads from that, None where it does not."""
+    given = [argument.arg for argument in function.args.args if argument.arg != "self"][:1]
     taken = [
         node.args[0].id for node in own_nodes(function)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("read")

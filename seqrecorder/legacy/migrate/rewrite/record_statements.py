@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -166,8 +167,23 @@ class Mover:
         """Whether a statement makes tensors of chance, which tf.data would draw once for all records."""
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
             return False  # it is where they are called
-        called = (self.names.called(node) for node in walk(statement) if isinstance(node, ast.Call))
-        return any(name is not None and _CHANCE.search(name) for name in called)
+        called = [node.func for node in walk(statement) if isinstance(node, ast.Call)]
+        own = {ast.unparse(function).removeprefix("self.") for function in called}
+        return bool(own & self._drawing) or any(map(self._is_chance, called))
+
+    def _is_chance(self, function: ast.AST) -> bool:
+        name = self.names.resolve(function)
+        return name is not None and _CHANCE.search(name) is not None
+
+    @functools.cached_property
+    def _drawing(self) -> set[str]:
+        """The functions of the script that make tensors of chance, or call others that do."""
+        functions = [node for node in walk(self.source.tree) if isinstance(node, ast.FunctionDef)]
+        reached = {f.name: [n for part in self._reached([f]) for n in walk(part)] for f in functions}
+        return {
+            name for name, nodes in reached.items()
+            if any(isinstance(n, ast.Call) and self._is_chance(n.func) for n in nodes)
+        }  # fmt: skip
 
     def check_held(self, used: Sequence[ast.AST]) -> None:
         """Raise where what makes a dataset, or is done to its records, takes a tensor that changes while a graph runs.

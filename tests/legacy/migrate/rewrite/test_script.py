@@ -297,6 +297,9 @@ def test_chance_is_drawn_for_each_record():
     under = "    if files:\n        noise = tf.random_uniform([3])\n"
     found = rewrite(script(READ + under + "    return tf.train.batch([record, noise], 3)\n"))
     assert "    def parse(record):\n        if files:\n            noise = tf.random_uniform([3])\n" in found.text
+    drawn = "def noisy(x):\n    return drawn(x)\n\n\ndef drawn(x):\n    return x + tf.random_normal([])\n\n\n"
+    called = script(READ + "    noise = noisy(1.0)\n    return tf.train.batch([record, noise], 3)\n", before=drawn)
+    assert "    def parse(record):\n        noise = noisy(1.0)\n" in rewrite(called).text
     body = READ + "    noise = tf.random_uniform([3])\n    b = tf.train.batch([noise], 3)\n    return b, noise\n"
     assert [finding.code for finding in rewrite(script(body)).findings] == ["escapes"]
 
