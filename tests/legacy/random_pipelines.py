@@ -72,6 +72,9 @@ class Pipelines(Statements):
         if reader is None and self.chance(0.12):
             self.read_inside(made)
             return
+        if reader is None and self.chance(0.08):
+            self.read_chosen(queue, made)
+            return
         self.add(f"{queue} = {made}")
         self.kinds.pop(queue, None)
         if self.chance(0.2):
@@ -139,6 +142,16 @@ class Pipelines(Statements):
         record = self.draw("tf.TextLineReader().read({})[1]", "tf.TextLineReader().read({}).value")
         read = self.draw(f"tf.string_to_number({record})", f"scale(tf.string_to_number({record}))", "read({})")
         self.add(f"{name} = {read.format(made)}")
+        self.kinds[name] = "number"
+
+    def read_chosen(self, queue, made):
+        """Add a read by one of two functions, chosen before the queue is made, or behind it."""
+        name = self.new()
+        self.ends("txt")
+        lines = ["if FLAG:", "    chosen = read_first", "else:", "    chosen = read_later"]
+        making = [f"{queue} = {made}"]
+        self.add(*self.draw([*lines, *making], [*lines, *making], [*making, *lines]), f"{name} = chosen({queue})")
+        self.kinds.pop(queue, None)
         self.kinds[name] = "number"
 
     def read_called(self, queue):

@@ -79,6 +79,18 @@ def read_with(reader, queue):
     return tf.string_to_number(record)
 
 """,
+    "read_later": """
+def read_first(queue):
+    _, record = tf.TextLineReader().read(queue)
+    return tf.string_to_number(record)
+
+def read_later(queue):
+    reader = tf.TextLineReader(skip_header_lines=1)
+    _, value = reader.read(queue)
+    y = tf.string_to_number(value) * 2.0
+    return y
+
+""",
     "make_queue(": """
 def make_queue(files, epochs=1):
     return tf.train.string_input_producer(files, num_epochs=epochs, shuffle=False)

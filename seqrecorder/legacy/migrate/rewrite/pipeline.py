@@ -91,6 +91,7 @@ class Rewriter:
         self._delivery = Delivery(self.text, self._mover, self.name, target)
         self._delivery.structures = structures
         self._gone: list[ast.stmt] = []
+        self._chosen: list[Edit] = []
 
     # What is there ------------------------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ class Rewriter:
             Unclear: something is not statically clear.
         """
         edits = self._of_scope()
-        return edits + self._marked()
+        return edits + self._marked() + self._chosen
 
     def _of_scope(self) -> list[Edit]:
         if self.part is not None and self.part.role == "batch":
@@ -278,14 +279,27 @@ class Rewriter:
             check_reader(origin.read, self.source.tree, self.stages)
         if origin.read.reader.kind == "tf.FixedLengthRecordReader":
             self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
-        keyed = self.text.fresh("records_of", "with_keys")
+        keyed = self.text.fresh("records_of", "other_records_of")
         joining = [batch for batch in self.stages.batches if batch.readers and _repeats_reader(batch, origin)]
         readers = next((self.text.of(batch.readers) for batch in joining if batch.readers), None)
         lines = read_lines(origin.read, self.name, keyed, self.tf, self.text.of, readers=readers)
+        if origin.chosen:
+            lines = self._chosen_reading(origin, producer, keyed, readers)
         numbers = {batch.index for batch in self.stages.batches if batch.index is not None}
         if numbers & {*re.findall(r"\w+", "\n".join(lines))}:
             raise Unclear("batch-join", "the readers themselves differ by their numbers", producer.statement)
         return self.text.units(lines, producer.statement)
+
+    def _chosen_reading(self, origin: Origin, producer: Producer, name: str, readers: str | None) -> list[str]:
+        """Return the line that makes records as what was chosen reads, which is told where it is chosen."""
+        start, end = f"{self.name} = {self.name}.flat_map(", ")"
+        for statement, read in origin.chosen:
+            lines = read_lines(read, self.name, name, self.tf, self.text.of, readers=readers)
+            if len(lines) != 1 or not lines[0].startswith(start) or statement.lineno > producer.statement.lineno:
+                said = "functions that read differently are chosen behind the queue, or give keys or several records"
+                raise Unclear("queue-given", said, statement)
+            self._chosen.append(self._after(statement, [f"{name} = {lines[0].removeprefix(start).removesuffix(end)}"]))
+        return [f"{start}{name}{end}"]
 
     # Without a batch ----------------------------------------------------------------------------------------------
 

@@ -172,7 +172,9 @@ def check_uses(helper: Helper, names: Names, accounted: set[int], reads: set[int
         if used and id(node) not in accounted | reads:
             raise Unclear("helper-used", f"{name} is also used elsewhere, with a queue", node)
     if not any(id(node) in accounted for node in walk(tree)):
-        raise Unclear("queue-from-elsewhere", "the queue comes from another module", helper.function)
+        raise Unclear(
+            "queue-from-elsewhere", "nothing in this file gives it a queue that is made here", helper.function
+        )
     check_only(helper.function, tree)
 
 
@@ -218,9 +220,10 @@ def _named(stages: Stages, func: ast.expr, helpers: dict[str, Helper]) -> list[a
         if isinstance(node, ast.Assign) and func.id in binds(node) and isinstance(node.targets[0], ast.Name)
     ]
     wanted = [helpers.get(ast.unparse(value)) for value in values]
-    kinds = {None if helper is None else (*_reader_of(helper), helper.position) for helper in wanted}
+    kinds = {helper and (len(helper.names), helper.position, helper.structure) for helper in wanted}
     return values if len(kinds) == 1 and None not in kinds else []
 
 
-def _reader_of(helper: Helper) -> tuple[str, ...]:
+def reader_of(helper: Helper) -> tuple[str, ...]:
+    """Return what its reader is, by which two functions are told apart that read differently."""
     return helper.read.reader.kind, *map(ast.unparse, helper.reader_parts()), str(len(helper.names))

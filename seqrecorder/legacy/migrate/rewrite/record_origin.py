@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
-from seqrecorder.legacy.migrate.rewrite.reader_functions import calls_of
+from seqrecorder.legacy.migrate.rewrite.reader_functions import calls_of, reader_of
 from seqrecorder.legacy.migrate.rewrite.record_statements import Origin
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -81,7 +81,9 @@ class Origins:
         functions = [f.name for f in walk(self.text.source.tree) if isinstance(f, ast.FunctionDef)]
         if called.removeprefix("self.") in functions:
             return f"{called}, which does more than to read one record of it, or not always"
-        return f"{called}, which is no function of this file"
+        made = [n for n in self.stages.nodes() if isinstance(n, ast.Assign) and called in map(ast.unparse, n.targets)]
+        what = "one of several values that are not alike" if made else "no function of this file"
+        return f"{called}, which is {what}"
 
     def _made(self, producer: Producer) -> Origin:
         """Return the tensors that a function of the script returned, and whose dataset it returns now."""
@@ -111,12 +113,19 @@ class Origins:
                 if not joined and (not inside or _holds_statements(inside[0]) or _repeats(inside[0], call)):
                     raise Unclear("several-readers", "the function that reads is called several times", call)
                 self.used |= {id(node) for node in named}
-                self._take_parts(helper, call)
+                several = {ast.unparse(node): self.helpers[ast.unparse(node)] for node in named[1:]}
+                for each in several.values():
+                    self._take_parts(each, call)
+                apart = len({reader_of(each) for each in several.values()}) > 1
+                chosen = [
+                    (s, self.helpers[ast.unparse(s.value)].read) for s in self.stages.nodes()
+                    if apart and isinstance(s, ast.Assign) and s.value in named
+                ]  # fmt: skip
                 self.structures[ast.unparse(call.func)] = helper.structure
                 names = tuple(
                     self.text.fresh(name, "record" if name == helper.read.value else "key") for name in helper.names
                 )
-                yield Origin(names, None, helper.read, call, argument)
+                yield Origin(names, None, helper.read, call, argument, chosen=tuple(chosen))
 
     def _take_parts(self, helper: Helper, call: ast.Call) -> None:
         """Let what the reader takes be written as the caller knows it."""

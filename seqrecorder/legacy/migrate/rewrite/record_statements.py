@@ -55,6 +55,8 @@ class Origin:
         read: how files become records; None where elements are not files.
         call: the helper's call.
         argument: the queue in it.
+        starred: whether the one name is that of all tensors.
+        chosen: where one of several helpers is chosen, and how each reads; none where all read alike.
     """
 
     names: tuple[str, ...]
@@ -63,6 +65,7 @@ class Origin:
     call: ast.Call | None = None
     argument: ast.expr | None = None
     starred: bool = False
+    chosen: tuple[tuple[ast.stmt, Read], ...] = ()
 
 
 def element(batch: Batch) -> ast.expr:

@@ -16,6 +16,11 @@ def read(queue):
     return tf.string_to_number(line)
 
 
+def read_later(queue):
+    _, line = tf.TextLineReader(skip_header_lines=1).read(queue)
+    return tf.string_to_number(line) * 2.0
+
+
 def one_of(files):
     line = tf.TextLineReader().read(tf.train.string_input_producer(files, num_epochs=1, shuffle=False))[1]
     x = tf.string_to_number(line)
@@ -67,6 +72,15 @@ def many(files):
     filling = filled.enqueue_many([tf.stack([x, x * 2.0]), tf.zeros([2, 2])])
     tf.train.add_queue_runner(tf.train.QueueRunner(filled, [filling]))
     return filled.dequeue_many(3)
+""",
+    "chosen": """
+def chosen(files, header=True):
+    if header:
+        reading = read_later
+    else:
+        reading = read
+    x = reading(tf.train.string_input_producer(files, num_epochs=1, shuffle=False))
+    return tf.train.batch([x], 2)
 """,
     "arms": """
 def arms(files, fast=True):
