@@ -361,23 +361,6 @@ def test_learn_reads_features_in_order(examples):
         assert endless["number"].shape.as_list() == [4], "without an end, all batches are full"
 
 
-def test_learn_shares_a_queue_of_files(tmp_path):
-    """The seeded order of files is the one that TensorFlow 1.15.5 gave; without shuffling it is that of their names."""
-
-    def input_fn(shuffle, names):
-        keys, _ = learn.read_keyed_batch_examples_shared_queue(names, 1, v1.TextLineReader, shuffle, 4, 2, seed=5)
-        return keys
-
-    names = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    for name in names:
-        with open(name, "w", encoding="utf-8") as file:  # noqa: PTH123 - a str
-            file.write("line\n" * 4)
-    keys = [key.decode() for [key] in legacy.lift(lambda: input_fn(True, names)).as_numpy_iterator()]
-    assert "".join(key[-7] for key in keys[2::4]) == "ababbaba"
-    keys = [key.decode() for [key] in legacy.lift(lambda: input_fn(False, names[::-1])).as_numpy_iterator()]
-    assert "".join(key[-7] for key in keys[2::4]) == "abababab"
-
-
 def test_learn_reads_examples(examples):
     """Keys and records, one or several at a time, with a function for each record."""
 

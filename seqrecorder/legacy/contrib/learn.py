@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import random
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.contrib.slim.parallel_reader import get_data_files
@@ -99,62 +97,6 @@ def read_keyed_batch_examples(
     Raises:
         ValueError: there are no files, or a number makes no sense.
     """
-    options = randomize_input, num_epochs, queue_capacity, num_threads, read_batch_size, parse_fn, name, seed
-    return _keyed_batches(_own_queue, file_pattern, batch_size, reader, *options)
-
-
-def read_keyed_batch_examples_shared_queue(*arguments: Any, **named: Any) -> tuple[Any, Any]:
-    """Return `tf.contrib.learn.read_keyed_batch_examples_shared_queue`, as one worker alone had it.
-
-    Workers of a cluster shared the files then; here each program reads all of them. The order of shuffled files is not
-    that of `read_keyed_batch_examples`: it is drawn by Python, once for each of the epochs, and once where there is no
-    end. It takes and raises what that does.
-    """
-    call = inspect.signature(read_keyed_batch_examples).bind(*arguments, **named)
-    call.apply_defaults()
-    return _keyed_batches(_shared_queue, **call.arguments)
-
-
-def _own_queue(files: list[str], shuffle: bool, num_epochs: int | None, seed: int | None) -> Any:
-    return _train().string_input_producer(
-        sorted(files), num_epochs=num_epochs, shuffle=shuffle, seed=seed, name="file_name_queue"
-    )
-
-
-def _shared_queue(files: list[str], shuffle: bool, num_epochs: int | None, seed: int | None) -> Any:
-    # Seeded orders are those of TensorFlow 1, which seeded Python's own generator.
-    generator = random.Random(seed) if seed else random.Random()  # noqa: S311 - an order
-    files = list(files) if shuffle else sorted(files)
-    expanded: list[str] = []
-    for _ in range(num_epochs or 1):
-        if shuffle:
-            generator.shuffle(files)
-        expanded += files
-    once = None if num_epochs is None else 1
-    return _train().string_input_producer(expanded, once, shuffle=False, capacity=1, name="file_name_queue")
-
-
-def _train() -> Any:
-    import tensorflow as tf
-
-    return tf.compat.v1.train
-
-
-def _keyed_batches(
-    make_queue: Callable[[list[str], bool, int | None, int | None], Any],
-    file_pattern: Any,
-    batch_size: Any,
-    reader: Callable[[], Any],
-    randomize_input: bool,
-    num_epochs: int | None,
-    queue_capacity: int,
-    num_threads: int,
-    read_batch_size: int,
-    parse_fn: Callable[[Any], Any] | None,
-    name: str | None,
-    seed: int | None,
-) -> tuple[Any, Any]:
-    """Return keys and records of the files of a queue, in batches."""
     import tensorflow as tf
 
     fixed = not tf.is_tensor(batch_size)
@@ -163,9 +105,10 @@ def _keyed_batches(
             "expected a batch_size of 1 or more, a larger queue_capacity, and num_threads and read_batch_size of 1 or "
             f"more, got {batch_size}, {queue_capacity}, {num_threads} and {read_batch_size}"
         )
-    train = _train()
+    train = tf.compat.v1.train
     with tf.name_scope(name or "read_batch_examples"):
-        queue = make_queue(get_data_files(file_pattern), randomize_input, num_epochs, seed)
+        files = sorted(get_data_files(file_pattern))
+        queue = train.string_input_producer(files, num_epochs, randomize_input, seed, name="file_name_queue")
         examples = [_read(reader(), queue, read_batch_size, parse_fn) for _ in range(num_threads)]
         options = {
             "capacity": queue_capacity,
@@ -291,33 +234,6 @@ def read_keyed_batch_features(
     )
     parsed = tf.io.parse_example(examples, features)
     return queue_parsed_features(parsed, keys, feature_queue_capacity, num_enqueue_threads)
-
-
-def read_keyed_batch_features_shared_queue(
-    file_pattern: Any,
-    batch_size: Any,
-    features: Mapping[str, Any],
-    reader: Callable[[], Any],
-    randomize_input: bool = True,
-    num_epochs: int | None = None,
-    queue_capacity: int = 10_000,
-    reader_num_threads: int = 1,
-    feature_queue_capacity: int = 100,
-    num_queue_runners: int = 2,
-    parse_fn: Callable[[Any], Any] | None = None,
-    name: str | None = None,
-) -> tuple[Any, dict[str, Any]]:
-    """Return `tf.contrib.learn.read_keyed_batch_features_shared_queue`, as one worker alone had it.
-
-    It is `read_keyed_batch_features` with `read_keyed_batch_examples_shared_queue`, which says what differs. A whole
-    batch is read at a time; `num_queue_runners` is what is called `num_enqueue_threads` there.
-    """
-    import tensorflow as tf
-
-    places = file_pattern, batch_size, reader, randomize_input, num_epochs, queue_capacity, reader_num_threads
-    keys, examples = read_keyed_batch_examples_shared_queue(*places, batch_size, parse_fn, name)
-    parsed = tf.io.parse_example(examples, features)
-    return queue_parsed_features(parsed, keys, feature_queue_capacity, num_queue_runners)
 
 
 _PLACES = (

@@ -360,22 +360,6 @@ def learned_dicts():
     return tf.strings.regex_replace(keys, r"^\./", ""), found
 
 
-@pipeline("rows")
-def learned_from_a_shared_queue():
-    """Files in an order that Python's generator gives."""
-    keys, examples = tf.contrib.learn.read_keyed_batch_examples_shared_queue(
-        ["a.txt", "b.txt"], 1, tf.TextLineReader, num_epochs=4, queue_capacity=2, seed=5
-    )
-    return tf.strings.regex_replace(keys, r"^\./", ""), examples
-
-
-@pipeline()
-def learned_features_from_a_shared_queue():
-    return tf.contrib.learn.read_keyed_batch_features_shared_queue(
-        "*.tfrecord", 6, FEATURES, tf.TFRecordReader, False, 2, num_queue_runners=1
-    )[1]
-
-
 @pipeline()
 def tables_of_words():
     """Words of lines, which end with a letter and with a number, through each kind of table."""
