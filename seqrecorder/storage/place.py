@@ -20,6 +20,7 @@ import attrs
 from seqrecorder.errors import DatasetError, OptionError, ShardReadError, ShardWriteError
 from seqrecorder.storage.files import faults_around
 from seqrecorder.storage.names import MANIFEST
+from seqrecorder.storage.tensorflow_files import SCHEME, TensorFlowFiles
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -59,7 +60,7 @@ class Place:
 
     Attributes:
         url: without a slash at its end.
-        files: the file system of fsspec.
+        files: the file system of fsspec; TensorFlow's for `ram://`.
         root: the path in it.
     """
 
@@ -74,11 +75,13 @@ class Place:
         Raises:
             OptionError: fsspec does not know the scheme, or a package for it is not installed.
         """
+        plain = url.rstrip("/").removesuffix(f"/{MANIFEST}").rstrip("/")
+        if plain.startswith(SCHEME):
+            return cls(plain, TensorFlowFiles(), plain)
         try:
             from fsspec.core import url_to_fs
         except ImportError:
             raise OptionError(f"{url!r}: URLs need fsspec: pip install 'seqrecorder[remote]'") from None
-        plain = url.rstrip("/").removesuffix(f"/{MANIFEST}").rstrip("/")
         try:
             files, root = url_to_fs(plain)
         except Exception as error:  # whatever the clients of stores raise
