@@ -6,6 +6,7 @@ its element type, shape and `tensor_content`, the little-endian buffer. All tens
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.schema.field import Field
+
+_TOGETHER = 4 << 20  # bytes of images that are encoded at a time, beside which TensorFlow has a copy of them
 
 # tensorflow/core/framework/types.proto
 _DATA_TYPES = {
@@ -77,6 +80,9 @@ def encode_images(values: NDArray[np.uint8], storage: str) -> list[bytes]:
     import tensorflow as tf
 
     check_threads_of_tensorflow("encode images")
-    encode = tf.io.encode_png if storage == "png" else tf.io.encode_jpeg
     with tf.device("CPU:0"):
-        return [encode(image).numpy() for image in values]
+        if storage == "jpeg":
+            return [tf.io.encode_jpeg(image).numpy() for image in values]
+        several = max(1, _TOGETHER * len(values) // max(1, values.nbytes))
+        pieces = (values[first : first + several] for first in range(0, len(values), several))
+        return list(itertools.chain.from_iterable(tf.io.encode_png(piece).numpy() for piece in pieces))

@@ -11,6 +11,7 @@ texts in lists there are many: their size is told from those of some records.
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -164,8 +165,11 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
 
 def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
     """Return the sum of a field's sizes; it may fail where values are not in the form that records hold."""
-    if field.sparse is not None or (field.is_list and field.is_ragged):
+    is_ragged = field.is_list and field.is_ragged
+    if field.sparse is not None or (is_ragged and field.element.is_text):
         return lambda values: sum(map(_size, values))
+    if is_ragged:
+        return lambda values: sum(map(_nbytes, chain.from_iterable(values)))
     if not field.is_list and not field.shape:  # text: numbers are not asked
         return lambda values: sum(map(len, values))
     if field.element.is_text:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from combinations import all_at_night
 
 import seqrecorder as sr
+from seqrecorder.codec import encode_values
 from seqrecorder.codec.decode_values import decode_images, tensor_buffers
 from seqrecorder.codec.encode_values import tensor_header
 
@@ -89,3 +90,13 @@ def test_what_is_no_image_is_refused(data: bytes) -> None:
     """Bytes that are no image, or only begin like one, are refused."""
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode_images(tf.constant([data]), field_of(dtype="uint8", shape=(4, 5, 1), storage="png"))
+
+
+def test_many_images_are_encoded_as_each_alone(random, monkeypatch):
+    """Some at a time, or all at once: the bytes of each are those that it has alone."""
+    images = random.integers(0, 256, (7, 3, 5, 3), np.uint8)
+    alone = [encode_values.encode_images(image[None], "png")[0] for image in images]
+    assert encode_values.encode_images(images, "png") == alone
+    monkeypatch.setattr(encode_values, "_TOGETHER", 2 * images[0].nbytes)
+    assert encode_values.encode_images(images, "png") == alone
+    assert encode_values.encode_images(images[:0], "png") == []
