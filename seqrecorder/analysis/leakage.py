@@ -15,7 +15,7 @@ from seqrecorder.dataset.partition import values_by
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.time_parts import times_of
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.display import cut, html_table
+from seqrecorder.schema.display import cut, html_table, text_table
 
 if TYPE_CHECKING:
     import os
@@ -73,9 +73,7 @@ class Leakage:
     def __str__(self) -> str:
         if self.is_clean:
             return f"no {', no '.join(self.looked_for)} in several splits"
-        rows = [_HEADS, *self._rows()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return text_table([_HEADS, *self._rows()])
 
     def _repr_html_(self) -> str:
         return html_table(repr(self)[1:-1], _HEADS, self._rows())

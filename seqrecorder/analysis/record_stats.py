@@ -14,7 +14,7 @@ from seqrecorder.analysis.summary import Summary
 from seqrecorder.codec.columns import group_lengths
 from seqrecorder.dataset.lengths_picture import lengths_picture
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.display import html_table, number_of, some
+from seqrecorder.schema.display import html_table, number_of, some, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -157,12 +157,7 @@ class Stats:
         return f"<Stats {self.schema.name}: {number_of(self.records, 'record')}{of}{lengths}, {len(self)} fields>"
 
     def __str__(self) -> str:
-        lines = [HEADS, *self.rows()]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        shown = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-        ]
-        return "\n".join([repr(self)[1:-1], *shown])
+        return f"{repr(self)[1:-1]}\n{text_table([HEADS, *self.rows()])}"
 
     def _repr_html_(self) -> str:
         lengths = {}

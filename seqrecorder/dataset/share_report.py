@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.schema.display import cut, html_table
+from seqrecorder.schema.display import cut, html_table, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,13 +48,7 @@ class Shares:
         return f"<Shares: {parts}; missed by at most {self.missed:.3f}>"
 
     def __str__(self) -> str:
-        rows = [("share", *self.wanted), *self._rows()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-            for row in rows
-        ]
-        return "\n".join(lines)
+        return text_table([("share", *self.wanted), *self._rows()], right=True)
 
     def _repr_html_(self) -> str:
         return html_table(repr(self)[1:-1], ("share", *self.wanted), self._rows())

@@ -17,7 +17,7 @@ from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed
-from seqrecorder.schema.display import html_table, some
+from seqrecorder.schema.display import html_table, some, text_table
 from seqrecorder.schema.svg import bars
 
 if TYPE_CHECKING:
@@ -126,12 +126,7 @@ class PlanTable:
         return html_table("plans of an epoch", heads, lines) + drawn
 
     def __str__(self) -> str:
-        lines = self.lines()
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(pairs)).rstrip()
-            for pairs in (list(zip(line, widths, strict=True)) for line in lines)
-        )
+        return text_table(self.lines(), right=True)
 
 
 def _line(plan: Plan) -> tuple[str, ...]:

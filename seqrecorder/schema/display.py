@@ -26,6 +26,24 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
     return f"<table><caption>{html.escape(caption)}</caption>{''.join(lines)}</table>"
 
 
+def text_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
+    """Return the lines of a table in columns, those behind the first at their right ends where these are numbers.
+
+    >>> print(text_table([("split", "records"), ("train", "90")], right=True))
+    split  records
+    train       90
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        [
+            cell.rjust(width) if right and at else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in rows
+    ]
+    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
 def _line(kind: str, cells: Iterable[object]) -> str:
     return f"<tr>{''.join(f'<{kind}>{html.escape(str(cell))}</{kind}>' for cell in cells)}</tr>"
 

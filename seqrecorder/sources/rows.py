@@ -44,8 +44,8 @@ class RowGroups(TableSource):
         table: Table,
         schema: Schema,
         *,
-        by: Sequence[str],
-        order: Sequence[str],
+        by: str | Sequence[str],
+        order: str | Sequence[str] | None,
         columns: Mapping[str, str] | None = None,
         extra: Literal["error", "ignore"] = "error",
         cast: bool = False,
@@ -54,7 +54,11 @@ class RowGroups(TableSource):
         progress: bool | None = False,
     ) -> None:
         super().__init__(table, schema, cast=cast, on_error=on_error)
-        self.by, self.order = tuple(by), tuple(order)
+        self.by, self.order = ((part,) if isinstance(part, str) else tuple(part) for part in (by, order or ()))
+        if not self.by:
+            raise OptionError("by: expected the name of a column, or several")
+        if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
+            raise OptionError(f"memory: expected bytes, 1 or more, got {memory!r}")
         self.column_of = mapped_columns(schema, table, columns)
         sparse = next((field.name for field in schema.fields if field.sparse is not None), None)
         if sparse is not None:
@@ -239,23 +243,8 @@ def from_rows(
     """
     schema = Schema.of(record_class)
     table = open_table(source, schema, columns, steps=True)
-    names = [[part] if isinstance(part, str) else list(part) for part in (by, order or [])]
-    if not names[0]:
-        raise OptionError("by: expected the name of a column, or several")
-    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
-        raise OptionError(f"memory: expected bytes, 1 or more, got {memory!r}")
-    return RowGroups(
-        table,
-        schema,
-        by=names[0],
-        order=names[1],
-        columns=columns,
-        extra=extra,
-        cast=cast,
-        on_error=on_error,
-        memory=memory,
-        progress=progress,
-    )
+    fitted: Any = {"columns": columns, "extra": extra, "cast": cast, "on_error": on_error}
+    return RowGroups(table, schema, by=by, order=order, **fitted, memory=memory, progress=progress)
 
 
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
