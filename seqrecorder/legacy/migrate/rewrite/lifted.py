@@ -97,10 +97,11 @@ class _Pipelines:
             nodes = [node for node in own_nodes(scope) if isinstance(node, (ast.Attribute, ast.Name))]
             self._mentions[scope] = {name for node in nodes if (name := names.resolve(node)) is not None}
         self.making = [scope for scope, found in self._mentions.items() if found & PIPELINE]
-        self._defined: dict[str, list[Scope]] = {}
+        self._methods = {each for kind in walk(tree) if isinstance(kind, ast.ClassDef) for each in kind.body}
+        self._defined: dict[tuple[str, bool], list[Scope]] = {}
         for scope in self._mentions:
             if not isinstance(scope, ast.Module):
-                self._defined.setdefault(scope.name, []).append(scope)
+                self._defined.setdefault((scope.name, scope in self._methods), []).append(scope)
         self._calls = {scope: self._called_by(scope) for scope in self._mentions}
 
     def _called_by(self, scope: Scope) -> set[Scope]:
@@ -110,18 +111,22 @@ class _Pipelines:
             return {f for name in named for f in self._defined.get(name, ())}
         return {*inside, *(f for name in named for f in self._defined.get(name, ()))}
 
-    def _used(self, node: ast.AST) -> str | None:
-        """Return the name by which a function may be called: `train` in `tf.train` calls none, nor does a variable."""
+    def _used(self, node: ast.AST) -> tuple[str, bool] | None:
+        """Return the name by which a function may be called, and whether that is a method.
+
+        `train` in `tf.train` calls none, nor does a variable; `reader.read` is no function `read` of the script.
+        """
         if self._names.resolve(node) is not None:
             return None
         if isinstance(node, ast.Attribute):
-            return node.attr
+            return node.attr, True
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             return None
         bindings = self._names.bindings
         scope = bindings.scope_of(node)
         bound = bindings.of(scope, node.id) if scope is not None else []
-        return node.id if any(isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) for each in bound) else None
+        called = any(isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) for each in bound)
+        return (node.id, False) if called else None
 
     def closure(self, scope: Scope) -> set[Scope]:
         """Return a scope and the functions that it calls, and so on."""
@@ -183,7 +188,7 @@ class _Pipelines:
         waiting, seen = [scope], {scope}
         while waiting:
             callee = waiting.pop()
-            name = getattr(callee, "name", "")
+            name = (getattr(callee, "name", ""), callee in self._methods)
             for caller in (each for each, called in self._calls.items() if callee in called and each not in seen):
                 calls = [n for n in own_nodes(caller) if isinstance(n, ast.Call) and self._used(n.func) == name]
                 if any(goes_on(caller, call, self._names) for call in calls):

@@ -241,6 +241,14 @@ def test_variables_of_the_name_of_a_function_are_no_calls_of_it():
     assert done.functions == ("batches", "second")
 
 
+def test_methods_of_readers_are_no_calls_of_functions():
+    """A function `read` is lifted though others call the methods `read` of readers; one that they do call is theirs."""
+    first, second = (script(READ + BATCH).replace("def batches", f"def {name}") for name in ("read", "second"))
+    assert lift_script(first + "\n\n" + second.removeprefix(HEAD)).functions == ("read", "second")
+    called = "\n\ndef second(files):\n    return read(files)\n"
+    assert lift_script(first + called).functions == ("read",)
+
+
 @pytest.mark.parametrize("target", ["graph", "eager"])
 def test_a_pipeline_of_parts_is_lifted_by_the_function_that_calls_them(target):
     """Not where its first part ends: a dataset is nothing that the second part could batch."""
