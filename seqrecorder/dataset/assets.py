@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.dataset.manifest import AssetInfo
+from seqrecorder.dataset.manifest import DEEPEST, AssetInfo, is_too_deep
 from seqrecorder.errors import DatasetNotFoundError, OptionError
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.files import write_file
@@ -16,10 +16,6 @@ from seqrecorder.storage.paths import local_path
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-
-DEEPEST = 100
-"""Levels of lists and dictionaries."""
 
 
 def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> dict[str, AssetInfo]:
@@ -73,16 +69,3 @@ def check_metadata(value: Any) -> None:
             inner += item.values()
         elif isinstance(item, (list, tuple)):
             inner += item
-
-
-def is_too_deep(value: Any) -> bool:
-    """Return whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        inner: list[Any] = []
-        for item in level:
-            inner += item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ()
-        if not inner:
-            return False
-        level = inner
-    return True

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
+DEEPEST = 100
+"""Levels of lists and dictionaries in the user's metadata."""
 
 
 @attrs.frozen(slots=False, repr=False)
@@ -280,3 +282,16 @@ def combined(old: Manifest, new: Manifest) -> Manifest:
         metadata=old.metadata if new.metadata is None else new.metadata,
         asset_infos={**old.asset_infos, **new.asset_infos},
     )
+
+
+def is_too_deep(value: Any) -> bool:
+    """Return whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner: list[Any] = []
+        for item in level:
+            inner += item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ()
+        if not inner:
+            return False
+        level = inner
+    return True

@@ -8,8 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.dataset.assets import DEEPEST, is_too_deep
-from seqrecorder.dataset.manifest import FORMAT, FORMAT_VERSION, AssetInfo, Manifest, SplitInfo
+from seqrecorder.dataset.manifest import DEEPEST, FORMAT, FORMAT_VERSION, AssetInfo, Manifest, SplitInfo, is_too_deep
 from seqrecorder.dataset.shard_info import COLUMNS, ShardTable, bins_text
 from seqrecorder.dataset.split_shares import splitting_of
 from seqrecorder.errors import DatasetNotFoundError, ManifestError

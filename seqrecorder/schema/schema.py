@@ -1,7 +1,6 @@
 """`Schema`: the stored fields of a record class, as one value that can be compared, written down and rebuilt.
 
-It knows names, types and shapes, and neither bytes nor files. What turns records into bytes and bytes into
-tensors is a codec; the package's `__init__` says which.
+It knows names, types and shapes, and neither bytes nor files; the package's `__init__` says what encodes and decodes.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from seqrecorder.schema.evolution import Change
-
 
 _SCHEMA = "__seqrecorder_schema__"
 # What data of unknown origin make of the code that expects a schema.
@@ -178,9 +176,6 @@ class Schema:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in ("name", "fields", "_record_class", "_text")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
 
     def __getitem__(self, name: str) -> Field:
         """Return the field of that name."""

@@ -20,8 +20,7 @@ from seqrecorder.errors import DatasetError, ShardWriteError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Both are missing on Windows; Any, since what they have differs by system.
-fcntl: Any
+fcntl: Any  # both are missing on Windows; Any, since what they have differs by system
 resource: Any
 try:
     import fcntl
@@ -35,7 +34,6 @@ FAULT_POINTS = tuple(f"{when}_{what}" for what in _OPERATIONS for when in ("befo
 
 REQUEST_POINTS = tuple(f"{when}_{what}" for what in ("list", "get", "put", "delete") for when in ("before", "after"))
 """The same of requests to places that are no directories; after a failure, whether it was done is not known."""
-
 _hook: Callable[[str, str], object] | None = None
 
 _BINARY = getattr(os, "O_BINARY", 0)  # of Windows

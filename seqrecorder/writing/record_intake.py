@@ -17,8 +17,7 @@ from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import RecordError
 from seqrecorder.writing.column_input import given_columns
 from seqrecorder.writing.encoder import Block, Sources
-from seqrecorder.writing.record_buffer import Waiting
-from seqrecorder.writing.record_source import RecordStream
+from seqrecorder.writing.record_source import RecordStream, Waiting
 
 if TYPE_CHECKING:
     import threading

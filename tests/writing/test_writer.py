@@ -21,7 +21,7 @@ from seqrecorder.codec import pieces
 from seqrecorder.storage import shard, shard_files
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.tfrecord.format import walk_frames
-from seqrecorder.writing import record_buffer, unique_keys
+from seqrecorder.writing import record_source, unique_keys
 
 
 def keys(path: Path, split: str) -> list[str]:
@@ -222,7 +222,7 @@ def test_few_files_are_open(tmp_path: Path) -> None:
 
     before = len(list(shard.iterdir()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_buffer, "PIECE_RECORDS", 64)
+        patch.setattr(record_source, "PIECE_RECORDS", 64)
         manifest = sr.write(stream(), tmp_path / "d", shard_bytes=1000)
     assert len(manifest.splits["train"].shards) > 1000
     assert most < before + 20
@@ -366,7 +366,7 @@ def test_csv_hook_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: list[int], message: str, chunk: int
 ) -> None:
     """A `to_csv_row` that gives other columns than before, or none, is an error that names the record."""
-    monkeypatch.setattr(record_buffer, "PIECE_RECORDS", chunk)
+    monkeypatch.setattr(record_source, "PIECE_RECORDS", chunk)
     with pytest.raises(sr.RecordError, match=message):
         sr.write(map(Changing, numbers), tmp_path / "d", csv=True)
     assert names(tmp_path) == []
@@ -437,7 +437,7 @@ def test_bad_record(tmp_path: Path) -> None:
 
 def test_errors_are_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller who goes on after an error gets it again, and no dataset: records before it were lost with it."""
-    monkeypatch.setattr(record_buffer, "PIECE_RECORDS", 4)
+    monkeypatch.setattr(record_source, "PIECE_RECORDS", 4)
     bad = Item("bad")
     bad.ids = "x"
     seen = 0
@@ -476,7 +476,7 @@ def test_existing_destination(tmp_path: Path) -> None:
 
 def test_duplicate_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that comes twice is an error naming both positions, or left out and counted."""
-    monkeypatch.setattr(record_buffer, "PIECE_RECORDS", 3)
+    monkeypatch.setattr(record_source, "PIECE_RECORDS", 3)
     records = [*items(5), Item("k1", "later"), Item("x"), Item("x", "later")]
     with pytest.raises(sr.DuplicateKeyError, match="record 5 .key 'k1'.: has the key of record 1;"):
         sr.write(records, tmp_path / "d")
@@ -885,7 +885,7 @@ def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """However records are gathered for encoding, the bytes are the same."""
     found = set()
     for chunk, piece in ((1, 16384), (3, 2), (8192, 16384), (8192, 7)):
-        monkeypatch.setattr(record_buffer, "PIECE_RECORDS", chunk)
+        monkeypatch.setattr(record_source, "PIECE_RECORDS", chunk)
         monkeypatch.setattr(pieces, "PIECE_RECORDS", piece)
         for source in (list, iter):
             destination = tmp_path / f"{chunk}-{piece}-{source.__name__}"

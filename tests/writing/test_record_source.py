@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.writing import record_buffer
+from seqrecorder.writing import record_source
 from seqrecorder.writing.encoder import Block
-from seqrecorder.writing.record_buffer import Waiting
-from seqrecorder.writing.record_source import RecordStream
+from seqrecorder.writing.record_source import RecordStream, Waiting
 
 
 @sr.record
@@ -36,7 +35,7 @@ def chunks(kept: Waiting, source: object) -> list[list[Clip]]:
 @pytest.mark.parametrize(("count", "sizes"), [(0, [0]), (6, [6]), (7, [7, 0]), (22, [7, 7, 7, 1])])
 def test_chunks_are_bounded_in_number(kind, count, sizes, monkeypatch):
     """Of lists and of iterators all records come, in order."""
-    monkeypatch.setattr(record_buffer, "PIECE_RECORDS", 7)
+    monkeypatch.setattr(record_source, "PIECE_RECORDS", 7)
     records = clips(count)
     found = chunks(Waiting(SCHEMA, hooks=False, workers=1), kind(records))
     assert [len(part) for part in found] == sizes
