@@ -20,6 +20,7 @@ __all__ = [
     "salvage",
     "salvage_result",
     "selection",
+    "shard_info",
     "shard_set",
     "split_shares",
     "splits",

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.message_layout import check_layout, detect_layout
+from seqrecorder.dataset.file_table import FileTable
 from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
 from seqrecorder.dataset.recovery.readable_copy import Expected, without_damage
+from seqrecorder.dataset.shard_info import ShardTable, bins_of
 from seqrecorder.dataset.shard_set import Origin, Selected, ShardFile
 from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.schema.schema import Schema
@@ -121,7 +123,17 @@ def resolve_dataset(
         wanted = Schema.of(schema)
         wanted.require_readable(manifest.schema, where)
         wanted = wanted.reading(manifest.schema)
-    files = []
+    if isinstance(info.shards, ShardTable) and manifest.url is None and check != "full" and on_corrupt == "error":
+        bins = tuple(bins_of(info.shards))
+        exact = (sum(n for _, n in bins), sum(length * n for length, n in bins)) == (info.records, info.steps)
+        files = FileTable.of(manifest, info.name, info.shards)
+        origin = Origin(
+            where, wanted, "steps", manifest.compression, files, manifest, check, bins=bins if exact else None
+        )
+        for file in files if check == "manifest" and not origin.is_large else ():
+            check_size(file.path, file.bytes, manifest.path)
+        return origin
+    found = []
     for shard in info.shards:
         path = manifest.shard_path(info.name, shard)
         lengths_path = inside(manifest.path, f"{info.name}/{shard.lengths_name}")
@@ -135,9 +147,9 @@ def resolve_dataset(
             lengths_sha256=shard.lengths_sha256,
         )
         if on_corrupt == "skip":
-            files.append(_without_damage(file, lengths_path, shard, manifest))
+            found.append(_without_damage(file, lengths_path, shard, manifest))
             continue
-        files.append(file)
+        found.append(file)
         if check != "none" and (manifest.url is None or check == "full"):
             check_size(path, shard.bytes, manifest.path)
         if check == "full":
@@ -149,7 +161,7 @@ def resolve_dataset(
                     f"was written; {advice(manifest.where)}",
                     path=path,
                 )
-    return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
+    return Origin(where, wanted, "steps", manifest.compression, tuple(found), manifest, check)
 
 
 def _without_damage(file: ShardFile, lengths_path: Path, shard: ShardInfo, manifest: Manifest) -> ShardFile:

@@ -86,13 +86,14 @@ def resolve_selection(
     if names is None:
         files = _selected(store, np.ascontiguousarray(positions, np.int64), lengths_only=lengths_only)
         return Origin(where, wanted, "steps", None, tuple(files), manifest, check)
+    if len(names) == 1:
+        return attrs.evolve(resolve_dataset(manifest, names[0], None, check, on_corrupt), schema=wanted)
     shards: list[ShardFile] = []
     start = 0
     for name in names:
         part = resolve_dataset(manifest, name, None, check, on_corrupt)
         shards += [attrs.evolve(file, start=file.start + start) for file in part.files]
         start += manifest.splits[name].records
-    where = f"{manifest.where}, split {names[0]!r}" if len(names) == 1 else where
     return Origin(where, wanted, "steps", manifest.compression, tuple(shards), manifest, check)
 
 

@@ -172,9 +172,12 @@ class ShardTable(Sequence[ShardInfo]):
         return hash(tuple(self.sha256))
 
 
-def column(shards: Sequence[ShardInfo], name: str) -> list[int]:
-    """Return one count of each shard, by the name of the attribute."""
-    return getattr(shards, name).tolist() if isinstance(shards, ShardTable) else [getattr(s, name) for s in shards]
+def column(shards: Sequence[Any], name: str) -> list[Any]:
+    """Return an attribute of each of some shards, or of their files: of a table without making an object of each."""
+    found = getattr(shards, name, None)
+    if found is None:
+        return [getattr(shard, name) for shard in shards]
+    return found.tolist() if isinstance(found, np.ndarray) else list(found)
 
 
 def bins_of(shards: Sequence[ShardInfo]) -> list[tuple[int, int]]:
@@ -191,6 +194,12 @@ def bins_of(shards: Sequence[ShardInfo]) -> list[tuple[int, int]]:
     counts = np.zeros(values.size, np.int64)
     np.add.at(counts, places, records)
     return list(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def longest_of(shards: Sequence[ShardInfo]) -> int:
+    """Return about the most steps of a record of some shards, in the first alignment group."""
+    bins = bins_of(shards) if isinstance(shards, ShardTable) else [pair for shard in shards for pair in shard.histogram]
+    return max((length for length, _ in bins), default=0)
 
 
 def bins_text(bins: Any) -> str:

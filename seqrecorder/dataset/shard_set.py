@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import abc
+import functools
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.dataset.shard_info import column, longest_of
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.shard import RecordReader, check_lengths, read_lengths
 from seqrecorder.storage.tfrecord.check import check_frames
@@ -29,6 +31,9 @@ OnCorrupt = Literal["error", "skip"]
 
 _WINDOW_BYTES = 16 << 20
 _WINDOW_RECORDS = 1024
+
+_MOST_LOOKED_AT = 4096
+"""Files that are looked at before the first record: more would take minutes, on a network or of millions of records."""
 
 
 @attrs.frozen(eq=False)
@@ -88,20 +93,23 @@ class Origin:
         files: the shards, in order.
         manifest: of the dataset; None for bare shards.
         check: what was looked at already, or is to be.
+        bins: `(length, records)` of all lengths that records have in the first alignment group, ascending, where
+            thousands of shards say so; else None.
     """
 
     where: str
     schema: Schema
     layout: Layout
     compression: Compression
-    files: tuple[ShardFile, ...]
+    files: Sequence[ShardFile]
     manifest: Manifest | None = None
     check: Check = "manifest"
+    bins: tuple[tuple[int, int], ...] | None = attrs.field(default=None, repr=False)
 
-    @property
+    @functools.cached_property
     def records(self) -> int:
         """Number of records, -1 where they were not counted."""
-        counts = [file.records for file in self.files]
+        counts = column(self.files, "records")
         return -1 if -1 in counts else sum(counts)
 
     @property
@@ -120,15 +128,19 @@ class Origin:
     def mean_bytes(self) -> int:
         """Bytes of a record on average, as they are stored; a guess where it is not known how many there are."""
         records = self.records
-        return sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
+        return sum(column(self.files, "bytes")) // records if records > 0 else 1 << 10
 
-    @property
+    @functools.cached_property
     def longest(self) -> int | None:
         """About the most steps of a record in the first alignment group; None where that takes parsing to know."""
         if self.manifest is None:
             return None
-        shards = (shard for split in self.manifest.splits.values() for shard in split.shards)
-        return max((length for shard in shards for length, _ in shard.histogram), default=0)
+        return max((longest_of(split.shards) for split in self.manifest.splits.values()), default=0)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are so many files that they are looked at only when it is their turn."""
+        return len(self.files) > _MOST_LOOKED_AT
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
         """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""
@@ -147,8 +159,8 @@ class Origin:
                 f"shard={shard}: {len(self.files)} files for {count} readers need single records dealt, whose number "
                 "check='none' leaves unknown; leave `check` out"
             )
-        files, ours = share_of([file.records for file in self.files], index, count)
-        return attrs.evolve(self, files=self.files[files]), ours
+        files, ours = share_of(column(self.files, "records"), index, count)
+        return attrs.evolve(self, files=self.files[files], bins=self.bins if count == 1 else None), ours
 
     def fetch(self, *, lengths_only: bool = False) -> None:
         """Have the files in the cache where the dataset is at a URL; takes and raises what `Manifest.fetch` does."""
@@ -169,8 +181,11 @@ class Origin:
             check_frames(file.path, self.compression, self.manifest.path)
 
     def check_lengths(self) -> None:
-        """Raise `ShardReadError` unless the lengths of records are those that were written; not under check="none"."""
-        for file in self.files:
+        """Raise `ShardReadError` unless the lengths of records are those that were written.
+
+        Nothing is looked at under check="none", nor of thousands of files.
+        """
+        for file in self.files if not self.is_large else ():
             if self.check != "none" and file.lengths_path is not None and file.lengths_sha256 is not None:
                 check_lengths(file.lengths_path, file.lengths_sha256)
 

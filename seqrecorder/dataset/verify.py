@@ -18,6 +18,7 @@ from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset.manifest_text import is_as_written
 from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.dataset.resolve import resolve
+from seqrecorder.dataset.shard_info import bins_of
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.dataset.statistics_file import read_statistics
 from seqrecorder.dataset.verify_report import Problem, VerifyReport
@@ -39,7 +40,7 @@ from seqrecorder.storage.paths import is_url, local_path
 from seqrecorder.storage.place import Place
 from seqrecorder.storage.record_blocks import block_for, whole_records
 from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.shard import RecordReader, read_lengths
+from seqrecorder.storage.shard import RecordReader, histogram, read_lengths
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, detect_compression, walk_frames
 from seqrecorder.storage.threads import ahead, worked_on
 
@@ -152,6 +153,9 @@ def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
         is_sound = False
     if not is_sound:
         yield Problem(MANIFEST, "its checksum is not that of its contents: it was changed after it was written")
+    for name, split in manifest.splits.items():
+        if bins_of(tuple(split.shards)) != bins_of(split.shards):
+            yield Problem(MANIFEST, f"the histogram of all shards of {name!r} is not the sum of theirs")
     if schema is not None:
         try:
             Schema.of(schema).require_readable(manifest.schema, str(manifest.path))
@@ -277,6 +281,8 @@ def _verify_shard(
         lengths = read_lengths(lengths_path, max(1, len(manifest.schema.groups)), shard.records)
         if hashlib.sha256(lengths.data).hexdigest() != shard.lengths_sha256:
             yield Problem(f"{split}/{shard.lengths_name}", "its SHA-256 is not the manifest's: the contents changed")
+        elif tuple(histogram(lengths[:, 0])) != shard.histogram:
+            yield Problem(f"{split}/{shard.lengths_name}", "the manifest's histogram is not that of these lengths")
     except (ManifestError, ShardReadError) as error:
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
     if digest is None:

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.graph_ops import checked
+from seqrecorder.dataset.shard_info import column
 from seqrecorder.reading.tfdata_ops import flat_mapped, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
@@ -38,7 +39,7 @@ class PlannedReads:
     @classmethod
     def of(cls, origin: Origin) -> PlannedReads | None:
         """Return what is read of an origin; None where files are."""
-        runs = [file.runs for file in origin.files if file.runs is not None]
+        runs = [runs for runs in column(origin.files, "runs") if runs is not None]
         if not runs:
             return None
         bases = np.cumsum([0, *(len(run.paths) for run in runs)])

@@ -180,7 +180,9 @@ def read(
         check: what is looked at first: `manifest` (sizes, the SHA-256 of the files of lengths, and the lengths of all
             frames, so that no forged one reaches TensorFlow: once in a process for a file that stays the same; of bare
             shards the CRCs of the frames' lengths too), `full` (each time anew, the CRC of every record and the SHA-256
-            of every shard too, so that any damage is named before the first record), or `none`.
+            of every shard too, so that any damage is named before the first record), or `none`. Where a reader has more
+            than 4,096 files, `manifest` leaves each to its turn: a missing file, a damaged record, and one too many or
+            too few end the iteration then; but a forged length of a frame may end the process.
         on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
             the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
@@ -230,7 +232,7 @@ def read(
     origin, deal = origin.take_shard(shard)
     origin.fetch()
     origin.check_lengths()
-    for file in origin.files:
+    for file in origin.files if not origin.is_large else ():
         origin.check_frames(file)
     chosen = origin.schema.select(fields)
     derived = DerivedFields.of(
@@ -294,16 +296,18 @@ def read(
 
 def _numbered(origin: Origin, index_name: str | None) -> bool:
     """Return whether records get numbers, which takes knowing how many there are."""
-    if index_name is not None and origin.records < 0:
+    if index_name is None:
+        return False
+    if origin.records < 0:
         raise OptionError("index_name: check='none' leaves the positions of records unknown; leave `check` out")
     lost = [file.path for file in origin.files if not file.is_numbered]
-    if index_name is not None and lost:
+    if lost:
         raise OptionError(
             f"index_name: {lost[0].name} is damaged, and nothing says how many records are lost of it, so that the "
             "positions of those behind the damage are unknown; leave index_name out, or salvage the shards first: then "
             "positions count what was recovered"
         )
-    return index_name is not None
+    return True
 
 
 def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> tuple[Limits, ...]:

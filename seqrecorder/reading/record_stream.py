@@ -16,6 +16,7 @@ from seqrecorder.codec.cropping import cropped_lengths
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
+from seqrecorder.dataset.shard_info import column
 from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.planned_reads import PlannedReads
 from seqrecorder.reading.record_length import count_lengths, groups_of
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from seqrecorder.reading.record_length import RecordLength
 
 _WRITTEN = ("start", "step")
+_PATHS = ("path", "lengths_path")
+
+_INLINED = 1000
+"""Files whose paths and counts stand in the functions themselves."""
 
 _CYCLE = 16
 """Files that a shuffled stream mixes at a time."""
@@ -177,12 +182,27 @@ class _Files:
         self.origin, self.options = origin, options
         self.count = len(origin.files)
         self.runs = PlannedReads.of(origin)
+        self._columns: dict[str, Any] = {}
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
     @property
     def is_counted(self) -> bool:
         """Whether it is known how many records the files hold."""
         return self.origin.records >= 0
+
+    def _of(self, file: Any, name: str) -> Any:
+        """Return an attribute of one file: a path, or a count."""
+        import tensorflow as tf
+
+        if name not in self._columns:
+            values = column(self.origin.files, name)
+            values = [str(path) for path in values] if name in _PATHS else values
+            kind = tf.string if name in _PATHS else tf.int64
+            if self.count <= _INLINED:
+                return tf.gather(tf.constant(values, kind), file)
+            with tf.init_scope():  # outside of the graph, where functions capture it: they would be copied with it
+                self._columns[name] = tf.constant(values, kind)
+        return tf.gather(self._columns[name], file)
 
     def nothing(self) -> tuple[Any, ...]:
         """Return a window without records."""
@@ -237,9 +257,7 @@ class _Files:
         """
         import tensorflow as tf
 
-        files = self.origin.files
-        path = tf.gather(tf.constant([str(f.path) for f in files]), file)
-        expected = tf.gather(tf.constant([f.records for f in files], tf.int64), file)
+        path, expected = self._of(file, "path"), self._of(file, "records")
         tables = {group: self._table(group, file, expected) for group in self.options.measured()}
         # The end of every file is an element too, so that a file that ended early is noticed.
         ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
@@ -313,10 +331,10 @@ class _Files:
         """
         import tensorflow as tf
 
-        options, files = self.options, self.origin.files
+        options = self.options
         parts = [serialized, *lengths.values()]
         if options.number or options.oversampling:
-            start, step = (tf.gather(tf.constant([getattr(f, n) for f in files], tf.int64), file) for n in _WRITTEN)
+            start, step = (self._of(file, name) for name in _WRITTEN)
             positions = start + step * self._stored(file, total + tf.range(tf.size(serialized, tf.int64)))
             parts[0] = numbered(serialized, positions) if options.number else serialized
             parts += [positions] if options.oversampling else []
@@ -354,7 +372,7 @@ class _Files:
         """Return which records of a shard as it was written are some of those that are left of it."""
         import tensorflow as tf
 
-        kept = [f.kept for f in self.origin.files]
+        kept = column(self.origin.files, "kept")
         tables = [table for table in kept if table is not None and table.size]
         if not tables:
             return numbers
@@ -369,19 +387,18 @@ class _Files:
         """Return how many records the files before one hold."""
         import tensorflow as tf
 
-        return tf.gather(tf.constant(np.cumsum([0] + [f.records for f in self.origin.files[:-1]]), tf.int64), file)
+        return tf.gather(tf.constant(np.cumsum([0, *column(self.origin.files, "records")[:-1]]), tf.int64), file)
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
         """Return the lengths of a file's records, from the file of lengths beside it, or None."""
         import tensorflow as tf
 
-        files = self.origin.files
         if self.options.known is not None:
             offset = self._offset(file)
             return tf.constant(self.options.known[group], tf.int64)[offset : offset + expected]
         if group not in self.stored_groups:
             return None
-        path = tf.gather(tf.constant([str(f.lengths_path) for f in files]), file)
+        path = self._of(file, "lengths_path")
         data, count = tf.io.read_file(path), len(self.stored_groups)
         size = tf.strings.length(data, name="bytes")
         data = checked(

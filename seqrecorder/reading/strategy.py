@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 import numpy as np
 
+from seqrecorder.dataset.shard_info import column
+from seqrecorder.reading.length_counts import LengthCounts
 from seqrecorder.reading.record_length import groups_of, record_length
 from seqrecorder.reading.record_stream import Limits, StreamOptions, stream
 from seqrecorder.reading.tfdata_ops import Traced
@@ -86,7 +88,7 @@ class Feed:
     def _has_lengths(self, group: str) -> bool:
         manifest = self.origin.manifest
         return (
-            manifest is not None and group in manifest.schema.groups and all(f.lengths_path for f in self.origin.files)
+            manifest is not None and group in manifest.schema.groups and all(column(self.origin.files, "lengths_path"))
         )
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
@@ -151,6 +153,19 @@ class Feed:
             stored[name] = lengths if keep.all() else lengths[keep]
         cropped: NDArray[np.int64] = options.cropped(group, stored, np)
         return cropped
+
+    def length_counts(self, group: RecordLength, *, parse: bool, drop_empty: bool = False) -> LengthCounts | None:
+        """Return how many records of an epoch have each length; takes what `lengths` does.
+
+        Of thousands of shards the manifest says so, where all of the lengths of all records count.
+        """
+        options, bins = self.options, self.origin.bins
+        plain = not options.limits and options.deal is None and options.known is None
+        first = self.origin.manifest.schema.groups[0] if bins and self.origin.manifest else ""
+        if bins and plain and group == first and not options.crops.get(first):
+            return LengthCounts(*np.array(bins, np.int64).reshape(-1, 2).T).longer(0 if drop_empty else -1)
+        lengths = self.lengths(group, parse=parse, drop_empty=drop_empty)
+        return None if lengths is None else LengthCounts.of(lengths)
 
     def crop(self, group: RecordLength, steps: slice | Stretch) -> Feed:
         """Return a feed of which the sequences of a group, or of several, are cropped further."""

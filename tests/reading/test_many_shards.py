@@ -1,10 +1,16 @@
-"""Records that were dealt to many shards: they come from all of these in turn."""
+"""Many shards: records that were dealt to them come from all in turn; of thousands, the manifest's columns are used."""
+
+import shutil
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.reading import read_records
+from seqrecorder.dataset import manifest_text, shard_set
+from seqrecorder.reading import read_records, record_stream
 
 
 @sr.record
@@ -46,3 +52,122 @@ def test_counts_of_many_dealt_shards_are_asserted(tmp_path):
     shard.write_bytes(shard.read_bytes()[:first])
     with pytest.raises(sr.ShardReadError, match=r"00002-of-00007.*expected 15 records, got 1"):
         list(sr.read_records(path, check="none"))
+
+
+@sr.record
+class Line:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+    others: np.ndarray = sr.feature_list("int64", align=None)
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The same dataset twice: as it is, and with the manifest of one that has thousands of shards."""
+    draw = np.random.default_rng(0)
+    sizes = draw.integers(0, 12, (300, 2)).tolist()
+    records = [Line(str(number), range(size), range(other)) for number, (size, other) in enumerate(sizes)]
+    few, many = tmp_path_factory.mktemp("few") / "lines", tmp_path_factory.mktemp("many") / "lines"
+    sr.write({"train": records[:250], "eval": records[250:]}, few, shard_bytes=2000)
+    shutil.copytree(few, many)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_text, "MOST_ROWS", 0)
+        many.joinpath("manifest.json").write_text(sr.info(few).to_json())
+    assert len(sr.info(many).splits["train"].shards) > 8
+    return few, many
+
+
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_stream, "_INLINED", 0)
+    monkeypatch.setattr(shard_set, "_MOST_LOOKED_AT", 1)
+
+
+READS: dict[str, dict[str, Any]] = {
+    "single": {"index_name": "place"},
+    "padded": {"batch": sr.Pad(4), "shuffle": 50, "seed": 3, "epochs": 2},
+    "buckets": {"batch": sr.Bucket(4), "shuffle": 50, "seed": 3},
+    "without empty ones": {"batch": sr.Bucket(4, empty="drop")},
+    "other lengths": {"batch": sr.Bucket(4, length_field="others", boundaries="quantile")},
+    "both lengths": {"batch": sr.Bucket(4, length_field=("ids", "others"), length_of="sum")},
+    "sorted": {"batch": sr.Bucket(4, boundaries="sorted"), "max_length": 9},
+    "cropped": {"batch": sr.Bucket(4, pad_to_bucket_boundary=True), "steps": slice(5)},
+    "budget": {"batch": sr.TokenBudget(40, too_long="drop"), "shuffle": 20, "seed": 1},
+    "a share": {"batch": sr.Bucket(3), "shard": (1, 3)},
+    "whole files": {"batch": sr.Bucket(3), "shard": (0, 1), "check": "full"},
+    "packed": {"batch": sr.Pack(30, 2), "fields": ["key", "ids"]},
+}
+
+
+@pytest.mark.usefixtures("few_are_many")
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("padded", "buckets", "budget", "a share") else pytest.param(name, marks=pytest.mark.nightly)
+        for name in READS
+    ],
+)
+def test_thousands_of_shards_are_read_as_few(lines: tuple[Path, Path], name: str) -> None:
+    """Whatever is planned from the manifest's columns and histogram is what the files of lengths say."""
+    few, many = (sr.read(path, "train", **READS[name]) for path in lines)
+    assert few.cardinality() == many.cardinality()
+    for ours, theirs in zip(few, many, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, dict(theirs), dict(ours))
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_selections_and_plans_of_thousands_of_shards(lines: tuple[Path, Path]) -> None:
+    """A whole split, its records and a plan are the same."""
+    few, many = (sr.open(path) for path in lines)
+    assert sr.plan(few["train"], sr.Bucket(4)) == sr.plan(many["train"], sr.Bucket(4))
+    read = [list(sr.read(each["train"], batch=sr.Pad(50), fields=["key"])) for each in (few, many)]
+    assert [batch["key"].numpy().tolist() for batch in read[0]] == [batch["key"].numpy().tolist() for batch in read[1]]
+    assert [record.key for record in many["train"]] == [record.key for record in sr.read_records(lines[1], "train")]
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_damage_to_thousands_of_shards_is_found_in_its_turn(lines: tuple[Path, Path], tmp_path: Path) -> None:
+    """A shard that is missing, short or replaced by a link is an error, if not before the first record then behind."""
+    path = tmp_path / "lines"
+    shutil.copytree(lines[1], path)
+    shards = sorted(path.joinpath("train").glob("*.tfrecord"))
+    data = shards[4].read_bytes()
+    shards[4].write_bytes(data[:-5])
+    dataset = iter(sr.read(path, "train", batch=sr.Bucket(4)))
+    assert next(dataset)["key"].shape == (4,)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is damaged, missing or one too many"):
+        list(dataset)
+    shards[4].unlink()
+    with pytest.raises(tf.errors.NotFoundError, match=shards[4].name):
+        list(sr.read(path, "train", batch=sr.Bucket(4)))
+    tmp_path.joinpath("elsewhere").write_bytes(data)
+    shards[4].symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(sr.ManifestError, match="a symbolic link leads out of it"):
+        sr.read(path, "train", batch=sr.Bucket(4))
+
+
+def test_few_thousand_shards_are_looked_at(lines: tuple[Path, Path], tmp_path: Path) -> None:
+    """Up to some thousands of shards are looked at before the first record, and their lengths."""
+    path = tmp_path / "lines"
+    shutil.copytree(lines[1], path)
+    shard, lengths = (sorted(path.joinpath("train").glob(f"*.{end}"))[4] for end in ("tfrecord", "lengths"))
+    table, data = lengths.read_bytes(), shard.read_bytes()
+    lengths.write_bytes(bytes([table[0] ^ 1]) + table[1:])
+    with pytest.raises(sr.ShardReadError, match=lengths.name):
+        sr.read(path, "train")
+    lengths.write_bytes(table)
+    shard.write_bytes(data[:-1])
+    with pytest.raises(sr.ShardReadError, match=f"{shard.name}: expected {len(data)} bytes"):
+        sr.read(path, "train")
+
+
+def test_verify_looks_at_histograms(lines: tuple[Path, Path], tmp_path: Path) -> None:
+    """What batches are planned from is what the lengths are, of each shard and of all."""
+    for number, (name, old, new) in enumerate([("histogram", "0:", "1:"), ("together", "11:", "12:")]):
+        path = tmp_path / str(number)
+        shutil.copytree(lines[1], path)
+        text = path.joinpath("manifest.json").read_text()
+        before, found, rest = text.partition(f'"{name}": ')
+        path.joinpath("manifest.json").write_text(before + found + rest.replace(old, new, 1))
+        problems = [problem.message for problem in sr.verify(path).problems]
+        assert any("histogram" in problem for problem in problems)

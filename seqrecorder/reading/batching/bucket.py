@@ -14,9 +14,7 @@ from seqrecorder.reading.batching.by_length import BatchesByLength
 from seqrecorder.reading.batching.option_checks import check_batch_size, check_count
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from seqrecorder.reading.length_counts import LengthCounts
     from seqrecorder.reading.record_length import RecordLength
     from seqrecorder.reading.strategy import Feed
 
@@ -99,10 +97,10 @@ class Bucket(BatchesByLength):
                 f"got {len(self.batch_size)}"
             )
 
-    def resolve(self, feed: Feed, group: RecordLength) -> tuple[BucketPlan, Feed, NDArray[np.int64] | None]:
+    def resolve(self, feed: Feed, group: RecordLength) -> tuple[BucketPlan, Feed, LengthCounts | None]:
         """Return what will be done with the records of a feed, that feed, and their lengths."""
         parse = self.boundaries in ("auto", "quantile") or self.warm_up is not None
-        lengths = feed.lengths(group, parse=parse, drop_empty=self.empty == "drop")
+        lengths = feed.length_counts(group, parse=parse, drop_empty=self.empty == "drop")
         by_length = self.boundaries == "sorted"
         boundaries = boundaries_for("auto" if by_length else self.boundaries, lengths, self.buckets)
         sizes = self.batch_size
@@ -111,7 +109,7 @@ class Bucket(BatchesByLength):
             pad_to_boundary=self.pad_to_bucket_boundary,
             pad_to_multiple_of=self.pad_to_multiple_of,
             drop_remainder=self.drop_remainder,
-            last=None if lengths is None or not lengths.size else int(lengths.max()),
+            last=None if lengths is None else lengths.longest,
             sizes=sizes if isinstance(sizes, tuple) else (sizes,) * (len(boundaries) + 1),
             sorted_window=sorted_window(feed, max(sizes) if isinstance(sizes, tuple) else sizes) if by_length else 0,
         )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from seqrecorder.reading.length_counts import LengthCounts
+
 _INT64_MAX = int(np.iinfo(np.int64).max)
 
 
@@ -135,23 +137,20 @@ def given_boundaries(option: str, value: Any, computed: Sequence[str]) -> str | 
     return ints
 
 
-def boundaries_for(
-    boundaries: str | tuple[int, ...], lengths: NDArray[np.int64] | None, buckets: int
-) -> tuple[int, ...]:
+def boundaries_for(boundaries: str | tuple[int, ...], lengths: LengthCounts | None, buckets: int) -> tuple[int, ...]:
     """Return boundaries, computed where a word says so; none where no lengths are known.
 
     Args:
         boundaries: `"auto"`, `"quantile"`, or those that are given.
-        lengths: of all records.
+        lengths: of all records, None where these are not known.
         buckets: how many there may be.
     """
     if not isinstance(boundaries, str):
         return boundaries
-    if lengths is None or not lengths.size:
+    if lengths is None or not lengths.records:
         return ()
-    values, counts = np.unique(lengths, return_counts=True)
     compute = optimal_boundaries if boundaries == "auto" else quantile_boundaries
-    return tuple(compute(values, counts, buckets))
+    return tuple(compute(lengths.values, lengths.counts, buckets))
 
 
 def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:

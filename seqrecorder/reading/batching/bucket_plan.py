@@ -16,6 +16,7 @@ from seqrecorder.reading.record_stream import shuffle_window
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from seqrecorder.reading.length_counts import LengthCounts
     from seqrecorder.reading.strategy import Feed
 
 _SORTED_BATCHES = 64
@@ -57,7 +58,7 @@ class BucketPlan(LengthPlan):
         """Whether batches are of one bucket each. Then `apply` permutes the rows of windows of shuffled records."""
         return True
 
-    def rows(self, lengths: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - as every plan has it
+    def rows(self, lengths: LengthCounts | None) -> int:  # noqa: ARG002 - as every plan has it
         """Return the most records of a batch."""
         return max(self.sizes)
 
@@ -82,17 +83,18 @@ class BucketPlan(LengthPlan):
             turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=shuffle > 1
         )
 
-    def batches(self, lengths: NDArray[np.int64]) -> int:
+    def batches(self, lengths: LengthCounts) -> int:
         """Return how many batches an epoch of records of these lengths has."""
-        counts = np.bincount(self._buckets(lengths), minlength=len(self.sizes))
+        counts = np.zeros(len(self.sizes), np.int64)
+        np.add.at(counts, self._buckets(lengths.values), lengths.counts)
         sizes = np.asarray(self.sizes)
         return int((counts // sizes if self.drop_remainder else -(-counts // sizes)).sum())
 
-    def largest(self, lengths: NDArray[np.int64]) -> tuple[int, int]:
+    def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
-        sizes = np.asarray(self.sizes)[self._buckets(lengths)]
-        largest = int((lengths * sizes).argmax())
-        return int(sizes[largest]), max(1, int(lengths[largest]))
+        sizes = np.asarray(self.sizes)[self._buckets(lengths.values)]
+        largest = int((lengths.values * sizes).argmax())
+        return int(sizes[largest]), max(1, int(lengths.values[largest]))
 
     def _buckets(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(np.asarray(self.boundaries, np.int64), lengths, side="right")

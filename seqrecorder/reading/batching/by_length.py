@@ -25,10 +25,9 @@ from seqrecorder.reading.record_length import (
 from seqrecorder.reading.strategy import Batches, shape_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from seqrecorder.codec.padding import Padding
     from seqrecorder.reading.elements import Carried
+    from seqrecorder.reading.length_counts import LengthCounts
     from seqrecorder.reading.record_length import LengthOf, RecordLength
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
@@ -71,7 +70,7 @@ class LengthPlan(ABC):
         return False
 
     @abstractmethod
-    def rows(self, lengths: NDArray[np.int64] | None) -> int:
+    def rows(self, lengths: LengthCounts | None) -> int:
         """Return how many records of these lengths a batch has, about or at most."""
 
     @abstractmethod
@@ -93,11 +92,11 @@ class LengthPlan(ABC):
         """
 
     @abstractmethod
-    def batches(self, lengths: NDArray[np.int64]) -> int:
+    def batches(self, lengths: LengthCounts) -> int:
         """Return how many batches an epoch of records of these lengths has, -1 where that depends on their order."""
 
     @abstractmethod
-    def largest(self, lengths: NDArray[np.int64]) -> tuple[int, int]:
+    def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
 
     def width(self, lengths: Any) -> Any:
@@ -145,7 +144,7 @@ class BatchesByLength(PaddedBatches, ABC):
             raise OptionError("warm_up: a sum does not tell the shapes of the largest batch; use length_of='longest'")
 
     @abstractmethod
-    def resolve(self, feed: Feed, group: RecordLength) -> tuple[LengthPlan, Feed, NDArray[np.int64] | None]:
+    def resolve(self, feed: Feed, group: RecordLength) -> tuple[LengthPlan, Feed, LengthCounts | None]:
         """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.
 
         Raises:
@@ -188,7 +187,7 @@ class BatchesByLength(PaddedBatches, ABC):
         rows = plan.rows(lengths)
         batches = feed.made(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows, width=width)
         count = -1 if lengths is None else plan.batches(lengths)
-        if self.warm_up is None or lengths is None or not lengths.size:
+        if self.warm_up is None or lengths is None or not lengths.records:
             return Batches(batches, count)
         rows, width = plan.largest(lengths)
         widths = {g: int(padding.width(g, tf.constant([width], tf.int64))) for g in feed.parser.schema.groups}

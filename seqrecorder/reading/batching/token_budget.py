@@ -14,9 +14,7 @@ from seqrecorder.reading.batching.token_budget_plan import TokenBudgetPlan
 from seqrecorder.reading.batching.too_long import fit_lengths
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from seqrecorder.reading.length_counts import LengthCounts
     from seqrecorder.reading.record_length import RecordLength
     from seqrecorder.reading.strategy import Feed
 
@@ -117,7 +115,7 @@ class TokenBudget(BatchesByLength):
         rows = self.max_steps // self.batch_size_multiple
         return rows // self.pad_to_multiple_of * self.pad_to_multiple_of
 
-    def resolve(self, feed: Feed, group: RecordLength) -> tuple[TokenBudgetPlan, Feed, NDArray[np.int64] | None]:
+    def resolve(self, feed: Feed, group: RecordLength) -> tuple[TokenBudgetPlan, Feed, LengthCounts | None]:
         """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.
 
         Raises:
@@ -125,7 +123,7 @@ class TokenBudget(BatchesByLength):
         """
         option = f"max_steps={self.max_steps}"
         feed = fit_lengths(feed, group, self._longest, self.too_long, option=option, words=TOO_LONG, parse=True)
-        lengths = feed.lengths(group, parse=True, drop_empty=self.empty == "drop")
+        lengths = feed.length_counts(group, parse=True, drop_empty=self.empty == "drop")
         boundaries: tuple[int, ...] = ()
         if self.pad_to_boundaries is not None:
             # Nothing is padded to more than fits: the last bucket's records are padded to the longest of them.
@@ -136,7 +134,7 @@ class TokenBudget(BatchesByLength):
             pad_to_boundary=self.pad_to_boundaries is not None,
             pad_to_multiple_of=self.pad_to_multiple_of,
             drop_remainder=self.drop_remainder,
-            last=None if lengths is None or not lengths.size else int(lengths.max()),
+            last=None if lengths is None else lengths.longest,
             max_steps=self.max_steps,
             max_batch_size=self.max_batch_size,
             batch_size_multiple=self.batch_size_multiple,

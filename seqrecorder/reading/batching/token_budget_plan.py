@@ -15,7 +15,7 @@ from seqrecorder.reading.batching.window_plan import Turn, drawn, in_turns, plan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from seqrecorder.reading.length_counts import LengthCounts
 
 
 @attrs.frozen(kw_only=True)
@@ -34,9 +34,9 @@ class TokenBudgetPlan(LengthPlan):
     batch_size_multiple: int
     longest: int
 
-    def rows(self, lengths: NDArray[np.int64] | None) -> int:
+    def rows(self, lengths: LengthCounts | None) -> int:
         """Return about how many records of these lengths a batch has."""
-        return int(self.max_steps / max(1, lengths.mean())) if lengths is not None and lengths.size else 1
+        return int(self.max_steps / max(1, lengths.mean)) if lengths is not None and lengths.records else 1
 
     def turns(self, windows: Any, number: Any) -> Any:
         """Return the windows of an epoch, as `apply` takes them."""
@@ -55,13 +55,13 @@ class TokenBudgetPlan(LengthPlan):
             at_random=shuffle > 0,
         )
 
-    def batches(self, lengths: NDArray[np.int64]) -> int:  # noqa: ARG002 - as every plan has it
+    def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - as every plan has it
         """Return -1: how many batches there are depends on the order of the records."""
         return -1
 
-    def largest(self, lengths: NDArray[np.int64]) -> tuple[int, int]:
+    def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
-        distinct = np.maximum(np.unique(lengths), 1)
+        distinct = np.maximum(lengths.values, 1)
         bounds = np.asarray(self._counted(), np.int64)
         widths = np.maximum(distinct, np.append(bounds - 1, 0)[np.searchsorted(bounds, distinct, side="right")])
         rows = np.minimum(self.max_steps // widths, self.max_batch_size or self.max_steps)

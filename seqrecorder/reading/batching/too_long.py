@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from seqrecorder.errors import OptionError
 
 if TYPE_CHECKING:
@@ -42,20 +40,21 @@ def fit_lengths(
     Raises:
         OptionError: records are longer, and that is an error.
     """
-    lengths = feed.lengths(group, parse=parse)
-    over = np.empty(0, np.int64) if lengths is None else lengths[lengths > most]
+    lengths = feed.length_counts(group, parse=parse)
+    longer = None if lengths is None else lengths.longer(most)
+    over = 0 if longer is None else longer.records
     if too_long == "error":
-        if over.size:
+        if longer is not None and over:
             name = option.partition("=")[0]
             others = [f"too_long={word!r} {_WORDS[word]}" for word in words if word in _WORDS]
             raise OptionError(
-                f"{option}: {over.size} records are longer than {most} steps, the longest has {over.max()}; "
+                f"{option}: {over} records are longer than {most} steps, the longest has {longer.longest}; "
                 f"raise {name}, or pass {' or '.join(others)}"
             )
         return feed
-    if over.size:
+    if over:
         done = "left out" if too_long == "drop" else "cut"
-        _LOG.warning("%s: %d records are longer than %d steps and %s", feed.origin.where, over.size, most, done)
+        _LOG.warning("%s: %d records are longer than %d steps and %s", feed.origin.where, over, most, done)
     if too_long == "drop":
         return feed.leave_out_longer(group, most)
     return feed.crop(group, slice(most) if too_long == "cut_end" else slice(-most, None))
