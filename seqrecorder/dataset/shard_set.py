@@ -140,7 +140,7 @@ class Origin:
     @property
     def is_large(self) -> bool:
         """Whether there are so many files that they are looked at only when it is their turn."""
-        return len(self.files) > _MOST_LOOKED_AT
+        return self.check != "full" and len(self.files) > _MOST_LOOKED_AT
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
         """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""

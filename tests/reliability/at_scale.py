@@ -1,13 +1,15 @@
 """What parts, manifests and keys cost at scale: simulated, with the code that commits real ones.
 
 `python tests/reliability/at_scale.py DIRECTORY 10000 1000000 300000000` makes the figures of the guide's page "At
-scale": so many parts, shards and keys.
+scale": so many parts, shards (a tenth of them with files, of 1,000 records each) and keys; 0 leaves one out.
 """
 
 # ruff: noqa: T201 - printing is its job
 
+import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ import numpy as np
 
 import seqrecorder as sr
 from seqrecorder.dataset.common_keys import SortedHashes, merged_hashes
-from seqrecorder.dataset.manifest import ShardInfo, SplitInfo
+from seqrecorder.dataset.manifest import SplitInfo
 
 LOST, TWICE = 0.01, 0.05
 
@@ -63,37 +65,72 @@ def simulate_job(path, count):
 
 
 READ = """
-import sys, time
+import os, sys, time
 from pathlib import Path
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import numpy as np
+import tensorflow as tf
 import seqrecorder as sr
+
+path, few, found = sys.argv[1], sys.argv[2], Path(sys.argv[1], "train").exists()
 
 def most_memory():  # of this program alone, where getrusage knows that of its parent, too
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 
-sr.info  # which imports all
-start, before = time.process_time(), most_memory()
-shards = len(sr.info(sys.argv[1]).splits["train"].shards)
-took, used = time.process_time() - start, most_memory() - before
-print(f"a manifest of {shards} shards is read: {took:.1f} s of processor time, {used >> 10} MiB")
+def timed(what, action):
+    Path("/proc/self/clear_refs").write_text("5")  # the most memory counts anew
+    wall, start, before = time.perf_counter(), time.process_time(), most_memory()
+    result = action()
+    took, used = time.process_time() - start, most_memory() - before
+    print(f"{what}: {took:.2f} s of processor time, {time.perf_counter() - wall:.2f} s, {used >> 10} MiB")
+    return result
+
+def first(path, **options):
+    return next(iter(sr.read(path, "train", **options)))
+
+sr.open(few)["train"].sample(2, seed=0)
+corpus = timed("open", lambda: sr.open(path))
+train = corpus["train"]
+print(f"{len(train)} records in {len(corpus.manifest.splits['train'].shards)} shards")
+timed("a slice of nine tenths", lambda: train[: len(train) * 9 // 10])
+timed("sample(1000)", lambda: train.sample(1000, seed=0))
+if found:
+    timed("a record", lambda: train[len(train) // 2])
+    for name, batch in (("Pad", sr.Pad(64)), ("Bucket", sr.Bucket(64)), ("TokenBudget", sr.TokenBudget(4096))):
+        for shuffle in (0, 1000):
+            options = {"batch": batch, "shuffle": shuffle}
+            first(few, **options)
+            timed(f"first batch of three shards, {name}, shuffle={shuffle}", lambda: first(few, **options))
+            timed(f"first batch, {name}, shuffle={shuffle}", lambda: first(path, **options))
 """
 
 
-def simulate_manifest(path, count, bins=16):
-    """Write and read a manifest of many shards, which need not be there for that."""
-    manifest = sr.write([Word("a", [1])], path)
-    histogram = tuple((16 * number, 625) for number in range(1, bins + 1))
-    infos = (
-        ShardInfo(
-            f"train-{n:05d}-of-{count:05d}.tfrecord", 10_000, 10**6, 10**8, f"{n:064x}", f"{n:064x}", histogram, n, 1
-        )
+def simulate_manifest(path, count, files=None, bins=16):
+    """Write and read a manifest of many shards, which are not there, or are all the same file under many names."""
+    lengths = np.repeat(np.arange(1, bins + 1), 1000 // bins + 1)[:1000]
+    manifest = sr.write([Word(str(n), range(size)) for n, size in enumerate(lengths)], path, shards=1)
+    [shard] = manifest.splits["train"].shards
+    infos = tuple(
+        attrs.evolve(shard, name=f"train-{n:05d}-of-{count:05d}.tfrecord", start=n * shard.records)
         for n in range(count)
     )
-    whole = attrs.evolve(manifest, splits={"train": SplitInfo("train", tuple(infos))})
+    whole = attrs.evolve(manifest, splits={"train": SplitInfo("train", infos)})
     text = timed(f"the text of a manifest of {count} shards", whole.to_json)
     Path(path, "manifest.json").write_text(text)
     print(f"it has {len(text) / count:.0f} bytes for each shard")
-    del whole, text
-    print(subprocess.run([sys.executable, "-c", READ, path], capture_output=True, text=True, check=True).stdout, end="")
+    directory = Path(path, "train")
+    if files:
+        for old, names in ((shard.name, "name"), (shard.lengths_name, "lengths_name")):
+            for number, info in enumerate(infos):
+                if number % 30_000 == 0:  # a file has so many names at most
+                    source = directory / f"{number}.{names}"
+                    shutil.copy(directory / old, source)
+                os.link(source, directory / getattr(info, names))
+    else:
+        shutil.rmtree(directory)
+    del whole, text, infos
+    sr.write([Word(str(n), range(n % bins)) for n in range(999)], f"{path}.few", shards=3)
+    subprocess.run([sys.executable, "-c", READ, path, f"{path}.few"], check=True)
 
 
 def simulate_keys(path, count, parts=100):
@@ -111,10 +148,11 @@ def simulate_keys(path, count, parts=100):
 if __name__ == "__main__":
     output = Path(sys.argv[1])
     parts, shards, keys = map(int, sys.argv[2:5])
-    for name in ("manifest", "keys"):
-        (output / name).mkdir(parents=True)
-    simulate_keys(output / "keys", keys)
+    (output / "keys").mkdir(parents=True)
+    if keys:
+        simulate_keys(output / "keys", keys)
     if shards:
+        simulate_manifest(str(output / "files"), shards // 10, files=True)
         simulate_manifest(str(output / "manifest"), shards)
     if parts:
         simulate_job(str(output / "job"), parts)
