@@ -34,11 +34,14 @@ class Fail:
 
     def __init__(self, number, action):
         self.number, self.action, self.seen = number, action, 0
+        self._guard = threading.Lock()  # requests are made in threads
 
     def __call__(self, name, _):
         if name in REQUEST_POINTS:
-            self.seen += 1
-            if self.seen == self.number:
+            with self._guard:
+                self.seen += 1
+                is_it = self.seen == self.number
+            if is_it:
                 self.action()
 
 
