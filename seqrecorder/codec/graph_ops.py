@@ -41,8 +41,11 @@ def checked(value: Any, ok: Any, *message: Any) -> Any:
 
     if _record.get():
         message = (f"{_record.get()}:", *message)
+    ok = tf.convert_to_tensor(ok)
+    if ok.shape.rank != 0:
+        ok = tf.reduce_all(ok) if ok.shape.rank is None else tf.raw_ops.All(input=ok, axis=list(range(ok.shape.rank)))
     # The op itself: `tf.debugging.Assert` puts a conditional around it, which takes longer to trace than all the rest.
-    check = tf.raw_ops.Assert(condition=tf.reduce_all(ok), data=list(message))
+    check = tf.raw_ops.Assert(condition=ok, data=list(message))
     with tf.control_dependencies([] if check is None else [check]):
         return tf.nest.map_structure(tf.identity, value)
 
@@ -97,6 +100,50 @@ def spread_rows(values: Any, present: Any, filler: Any) -> Any:
     have = tf.cast(present, tf.int64)
     filler = tf.broadcast_to(filler, tf.shape(values)[1:])
     return tf.gather(tf.concat([filler[tf.newaxis], values], 0), tf.cumsum(have) * have)
+
+
+# Vectors: one op each, where their namesakes in `tf` take several, or longer to trace than to run -------------------
+
+
+def rows_at(values: Any, places: Any) -> Any:
+    """Return the rows of values at some places."""
+    import tensorflow as tf
+
+    return tf.raw_ops.Gather(params=values, indices=places)
+
+
+def numbers(stop: Any, start: Any = None) -> Any:
+    """Return the integers up to a scalar tensor, from 0 or another on, of its dtype."""
+    import tensorflow as tf
+
+    start = tf.constant(0, stop.dtype) if start is None else start
+    return tf.raw_ops.Range(start=start, limit=stop, delta=tf.constant(1, stop.dtype))
+
+
+def count_up_to(ascending: Any, values: Any, *, less: bool = False) -> Any:
+    """Return how many entries of an ascending vector are less than each value, or that at most: int32."""
+    import tensorflow as tf
+
+    row = tf.raw_ops.ExpandDims(input=ascending, axis=0)
+    values = row if values is ascending else tf.raw_ops.ExpandDims(input=values, axis=0)
+    search = tf.raw_ops.LowerBound if less else tf.raw_ops.UpperBound
+    return tf.raw_ops.Squeeze(input=search(sorted_inputs=row, values=values), axis=[0])
+
+
+def differences(ends: Any) -> Any:
+    """Return what is between each entry of a vector and the next."""
+    import tensorflow as tf
+
+    first, second, last = (tf.constant([place]) for place in (0, 1, -1))
+    later = tf.raw_ops.StridedSlice(input=ends, begin=second, end=last, strides=second, end_mask=1)
+    return later - tf.raw_ops.StridedSlice(input=ends, begin=first, end=last, strides=second)
+
+
+def joined(*vectors: Any) -> Any:
+    """Return vectors one after the other."""
+    import tensorflow as tf
+
+    return tf.raw_ops.ConcatV2(values=vectors, axis=0)
 
 
 # Elements ---------------------------------------------------------------------------------------------------------
@@ -227,8 +274,7 @@ def sums_of_rows(sizes: Any, splits: Any) -> Any:
     import tensorflow as tf
 
     ends = tf.concat([[0], tf.cumsum(tf.cast(sizes, tf.int64))], 0)
-    bounds = tf.gather(ends, splits)
-    return bounds[1:] - bounds[:-1]
+    return differences(rows_at(ends, splits))
 
 
 def check_items(values: Any, field: Field, items: Any, expected: int, *, required: bool = False) -> Any:
@@ -258,25 +304,18 @@ def longest_of(lengths: Any) -> Any:
     """Return the largest length, and 1 where all are 0: layers such as Masking and LSTM fail on T = 0."""
     import tensorflow as tf
 
-    return tf.reduce_max(tf.concat([lengths, [1]], 0))
+    return tf.maximum(tf.raw_ops.Max(input=lengths, axis=0), 1)
 
 
-def pad_steps(value: Any, longest: Any) -> Any:
-    """Pad dimension 1 up to `longest`."""
+def pad_steps(value: Any, missing: Any) -> Any:
+    """Pad dimension 1 by some steps."""
     import tensorflow as tf
 
-    missing = longest - tf.shape(value, tf.int64)[1]
-    paddings = [[0, 0], [0, missing], *([[0, 0]] * (value.shape.rank - 2))]
-    padded = tf.pad(value, paddings) if value.dtype != tf.string else _pad_text(value, missing)
-    return tf.ensure_shape(padded, [None, None, *value.shape[2:]])
-
-
-def _pad_text(value: Any, missing: Any) -> Any:
-    import tensorflow as tf
-
-    shape = tf.shape(value, tf.int64)
-    more = tf.fill(tf.concat([shape[:1], [missing], shape[2:]], 0), tf.constant("", tf.string))
-    return tf.concat([value, more], 1)
+    second = np.zeros([value.shape.rank, 2], np.int64)
+    second[1, 1] = 1
+    padded = tf.raw_ops.Pad(input=value, paddings=second * missing)
+    padded.set_shape([None, None, *value.shape[2:]])
+    return padded
 
 
 def ascending(field: Field, indices: Any, values: Any, counts: Any) -> tuple[Any, Any]:

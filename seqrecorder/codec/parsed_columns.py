@@ -15,6 +15,7 @@ from seqrecorder.codec.graph_ops import (
     check_items,
     checked,
     decode_buffers,
+    differences,
     sums_of_rows,
     to_declared,
     whole_buffers,
@@ -46,7 +47,7 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
 def fixed_values_of(field: Field, features: dict[str, Any]) -> tuple[Any, Any]:
     """Return the values of a context field of known shape, and which records have one."""
     ragged = features[field.feature]
-    items = ragged.row_lengths()
+    items = differences(ragged.row_splits)
     flat = check_items(ragged.values, field, items, 1 if field.in_items else field.count)
     return with_shape(_elements(field, flat)[0], field), items > 0
 
@@ -65,7 +66,7 @@ def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tup
     if sizes is not None:
         steps = sums_of_rows(sizes, splits)
     else:
-        items = splits[1:] - splits[:-1]
+        items = differences(splits)
         values, steps = (values, items) if field.in_items else whole_rows(values, field, items)
     values = with_shape(values, field)
     if not crop:
@@ -76,13 +77,13 @@ def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tup
 
 def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
     """Return the column, and the steps of each record before they are cropped."""
-    whole = ragged.row_lengths()
+    whole = differences(ragged.row_splits)
     steps, inner = _kept(whole, ragged.values, crop)  # one row per step
     if field.is_ragged:
         values, counts = _ragged_values(field, inner)
         return Column(values, steps=steps, counts=counts), whole
     expected = 1 if field.in_items else field.count
-    flat = check_items(inner.values, field, inner.row_lengths(), expected, required=True)
+    flat = check_items(inner.values, field, differences(inner.row_splits), expected, required=True)
     return Column(with_shape(_elements(field, flat)[0], field), steps=steps), whole
 
 
@@ -92,18 +93,14 @@ def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[
     steps = whole = None
     expected = f"field {field.name!r}: as many indices as values are expected in {field.feature!r}, got"
     if field.is_list:
-        whole = checked(
-            indices.row_lengths(),
-            indices.row_lengths() == values.row_lengths(),
-            expected,
-            indices.row_lengths(),
-            values.row_lengths(),
-        )
+        found, have = differences(indices.row_splits), differences(values.row_splits)
+        whole = checked(found, found == have, expected, found, have)
         steps, indices = _kept(whole, indices.values, crop)
         values = _kept(whole, values.values, crop)[1]
     elements, sizes = _elements(field, values.values)
-    have = values.row_lengths() if sizes is None else sums_of_rows(sizes, values.row_splits)
-    counts = checked(indices.row_lengths(), indices.row_lengths() == have, expected, indices.row_lengths(), have)
+    found = differences(indices.row_splits)
+    have = differences(values.row_splits) if sizes is None else sums_of_rows(sizes, values.row_splits)
+    counts = checked(found, found == have, expected, found, have)
     flat, elements = ascending(field, indices.values, elements, counts)
     return Column(elements, steps=steps, counts=counts, indices=flat), counts if whole is None else whole
 
@@ -122,14 +119,14 @@ def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[C
     buffers, sizes = whole_buffers(buffers, field)
     ends = tf.concat([[0], tf.cumsum(sizes)], 0)
     begins = tf.gather(ends, splits)
-    whole = begins[1:] - begins[:-1]
+    whole = differences(begins)
     kept, first, step = cropped_stretches(whole, crop)
     last = tf.minimum(whole, first + kept * step)
     first = tf.minimum(first, last)
-    before = ends[:-1] - tf.repeat(begins[:-1], splits[1:] - splits[:-1])  # steps of the record in buffers before
+    before = ends[:-1] - tf.repeat(begins[:-1], differences(splits))  # steps of the record in buffers before
 
     def inside(places: Any) -> Any:
-        return tf.clip_by_value(tf.repeat(places, splits[1:] - splits[:-1]) - before, 0, sizes)
+        return tf.clip_by_value(tf.repeat(places, differences(splits)) - before, 0, sizes)
 
     start, stop = inside(first), inside(last)
     width = field.element.itemsize * field.count
@@ -145,7 +142,7 @@ def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
     """Return values of unknown length flat, and how many each item of a ragged tensor holds."""
     values, sizes = _elements(field, ragged.values)
     if sizes is None:
-        values, counts = whole_rows(values, field, ragged.row_lengths())
+        values, counts = whole_rows(values, field, differences(ragged.row_splits))
     else:
         counts = sums_of_rows(sizes, ragged.row_splits)
     return with_shape(values, field), counts

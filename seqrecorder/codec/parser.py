@@ -12,7 +12,7 @@ import attrs
 
 from seqrecorder.codec.cropping import MARGINS, cropped_lengths, without_margins
 from seqrecorder.codec.derivation import derive_columns, derived_schema, sources_of
-from seqrecorder.codec.graph_ops import first_of_sparse, pad_steps, records_called, to_declared
+from seqrecorder.codec.graph_ops import differences, first_of_sparse, pad_steps, records_called, to_declared
 from seqrecorder.codec.padding import Padding, of_all_rows, padded
 from seqrecorder.codec.parsed_columns import column_of, fixed_values_of
 from seqrecorder.codec.parsing_spec import Specs, require_bounds
@@ -206,7 +206,8 @@ class Parser:
         made = [field for field in fields if field.is_list and field.name not in lengths]
         lengths |= {field.name: of_all_rows(columns[field.name], columns[field.name].steps) for field in made}
         widths = {group: padding.width(group, length) for group, length in of_group.items()}
-        rows = tf.shape(serialized, tf.int64)[0]
+        rows = tf.size(serialized, tf.int64)
+        missing: dict[str, Any] = {}
         out: dict[str, Any] = {}
         for field in fields:
             if field.name in columns:
@@ -215,7 +216,11 @@ class Parser:
                 with records_called(self.where):
                     value = to_declared(parsed.features[field.feature], field)
                 if field.is_list:
-                    value = padding.fill(field, pad_steps(value, widths[field.group]), lengths[field.name])
+                    padded_as = field.name if field.may_lack else field.group  # the op pads to the longest of its own
+                    if padded_as not in missing:
+                        own = lengths[field.name] if field.may_lack else of_group[field.group]
+                        missing[padded_as] = widths[field.group] - tf.maximum(tf.raw_ops.Max(input=own, axis=0), 0)
+                    value = padding.fill(field, pad_steps(value, missing[padded_as]), lengths[field.name])
             if field.is_list and isinstance(value, tf.Tensor):
                 value = padding.place(field, value, of_group[field.group])
                 value = tf.ensure_shape(value, [serialized.shape[0], padding.static.get(field.group), *value.shape[2:]])
@@ -302,7 +307,7 @@ class Parser:
                 continue
             asked[field.name] = value_features(field)
             for name in asked[field.name]:
-                sizes = steps[name] if by_op else features[name].row_lengths()
+                sizes = steps[name] if by_op else differences(features[name].row_splits)
                 doubtful[name] = sizes == 0
                 if field.presence in features:
                     doubtful[name] &= features[field.presence] < 0

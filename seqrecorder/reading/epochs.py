@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqrecorder.codec.graph_ops import numbers, rows_at
 from seqrecorder.reading.tfdata_ops import flat_mapped, iterations_begun, mapped
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 _ENDLESS = 1 << 40
 """Epochs of an iteration without end."""
+
+_AUTO = 3
+"""The number of `tf.random.Algorithm.AUTO_SELECT`."""
 
 
 def in_epochs(
@@ -50,17 +54,19 @@ def _order_of(seed: int, epoch: Any) -> Any:
     return tf.raw_ops.StatelessRandomUniformFullIntV2(shape=scalar, key=key, counter=counter, alg=1, dtype=tf.int64)
 
 
-def permutation(number: Any, index: Any, size: Any) -> Any:
-    """Return a random order of the rows of a window, int32 `(size,)`.
+def permutation(number: Any, index: Any, rows: Any) -> Any:
+    """Return the rows of a window in random order.
 
     Args:
         number: int64 scalar: stands for the order of the epoch.
         index: int64 scalar: of the window in the epoch.
-        size: int32 scalar: rows of the window.
+        rows: their numbers.
     """
     import tensorflow as tf
 
-    return tf.random.experimental.stateless_shuffle(tf.range(size), tf.stack([number, index + 1]))
+    # As `tf.random.experimental.stateless_shuffle` gives it.
+    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=tf.raw_ops.Pack(values=[number, index + 1]))
+    return tf.raw_ops.StatelessShuffle(value=rows, key=key, counter=counter, alg=_AUTO)
 
 
 def permuted(windows: Any, number: Any) -> Any:
@@ -68,7 +74,7 @@ def permuted(windows: Any, number: Any) -> Any:
     import tensorflow as tf
 
     def permute(index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
-        order = permutation(number, index, tf.size(window[0]))
-        return tuple(tf.gather(part, order) for part in window)
+        order = permutation(number, index, numbers(tf.size(window[0])))
+        return tuple(rows_at(part, order) for part in window)
 
     return mapped(windows.enumerate(), permute)

@@ -9,7 +9,7 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.dataset.shard_info import column
-from seqrecorder.reading.tfdata_ops import flat_mapped, scanned
+from seqrecorder.reading.tfdata_ops import flat_mapped, rebatched, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
@@ -59,7 +59,7 @@ class PlannedReads:
 
         first, stop = tf.unstack(tf.gather(tf.constant(self.ends, tf.int64), tf.stack([file, file + 1])))
         runs = tf.data.Dataset.from_tensor_slices(tf.constant(self.table)[first:stop])
-        return flat_mapped(runs, lambda run: self._run(run, window)).rebatch(window)
+        return rebatched(flat_mapped(runs, lambda run: self._run(run, window)), window)
 
     def _run(self, run: Any, window: int) -> Any:
         """Return the records of a run in vectors, of which the last is empty, once all of them came."""

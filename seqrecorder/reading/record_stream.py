@@ -20,7 +20,7 @@ from seqrecorder.dataset.shard_info import column
 from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.planned_reads import PlannedReads
 from seqrecorder.reading.record_length import count_lengths, groups_of
-from seqrecorder.reading.tfdata_ops import flat_mapped, interleaved, mapped, scanned
+from seqrecorder.reading.tfdata_ops import flat_mapped, interleaved, mapped, one_element, rebatched, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
@@ -199,10 +199,10 @@ class _Files:
             values = [str(path) for path in values] if name in _PATHS else values
             kind = tf.string if name in _PATHS else tf.int64
             if self.count <= _INLINED:
-                return tf.gather(tf.constant(values, kind), file)
+                return _of_file(tf.constant(values, kind), file)
             with tf.init_scope():  # outside of the graph, where functions capture it: they would be copied with it
                 self._columns[name] = tf.constant(values, kind)
-        return tf.gather(self._columns[name], file)
+        return _of_file(self._columns[name], file)
 
     def nothing(self) -> tuple[Any, ...]:
         """Return a window without records."""
@@ -224,7 +224,7 @@ class _Files:
             return self._of_all(number, lambda file: self.windows(file, shuffle, number))
         cycle = min(_CYCLE, self.count)
         share = min(-(-shuffle // cycle), max(1, _SHARE_BYTES // max(1, self.origin.mean_bytes)))
-        return self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle).rebatch(shuffle)
+        return rebatched(self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle), shuffle)
 
     def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
         """Return what is made of each file, in random order or, for the number None, in theirs.
@@ -237,7 +237,7 @@ class _Files:
         import tensorflow as tf
 
         if self.count == 1 and number is not None:
-            return of_one(tf.constant(0, tf.int64))
+            return of_one(0)
         order = tf.range(self.count, dtype=tf.int64)
         # In the order of the files, tf.data's service deals these elements; it deals none within functions.
         if number is not None:
@@ -251,7 +251,7 @@ class _Files:
         """Return the windows of one file, counted, with lengths where they are wanted.
 
         Args:
-            file: its number.
+            file: its number, of a single file an int.
             window: records to a window.
             number: as for `epoch`.
         """
@@ -260,7 +260,7 @@ class _Files:
         path, expected = self._of(file, "path"), self._of(file, "records")
         tables = {group: self._table(group, file, expected) for group in self.options.measured()}
         # The end of every file is an element too, so that a file that ended early is noticed.
-        ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+        ended = one_element(tf.zeros([0], tf.string))
         zero = tf.constant(0, tf.int64)
 
         def count(state: tuple[Any, Any], serialized: Any) -> Any:
@@ -366,7 +366,9 @@ class _Files:
 
         if table is None:
             return Parser(self.origin.schema, self.origin.layout, where=self.origin.record).lengths(serialized, group)
-        return table[total : total + tf.shape(serialized, tf.int64)[0]]
+        size = tf.raw_ops.Size(input=serialized, out_type=tf.int64)
+        begin, end = (tf.raw_ops.Pack(values=[place]) for place in (total, total + size))
+        return tf.raw_ops.StridedSlice(input=table, begin=begin, end=end, strides=tf.ones([1], tf.int64))
 
     def _stored(self, file: Any, numbers: Any) -> Any:
         """Return which records of a shard as it was written are some of those that are left of it."""
@@ -377,8 +379,8 @@ class _Files:
         if not tables:
             return numbers
         sizes = [0 if table is None else table.size for table in kept]
-        first = tf.gather(tf.constant(np.cumsum([0, *sizes[:-1]]), tf.int64), file)
-        size = tf.gather(tf.constant(sizes, tf.int64), file)
+        first = _of_file(tf.constant(np.cumsum([0, *sizes[:-1]]), tf.int64), file)
+        size = _of_file(tf.constant(sizes, tf.int64), file)
         # More records than there should be are an error of its own.
         places = tf.minimum(first + numbers, sum(sizes) - 1)
         return tf.where(size > 0, tf.gather(tf.constant(np.concatenate(tables)), places), numbers)
@@ -387,7 +389,7 @@ class _Files:
         """Return how many records the files before one hold."""
         import tensorflow as tf
 
-        return tf.gather(tf.constant(np.cumsum([0, *column(self.origin.files, "records")[:-1]]), tf.int64), file)
+        return _of_file(tf.constant(np.cumsum([0, *column(self.origin.files, "records")[:-1]]), tf.int64), file)
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
         """Return the lengths of a file's records, from the file of lengths beside it, or None."""
@@ -407,5 +409,12 @@ class _Files:
             *("the lengths", path, "of", expected, "records have", size, "bytes, other than expected;"),
             advice(self.origin.manifest.where if self.origin.manifest else path),
         )
-        table = tf.reshape(tf.io.decode_raw(data, tf.int64), [-1, count])
-        return table[:, self.stored_groups.index(group)]
+        table = tf.io.decode_raw(data, tf.int64)
+        return table if count == 1 else tf.reshape(table, [-1, count])[:, self.stored_groups.index(group)]
+
+
+def _of_file(values: Any, file: Any) -> Any:
+    """Return what is a file's of a vector."""
+    import tensorflow as tf
+
+    return tf.raw_ops.Gather(params=values, indices=tf.convert_to_tensor(file))

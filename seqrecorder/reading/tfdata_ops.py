@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
 _ZEROS = 1 << 12
 
@@ -29,15 +29,21 @@ def random_numbers(seed: int) -> Any:
     """
     import tensorflow as tf
 
-    made = tf.raw_ops.RandomDatasetV2(
-        seed=tf.constant(_PROGRAM_SEED, tf.int64),
-        seed2=tf.constant(seed, tf.int64),
+    return _staged(
+        tf.raw_ops.RandomDatasetV2,
+        tf.TensorSpec([], tf.int64),
+        seed=_PROGRAM_SEED,
+        seed2=seed,
         seed_generator=tf.raw_ops.DummySeedGenerator(),
         rerandomize_each_iteration=True,
-        output_types=[tf.int64],
-        output_shapes=[[]],
     )
-    return tf.data.experimental.from_variant(made, tf.TensorSpec([], tf.int64))
+
+
+def undealt() -> Any:
+    """Return a `tf.data.Dataset` of int64 without end, of which each worker of tf.data's service has all."""
+    import tensorflow as tf
+
+    return _staged(tf.raw_ops.RandomDataset, tf.TensorSpec([], tf.int64), seed=0, seed2=1)
 
 
 def iterations_begun() -> Any:
@@ -83,18 +89,37 @@ def _zeros(_: Any) -> Any:
     return tf.zeros([_ZEROS], tf.int64)
 
 
-_once: dict[Callable[[Any], Any], Traced] = {}
+_KEPT = 64
+_once: dict[Hashable, Any] = {}
+
+
+def _made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
+    """Return what is traced of a function, for all pipelines of this process where it has a key.
+
+    Args:
+        key: of all that the function is made of: it captures no tensor. None traces it anew.
+        taken: the structure, shapes and dtypes of elements.
+        make: traces it.
+    """
+    import tensorflow as tf
+
+    if key is None or not tf.executing_eagerly():  # of a graph, which may come to its end before the process does
+        return make()
+    key = key, *tf.nest.flatten(taken)
+    if key not in _once:
+        if len(_once) == _KEPT:
+            _once.clear()
+        _once[key] = make()
+    return _once[key]
 
 
 def _traced_once(function: Callable[[Any], Any]) -> Traced:
     """Return a function of an int64 scalar, which captures nothing, traced for all pipelines of this process."""
     import tensorflow as tf
 
-    if not tf.executing_eagerly():  # of a graph, which may come to its end before the process does
-        return Traced.of(function, tf.TensorSpec([], tf.int64))
-    if function not in _once:
-        _once[function] = Traced.of(function, tf.TensorSpec([], tf.int64))
-    return _once[function]
+    scalar = tf.TensorSpec([], tf.int64)
+    traced: Traced = _made_once(function, scalar, lambda: Traced.of(function, scalar))
+    return traced
 
 
 def counted(dataset: Any, count: int) -> Any:
@@ -117,8 +142,8 @@ def counted(dataset: Any, count: int) -> Any:
     import tensorflow as tf
 
     other = tf.data.Dataset.from_tensors(tf.nest.map_structure(_blank, dataset.element_spec)).repeat()
-    # Random numbers are a source that the service does not deal: each worker has all turns.
-    turns = _traced_once(_zeros).mapped(tf.data.Dataset.random(seed=0)).unbatch()
+    zeros = _traced_once(_zeros).mapped(undealt())
+    turns = _staged(tf.raw_ops.UnbatchDataset, tf.TensorSpec([], tf.int64), input_dataset=zeros)
     taken = tf.data.Dataset.choose_from_datasets([dataset, other], turns, stop_on_empty_dataset=True)
     taken = taken if count == tf.data.INFINITE_CARDINALITY else taken.take(count)
     return tf.data.experimental.from_variant(tf.data.experimental.to_variant(taken), dataset.element_spec)
@@ -139,6 +164,66 @@ def _blank(spec: Any) -> Any:
     return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
+def _staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:
+    """Return the dataset that an operation of `tf.raw_ops` makes.
+
+    Args:
+        operation: makes a dataset.
+        spec: structure, shapes and dtypes of its elements: dense tensors.
+        inputs: its arguments; datasets are taken as they are.
+    """
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(spec)
+    for name, value in inputs.items():
+        if isinstance(value, tf.data.Dataset):
+            inputs[name] = tf.data.experimental.to_variant(value)
+    made = operation(
+        **inputs, output_types=[part.dtype for part in parts], output_shapes=[part.shape for part in parts]
+    )
+    return tf.data.experimental.from_variant(made, spec)
+
+
+def one_element(element: Any) -> Any:
+    """Return what `tf.data.Dataset.from_tensors` does, of dense tensors."""
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(element)
+    made = tf.raw_ops.TensorDataset(components=parts, output_shapes=[part.shape for part in parts])
+    return tf.data.experimental.from_variant(made, tf.nest.map_structure(tf.type_spec_from_value, element))
+
+
+def beside(first: Any, second: Any, spec: Any) -> Any:
+    """Return the elements of two datasets side by side, as `tf.data.Dataset.zip` does, in a structure of their own."""
+    import tensorflow as tf
+
+    return _staged(
+        tf.raw_ops.ZipDataset, spec, input_datasets=[tf.data.experimental.to_variant(each) for each in (first, second)]
+    )
+
+
+def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
+    """Return what `tf.data.Dataset.rebatch` does, of dense tensors, which traces a function besides.
+
+    >>> import tensorflow as tf
+    >>> [part.numpy().tolist() for part in rebatched(tf.data.Dataset.range(3).batch(3), 2)]
+    [[0, 1], [2]]
+
+    Args:
+        dataset: a `tf.data.Dataset` of tensors that have rows.
+        sizes: rows of an element; or int64 `(n,)`, of the first, the second and so on.
+        drop_remainder: leave out a last one of fewer rows.
+    """
+    import tensorflow as tf
+
+    rows = sizes if drop_remainder and isinstance(sizes, int) else None
+    spec = tf.nest.map_structure(lambda part: tf.TensorSpec([rows, *part.shape[1:]], part.dtype), dataset.element_spec)
+    sizes = tf.constant([sizes], tf.int64) if isinstance(sizes, int) else sizes
+    return _staged(
+        tf.raw_ops.RebatchDatasetV2, spec, input_dataset=dataset, batch_sizes=sizes, drop_remainder=drop_remainder
+    )
+
+
 def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None = None) -> Any:
     """Return what a function makes of each element, as `tf.data.Dataset.map` does.
 
@@ -157,7 +242,7 @@ def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None =
     return Traced.of(function, dataset.element_spec).mapped(dataset, parallel=parallel)
 
 
-def flat_mapped(dataset: Any, function: Callable[..., Any]) -> Any:
+def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = None) -> Any:
     """Return the elements of the datasets that a function makes of each element, as `tf.data.Dataset.flat_map` does.
 
     >>> import tensorflow as tf
@@ -167,10 +252,12 @@ def flat_mapped(dataset: Any, function: Callable[..., Any]) -> Any:
     Args:
         dataset: a `tf.data.Dataset` of dense tensors.
         function: from an element (a tuple taken apart) to a `tf.data.Dataset` of dense tensors.
+        key: of all that the function is made of, where it captures no tensor: it is traced once for each in a process.
     """
     import tensorflow as tf
 
-    traced, spec = _traced_datasets(function, dataset.element_spec)
+    taken = dataset.element_spec
+    traced, spec = _made_once(key, taken, lambda: _traced_datasets(function, taken))
     return traced.applied(tf.raw_ops.FlatMapDataset, dataset, spec)
 
 
@@ -218,7 +305,7 @@ def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, 
     return Traced.of(make, taken), spec[0]
 
 
-def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]]) -> Any:
+def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]], *, key: Hashable = None) -> Any:
     """Return what a function makes of each element and a state that it carries on, as `tf.data.Dataset.scan` does.
 
     That one finds the shapes of the state by tracing the function again and again.
@@ -233,11 +320,13 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
         state: tensors before the first element. One without rows may get any number of them; all others keep their
             shapes.
         function: from the state and an element to the next state and a new element of dense tensors.
+        key: as for `flat_mapped`.
     """
     import tensorflow as tf
 
     before = tf.nest.map_structure(tf.convert_to_tensor, state)
-    traced = Traced.of(function, (tf.nest.map_structure(_growing, before), dataset.element_spec))
+    taken = (tf.nest.map_structure(_growing, before), dataset.element_spec)
+    traced = _made_once(key, taken, lambda: Traced.of(function, taken))
     return traced.applied(
         tf.raw_ops.ScanDataset,
         dataset,

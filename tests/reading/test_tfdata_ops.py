@@ -170,3 +170,22 @@ def test_functions_that_call_functions_are_not_kept_waiting():
         return tf.cond(total > 5, lambda: tf.size(texts, tf.int64) + total, lambda: total)
 
     assert elements(traced_map(pairs().repeat(50), function)) == elements(pairs().repeat(50).map(function))
+
+
+def test_a_function_with_a_key_is_traced_once():
+    """For the same key and elements; elements of another dtype, and functions without a key, are traced anew."""
+    traced = []
+
+    def add(total, number):
+        traced.append(number.dtype)
+        return total + 1, number + 1
+
+    def read(numbers, key):
+        return elements(scanned(numbers, tf.constant(0), add, key=key))
+
+    numbers = tf.data.Dataset.range(2)
+    assert read(numbers, "a test's") == read(numbers, "a test's") == [[1], [2]]
+    assert len(traced) == 1
+    assert read(tf.data.Dataset.range(2, output_type=tf.int32), "a test's") == [[1], [2]]
+    assert read(numbers, None) == read(numbers, None) == [[1], [2]]
+    assert traced == [tf.int64, tf.int32, tf.int64, tf.int64]

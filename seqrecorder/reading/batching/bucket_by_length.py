@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.codec.graph_ops import count_up_to, numbers, rows_at
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_boundaries import check_boundaries
 from seqrecorder.reading.batching.window_plan import Turn, order_of, plan_batches
@@ -55,26 +56,24 @@ def bucket_batches(
     buckets = _checked_buckets(boundaries, batch_sizes)
 
     def plan(lengths: Any, turn: Turn) -> Any:
-        sizes = tf.constant(batch_sizes, tf.int32)
-        bounds = tf.constant([boundaries], tf.int64, [1, buckets - 1])
-        bucket = tf.raw_ops.UpperBound(sorted_inputs=bounds, values=lengths[tf.newaxis])[0]
+        bucket = count_up_to(tf.constant(boundaries, tf.int64, [buckets - 1]), lengths)
         rows, bucket = order_of(bucket)  # bucket by bucket, in the order of arrival
-        n = tf.size(rows)
-        after = tf.raw_ops.UpperBound(sorted_inputs=bucket[tf.newaxis], values=tf.range(buckets)[tf.newaxis])[0]
-        first = tf.gather(tf.concat([[0], after], 0), bucket)
-        size, position = tf.gather(sizes, bucket), tf.range(n)
-        final = position - (position - first) % size + size - 1  # where the last row of the row's batch is
-        complete = final < tf.gather(after, bucket)
+        n, first, after = tf.size(rows), count_up_to(bucket, bucket, less=True), count_up_to(bucket, bucket)
+        alike = len(set(batch_sizes)) == 1
+        size = tf.constant(batch_sizes[0]) if alike else rows_at(tf.constant(batch_sizes), bucket)
+        position = numbers(n)
+        final = position - (position - first) % size + (size - 1)  # where the last row of the row's batch is
         # A batch leaves when its last record arrives, which is never one of those left over from before; incomplete
         # ones leave after all others.
-        leaves = tf.where(complete, tf.gather(rows, tf.minimum(final, n - 1)), n + bucket)
+        leaves = tf.where(final < after, rows_at(rows, tf.minimum(final, n - 1)), n + bucket)
         order, leaves = order_of(leaves)
-        batch, _, rows_of_batch = tf.unique_with_counts(leaves)
+        batch, _, rows_of_batch = tf.raw_ops.UniqueWithCounts(x=leaves)
         go = batch < n if drop_remainder else turn.last | (batch < n)
-        return tf.gather(rows, order), tf.where(go, rows_of_batch, 0)
+        return rows_at(rows, order), tf.where(go, rows_of_batch, 0)
 
     static = batch_sizes[0] if drop_remainder and len(set(batch_sizes)) == 1 else None
-    return plan_batches(turns, plan, batch_size=static, permute=permute)
+    key = ("bucket", tuple(boundaries), tuple(batch_sizes), drop_remainder)
+    return plan_batches(turns, plan, key, batch_size=static, permute=permute)
 
 
 def _checked_buckets(boundaries: Sequence[int], batch_sizes: Sequence[int]) -> int:

@@ -12,6 +12,7 @@ from seqrecorder.reading.batching.bucket_sorted import sorted_batches
 from seqrecorder.reading.batching.by_length import PLANNED_RECORDS, LengthPlan
 from seqrecorder.reading.batching.window_plan import in_turns
 from seqrecorder.reading.record_stream import shuffle_window
+from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,8 +66,10 @@ class BucketPlan(LengthPlan):
     def turns(self, windows: Any, number: Any) -> Any:
         """Return the windows of an epoch, as `apply` takes them."""
         if self.sorted_window:
-            windows = windows.rebatch(self.sorted_window)  # windows end at every file, and may be as small as `shuffle`
-        return in_turns(windows, 0 if number is None else number)
+            windows = rebatched(
+                windows, self.sorted_window
+            )  # windows end at every file, and may be as small as `shuffle`
+        return in_turns(windows, number)
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""

@@ -76,4 +76,5 @@ def sorted_batches(
         order = tf.concat([rows_of(starts, sizes), rows_of(firsts + leaving, ends - firsts - leaving)], 0)
         return tf.gather(rows, order), sizes
 
-    return plan_batches(turns, plan, batch_size=batch_size if drop_remainder else None, permute=permute)
+    key = ("sorted", tuple(boundaries), batch_size, drop_remainder, at_random)
+    return plan_batches(turns, plan, key, batch_size=batch_size if drop_remainder else None, permute=permute)

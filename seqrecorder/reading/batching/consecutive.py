@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.codec.graph_ops import numbers
 from seqrecorder.reading.batching.window_plan import PlannedBatch, Turn, in_turns, plan_batches
 from seqrecorder.reading.strategy import batch_count
-from seqrecorder.reading.tfdata_ops import mapped
+from seqrecorder.reading.tfdata_ops import mapped, rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.reading.strategy import Feed
@@ -43,23 +44,26 @@ class Consecutive:
         group = feed.group() if drop else group
         options: dict[str, Any] = {"multiple": size, "group": group, "drop_empty": drop}
         if feed.options.shuffle <= 1:
-            return feed.stream(lambda windows, _: windows.rebatch(size, drop_remainder=self.drop_remainder), **options)
+            return feed.stream(
+                lambda windows, _: rebatched(windows, size, drop_remainder=self.drop_remainder), **options
+            )
 
         def in_order(windows: Any, number: Any) -> Any:
             windows = windows if group else mapped(windows, _without_lengths)
-            return in_turns(windows, 0 if number is None else number)  # nothing is drawn where there are no files
+            return in_turns(windows, number)
 
         def plan(lengths: Any, turn: Turn) -> tuple[Any, Any]:
             import tensorflow as tf
 
-            rows = tf.range(tf.size(lengths, tf.int64))
-            whole = tf.size(lengths, tf.int64) // size * size
-            planned = whole if self.drop_remainder else tf.where(turn.last, tf.size(lengths, tf.int64), whole)
+            n = tf.size(lengths, tf.int64)
+            rows, whole = numbers(n), n // size * size
+            planned = whole if self.drop_remainder else tf.where(turn.last, n, whole)
             starts = tf.range(0, planned, size, tf.int64)
             return rows, tf.minimum(planned - starts, size)
 
         turns = feed.stream(in_order, permute=False, **options)
-        return plan_batches(turns, plan, batch_size=size if self.drop_remainder else None, permute=True)
+        key = ("consecutive", size, self.drop_remainder)
+        return plan_batches(turns, plan, key, batch_size=size if self.drop_remainder else None, permute=True)
 
     def count(self, feed: Feed) -> int:
         """Return how many batches an epoch has, -1 where that is not known."""

@@ -17,7 +17,7 @@ from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.random_draws import draw_below
 from seqrecorder.reading.record_length import JointLength, record_length
 from seqrecorder.reading.strategy import Batches, batch_count, shape_of
-from seqrecorder.reading.tfdata_ops import mapped
+from seqrecorder.reading.tfdata_ops import mapped, rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.codec.padding import Padding
@@ -153,7 +153,7 @@ class Crop(PaddedBatches):
                 serialized, lengths = batch
                 return serialized, lengths, draw_below(tf.maximum(lengths - self.length, 0) + 1, number, index)
 
-            return mapped(windows.rebatch(self.batch_size, drop_remainder=self.drop_remainder).enumerate(), draw)
+            return mapped(rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder).enumerate(), draw)
 
         return feed.stream(
             batches,

@@ -14,7 +14,7 @@ from seqrecorder.reading.batching.too_long import fit_lengths
 from seqrecorder.reading.batching.window_plan import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches
-from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, scanned
+from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, one_element, rebatched, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
@@ -147,7 +147,7 @@ class Pack:
 
     def _plan(self, windows: Any, number: Any) -> Any:
         return pack_batches(
-            windows.rebatch(self.buffer),  # windows end at every file, and may be as small as `shuffle`
+            rebatched(windows, self.buffer),  # windows end at every file, and may be as small as `shuffle`
             self.length,
             self.batch_size,
             split=self.too_long == "split",
@@ -264,8 +264,8 @@ def pack_batches(
         return (tf.gather(serialized, later), tf.gather(table, later), index + 1), planned
 
     def cut(serialized: Any, table: Any, sizes: Any) -> Any:
-        # `rebatch` needs no function for each batch. The sizes may be none; the lines end with the last of them.
-        return tf.data.Dataset.from_tensors((serialized, table)).rebatch(tf.concat([sizes, [1]], 0))
+        # `rebatched` needs no function for each batch. The sizes may be none; the lines end with the last of them.
+        return rebatched(one_element((serialized, table)), tf.concat([sizes, [1]], 0))
 
     nothing = tf.zeros([0], tf.string)
     end = at_end((nothing, tf.zeros([0], tf.int64), True))

@@ -11,6 +11,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_boundaries import check_boundaries
 from seqrecorder.reading.batching.by_length import LengthPlan
 from seqrecorder.reading.batching.window_plan import Turn, drawn, in_turns, plan_batches, rows_of, sort_rows
+from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ class TokenBudgetPlan(LengthPlan):
     def turns(self, windows: Any, number: Any) -> Any:
         """Return the windows of an epoch, as `apply` takes them."""
         # Windows end at every file, and may be as small as `shuffle`.
-        return in_turns(windows.rebatch(self.window), 0 if number is None else number)
+        return in_turns(rebatched(windows, self.window), number)
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
@@ -169,7 +170,9 @@ def budget_batches(
             starts, sizes = drawn(starts, sizes, turn)
         return tf.concat([tf.gather(rows, rows_of(starts, sizes)), rows[planned:]], 0), sizes
 
-    return plan_batches(turns, plan)
+    bounds = None if boundaries is None else tuple(boundaries)
+    key = ("budget", max_steps, bounds, batch_size_multiple, max_batch_size, drop_remainder, at_random)
+    return plan_batches(turns, plan, key)
 
 
 def _chain(following: Any) -> Any:

@@ -13,7 +13,7 @@ from seqrecorder.reading.batching.step_slices import check_names, cut_batches, g
 from seqrecorder.reading.batching.window_plan import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import WINDOW, Batches
-from seqrecorder.reading.tfdata_ops import mapped, scanned
+from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
@@ -122,7 +122,7 @@ class Unroll:
 
     def _plans(self, feed: Feed, windows: Any) -> Any:
         # A window of no more records than slots would parse most of them twice.
-        windows = windows.rebatch(max(feed.origin.window(WINDOW), 2 * self.batch_size))
+        windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
             windows = mapped(windows, self._longest_first)
         return plan_segments(windows, self.batch_size, self.length, drain=self.tail == "drain")

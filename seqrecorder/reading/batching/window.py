@@ -16,7 +16,7 @@ from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.random_draws import draw_below
 from seqrecorder.reading.shifted_steps import Shift
 from seqrecorder.reading.strategy import Batches
-from seqrecorder.reading.tfdata_ops import mapped, scanned
+from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -196,7 +196,7 @@ class Window:
 
     def _plans(self, feed: Feed, stream: Any, number: Any) -> Any:
         return plan_windows(
-            stream.rebatch(feed.origin.window(_RECORDS)),
+            rebatched(stream, feed.origin.window(_RECORDS)),
             lambda lengths, index: self._place(lengths, number, index),
             self.batch_size,
             seed=number if feed.options.shuffle else None,

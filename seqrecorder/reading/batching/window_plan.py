@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.codec.graph_ops import count_up_to, joined, numbers, rows_at
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.epochs import permutation
-from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, scanned
+from seqrecorder.reading.tfdata_ops import beside, flat_mapped, mapped, one_element, rebatched, scanned, undealt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     # From the lengths, int64 [n], to (rows: int [n], sizes: int [m]).
     Plan = Callable[[Any, "Turn"], tuple[Any, Any]]
@@ -38,7 +39,7 @@ class Turn:
     number: Any
 
 
-def in_turns(windows: Any, number: Any = 0) -> Any:
+def in_turns(windows: Any, number: Any = None) -> Any:
     """Return the windows of one epoch as `plan_batches` takes them: each says that it is not the last, an end is.
 
     >>> import tensorflow as tf
@@ -49,7 +50,7 @@ def in_turns(windows: Any, number: Any = 0) -> Any:
     Args:
         windows: a finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w])`, in
             stream order; `w` may differ from window to window, and may be 0.
-        number: stands for the order of the epoch: int64 scalar.
+        number: stands for the order of the epoch: int64 scalar; None where nothing is drawn.
 
     Returns:
         A `tf.data.Dataset` of `(serialized, lengths, last: bool, number: int64)`.
@@ -57,10 +58,15 @@ def in_turns(windows: Any, number: Any = 0) -> Any:
     import tensorflow as tf
 
     check_windows(windows)
-    number = tf.cast(number, tf.int64)
+    none = tf.zeros([], tf.int64)
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    turns = mapped(windows, lambda *window: (*window, False, number))
-    return turns.concatenate(at_end((*nothing, True, number)))
+    if number is None:
+        return mapped(windows, lambda *window: (*window, False, none)).concatenate(at_end((*nothing, True, none)))
+    # Within the function of an epoch nothing is dealt to others (see `at_end`), which spares two functions.
+    flat = (*windows.element_spec, tf.TensorSpec([], tf.bool), tf.TensorSpec([], tf.int64))
+    number = tf.convert_to_tensor(number, tf.int64)
+    turns = beside(windows, one_element((tf.zeros([], tf.bool), number)).repeat(), flat)
+    return turns.concatenate(one_element((*nothing, tf.ones([], tf.bool), number)))
 
 
 @attrs.frozen(eq=False)
@@ -84,14 +90,14 @@ class PlannedBatch:
 
         source = tf.raw_ops.TensorListGetItem(
             input_handle=self.sources,
-            index=tf.cast(self.rows[0] < 0, tf.int32),
+            index=tf.cast(tf.raw_ops.Max(input=self.rows, axis=0) < 0, tf.int32),
             element_shape=tf.constant([-1]),
             element_dtype=tf.string,
         )
-        return tf.gather(source, tf.maximum(self.rows, -1 - self.rows))
+        return rows_at(source, tf.maximum(self.rows, tf.bitwise.invert(self.rows)))
 
 
-def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permute: bool = False) -> Any:
+def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | None = None, permute: bool = False) -> Any:
     """Return the batches into which `plan` divides the rows of each window and of the leftovers before it.
 
     Nothing but the leftovers and the number of windows seen is carried on, so memory is bounded by two windows (the
@@ -106,6 +112,7 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
         plan: a traceable function of the lengths (leftovers first) and the turn. It returns the rows in the
             order in which they leave, and the sizes of the batches (0 for none). Rows in no batch are left
             over for the next window, in that order; after the last they are dropped.
+        key: all that the plan is made of: equal plans are traced once in a process.
         batch_size: the one size of all batches, when that is certain: it becomes their static shape.
         permute: whether the rows of each window are put in an order drawn from the number of the epoch first.
 
@@ -116,46 +123,47 @@ def plan_batches(turns: Any, plan: Plan, *, batch_size: int | None = None, permu
 
     def step(carried: Any, turn: Any) -> Any:
         (held, held_lengths, index), (serialized, lengths, last, number) = carried, turn
-        first = tf.size(held, tf.int64)
-        lengths_ = tf.concat([held_lengths, lengths], 0)
+        first, zero = tf.size(held, tf.int64), tf.constant(0, tf.int64)
+        lengths_ = joined(held_lengths, lengths)
         drawn_rows = None
         if permute:
-            arrived = tf.cast(permutation(number, index, tf.size(lengths)), tf.int64)
-            drawn_rows = tf.concat([tf.range(first), arrived + first], 0)
-            lengths_ = tf.gather(lengths_, drawn_rows)
+            arrived = numbers(first + tf.size(lengths, tf.int64), first)
+            drawn_rows = joined(numbers(first), permutation(number, index, arrived))
+            lengths_ = rows_at(lengths_, drawn_rows)
         rows, sizes = plan(lengths_, Turn(index, last, number))
         sizes = tf.cast(sizes, tf.int64)
-        leaving = tf.reduce_sum(sizes)
-        lengths_ = tf.gather(lengths_, rows)
-        order = tf.cast(rows, tf.int64) if drawn_rows is None else tf.gather(drawn_rows, rows)
+        leaving = tf.raw_ops.Sum(input=sizes, axis=0)
+        lengths_ = rows_at(lengths_, rows)
+        order = tf.cast(rows, tf.int64) if drawn_rows is None else rows_at(drawn_rows, rows)
         # Rows are kept for the next window, but after the last they are dropped.
         rest = tf.size(order, tf.int64) - leaving
-        kept = rest * tf.cast(~last, tf.int64)
-        parts = tf.stack([leaving, kept, rest - kept])
-        planned_lengths, left_lengths, _ = tf.split(lengths_, parts, num=3)
-        planned, later, _ = tf.split(order, parts, num=3)
+        kept = tf.raw_ops.SelectV2(condition=last, t=zero, e=rest)
+        parts = tf.raw_ops.Pack(values=[leaving, kept, rest - kept])
+        planned_lengths, left_lengths, _ = _split(lengths_, parts, 3)
+        planned, later, _ = _split(order, parts, 3)
         places, copied = _places(planned, sizes, first)
-        strings = _taken(held, serialized, tf.concat([copied, later], 0))
-        others, left = tf.split(strings, tf.stack([tf.size(copied, tf.int64), kept]))
-        following = (index + 1) * tf.cast(~last, index.dtype)
+        strings = _taken(held, serialized, joined(copied, later))
+        others, left = _split(strings, tf.raw_ops.Pack(values=[tf.size(copied, tf.int64), kept]), 2)
+        following = tf.raw_ops.SelectV2(condition=last, t=zero, e=index + 1)
         return (left, left_lengths, following), (_listed(serialized, others), places, planned_lengths, sizes)
 
     def cut(sources: Any, rows: Any, lengths: Any, sizes: Any) -> Any:
-        # `rebatch` needs no function for each batch, and slices without copying.
-        parts = tf.data.Dataset.from_tensors((rows, lengths))
+        # `rebatched` needs no function for each batch, and slices without copying.
+        parts = one_element((rows, lengths))
         if batch_size is not None:
-            batches = parts.rebatch(batch_size, drop_remainder=True)
+            batches = rebatched(parts, batch_size, drop_remainder=True)
         else:
             # The sizes may be none; the rows end with the last of them.
             some = tf.dynamic_partition(sizes, tf.cast(sizes > 0, tf.int32), 2)[1]
-            batches = parts.rebatch(tf.concat([some, [1]], 0))
-        whole = tf.data.Dataset.zip(tf.data.Dataset.from_tensors(sources).repeat(), batches)
+            batches = rebatched(parts, joined(some, tf.constant([1], tf.int64)))
         spec = PlannedBatch(tf.TensorSpec([], tf.variant), *batches.element_spec)
-        return tf.data.experimental.from_variant(tf.data.experimental.to_variant(whole), spec)
+        return beside(one_element(sources).repeat(), batches, spec)
 
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     # The next window is read while batches of this one are parsed.
-    return flat_mapped(scanned(turns.prefetch(1), (*nothing, tf.zeros([], tf.int64)), step), cut)
+    state = (*nothing, tf.zeros([], tf.int64))
+    planned = scanned(turns.prefetch(1), state, step, key=("plan", key, permute))
+    return flat_mapped(planned, cut, key=("cut", batch_size))
 
 
 def _places(order: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
@@ -168,13 +176,22 @@ def _places(order: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
     """
     import tensorflow as tf
 
-    batches = tf.size(sizes)
     # What `tf.repeat` and `tf.boolean_mask` would give, in far fewer operations.
-    ends = tf.cumsum(sizes)[tf.newaxis]
-    batch = tf.raw_ops.UpperBound(sorted_inputs=ends, values=tf.range(tf.size(order, tf.int64))[tf.newaxis])[0]
-    mixed = tf.gather(tf.math.unsorted_segment_min(order, batch, batches) < first, batch)
-    number = tf.cumsum(tf.cast(mixed, tf.int64))
-    return tf.where(mixed, -number, order - first), tf.dynamic_partition(order, tf.cast(mixed, tf.int32), 2)[1]
+    zero = tf.constant(0)
+    ends = tf.raw_ops.Cumsum(x=sizes, axis=zero)
+    batch = count_up_to(ends, numbers(tf.size(order, tf.int64)))
+    oldest = tf.raw_ops.UnsortedSegmentMin(data=order, segment_ids=batch, num_segments=tf.size(sizes))
+    mixed = tf.cast(rows_at(oldest < first, batch), tf.int32)
+    number = tf.cast(tf.raw_ops.Cumsum(x=mixed, axis=zero), tf.int64)
+    places = tf.raw_ops.SelectV2(condition=mixed > zero, t=-number, e=order - first)
+    return places, tf.dynamic_partition(order, mixed, 2)[1]
+
+
+def _split(vector: Any, sizes: Any, parts: int) -> Any:
+    """Return parts of a vector, of given sizes."""
+    import tensorflow as tf
+
+    return tf.raw_ops.SplitV(value=vector, size_splits=sizes, axis=0, num_split=parts)
 
 
 def _taken(held: Any, serialized: Any, rows: Any) -> Any:
@@ -185,8 +202,8 @@ def _taken(held: Any, serialized: Any, rows: Any) -> Any:
     source = tf.cast(rows >= first, tf.int32)
     old, new = tf.dynamic_partition(rows, source, 2)
     return tf.dynamic_stitch(
-        tf.dynamic_partition(tf.range(tf.size(rows)), source, 2),
-        [tf.gather(held, old), tf.gather(serialized, new - first)],
+        tf.dynamic_partition(numbers(tf.size(rows)), source, 2),
+        [rows_at(held, old), rows_at(serialized, new - first)],
     )
 
 
@@ -194,9 +211,7 @@ def _listed(*vectors: Any) -> Any:
     """Return a list of string vectors, as a variant scalar."""
     import tensorflow as tf
 
-    listed = tf.raw_ops.EmptyTensorList(
-        element_shape=tf.constant([-1]), max_num_elements=tf.constant(len(vectors)), element_dtype=tf.string
-    )
+    listed = tf.raw_ops.EmptyTensorList(element_shape=[-1], max_num_elements=len(vectors), element_dtype=tf.string)
     for vector in vectors:
         listed = tf.raw_ops.TensorListPushBack(input_handle=listed, tensor=vector)
     return listed
@@ -208,9 +223,7 @@ def at_end(element: Any) -> Any:
     Under tf.data's service each source is dealt among the workers, so that an element of its own would reach one of
     them alone, and the others would keep back what they hold. Random numbers are a source that is not dealt.
     """
-    import tensorflow as tf
-
-    return mapped(tf.data.Dataset.random(seed=0).take(1), lambda _: element)
+    return mapped(undealt().take(1), lambda _: element)
 
 
 def sort_rows(lengths: Any, multiple: int, *, keep_rest: Any) -> tuple[Any, Any]:
@@ -252,8 +265,8 @@ def order_of(keys: Any) -> tuple[Any, Any]:
     """Return the rows in ascending order of int32 keys, those of one key in the order of arrival; and their keys."""
     import tensorflow as tf
 
-    sorted_keys, rows = tf.math.top_k(-keys, tf.size(keys))
-    return rows, -sorted_keys
+    negative, rows = tf.raw_ops.TopKV2(input=-keys, k=tf.size(keys))
+    return rows, -negative
 
 
 def rows_of(starts: Any, sizes: Any) -> Any:

@@ -142,7 +142,7 @@ def test_rows_are_permuted_within_their_windows():
 
     def permuted(stream):
         def permute(index, window):
-            order = permutation(stream + 5, index, tf.size(window[0]))
+            order = permutation(stream + 5, index, tf.range(tf.size(window[0])))
             return tuple(tf.gather(part, order) for part in window)
 
         return in_turns(windows(stream).enumerate().map(permute), stream)
