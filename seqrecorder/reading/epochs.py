@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.graph_ops import numbers, rows_at
-from seqrecorder.reading.tfdata_ops import flat_mapped, iterations_begun, mapped
+from seqrecorder.reading.tfdata_ops import Traced, flat_mapped, mapped, random_numbers, traced_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +42,43 @@ def in_epochs(
     indices = tf.data.Dataset.range(first_epoch, first_epoch + each)
     numbers = tf.data.Dataset.zip((indices, iterations_begun()))
     return flat_mapped(numbers, lambda index, begun: epoch(_order_of(seed, index + begun * each)))
+
+
+def iterations_begun() -> Any:
+    """Return a `tf.data.Dataset` of one int64 again and again: how many iterations over this object began before.
+
+    An iterator of which no element is asked for, such as those that Keras makes and throws away, does not count.
+
+    >>> begun = iterations_begun().take(2)
+    >>> [[int(number) for number in begun] for _ in range(3)]
+    [[0, 0], [1, 1], [2, 2]]
+    """
+    import tensorflow as tf
+
+    nothing = random_numbers(0).take(0)  # what is concatenated is begun when it is asked for
+    drawn = nothing.concatenate(random_numbers(0).take(1))
+    number = traced_once(_place_of_seed).mapped(drawn)
+    return traced_once(_again).applied(tf.raw_ops.FlatMapDataset, number, number.element_spec)
+
+
+def _place_of_seed(drawn: Any) -> Any:
+    """Return the place of a seed in the series of those that are drawn."""
+    import tensorflow as tf
+
+    # The one state that iterators share, and that can be saved and sent to other machines, is a seed that is drawn anew
+    # for each. A series made here starts from the first, so the seed's place in it is the number of the iteration.
+    scalar = tf.TensorSpec([], tf.int64)
+    other = Traced.of(lambda number: number != drawn, scalar)
+    count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
+    numbers = random_numbers(0).take(1).repeat()
+    before = other.applied(tf.raw_ops.TakeWhileDataset, numbers, scalar, name="predicate")
+    return count.reduced(before, tf.constant(0, tf.int64))
+
+
+def _again(number: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.experimental.to_variant(tf.data.Dataset.from_tensors(number).repeat())
 
 
 def _order_of(seed: int, epoch: Any) -> Any:

@@ -46,43 +46,6 @@ def undealt() -> Any:
     return _staged(tf.raw_ops.RandomDataset, tf.TensorSpec([], tf.int64), seed=0, seed2=1)
 
 
-def iterations_begun() -> Any:
-    """Return a `tf.data.Dataset` of one int64 again and again: how many iterations over this object began before.
-
-    An iterator of which no element is asked for, such as those that Keras makes and throws away, does not count.
-
-    >>> begun = iterations_begun().take(2)
-    >>> [[int(number) for number in begun] for _ in range(3)]
-    [[0, 0], [1, 1], [2, 2]]
-    """
-    import tensorflow as tf
-
-    nothing = random_numbers(0).take(0)  # what is concatenated is begun when it is asked for
-    drawn = nothing.concatenate(random_numbers(0).take(1))
-    number = _traced_once(_place_of_seed).mapped(drawn)
-    return _traced_once(_again).applied(tf.raw_ops.FlatMapDataset, number, number.element_spec)
-
-
-def _place_of_seed(drawn: Any) -> Any:
-    """Return the place of a seed in the series of those that are drawn."""
-    import tensorflow as tf
-
-    # The one state that iterators share, and that can be saved and sent to other machines, is a seed that is drawn anew
-    # for each. A series made here starts from the first, so the seed's place in it is the number of the iteration.
-    scalar = tf.TensorSpec([], tf.int64)
-    other = Traced.of(lambda number: number != drawn, scalar)
-    count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
-    numbers = random_numbers(0).take(1).repeat()
-    before = other.applied(tf.raw_ops.TakeWhileDataset, numbers, scalar, name="predicate")
-    return count.reduced(before, tf.constant(0, tf.int64))
-
-
-def _again(number: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.data.experimental.to_variant(tf.data.Dataset.from_tensors(number).repeat())
-
-
 def _zeros(_: Any) -> Any:
     import tensorflow as tf
 
@@ -113,7 +76,7 @@ def _made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
     return _once[key]
 
 
-def _traced_once(function: Callable[[Any], Any]) -> Traced:
+def traced_once(function: Callable[[Any], Any]) -> Traced:
     """Return a function of an int64 scalar, which captures nothing, traced for all pipelines of this process."""
     import tensorflow as tf
 
@@ -142,7 +105,7 @@ def counted(dataset: Any, count: int) -> Any:
     import tensorflow as tf
 
     other = tf.data.Dataset.from_tensors(tf.nest.map_structure(_blank, dataset.element_spec)).repeat()
-    zeros = _traced_once(_zeros).mapped(undealt())
+    zeros = traced_once(_zeros).mapped(undealt())
     turns = _staged(tf.raw_ops.UnbatchDataset, tf.TensorSpec([], tf.int64), input_dataset=zeros)
     taken = tf.data.Dataset.choose_from_datasets([dataset, other], turns, stop_on_empty_dataset=True)
     taken = taken if count == tf.data.INFINITE_CARDINALITY else taken.take(count)
