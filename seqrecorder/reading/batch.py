@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -216,7 +217,7 @@ class _Elements(Origin):
     dataset: Any = attrs.field(kw_only=True, eq=False)
     _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False)
 
-    @property
+    @functools.cached_property
     def records(self) -> int:
         return -1
 
