@@ -217,7 +217,9 @@ def hanging_surely(block: Sequence[ast.stmt], names: set[str], ignoring: frozens
     for statement in block:
         if isinstance(statement, ast.With):
             found = hanging_surely(statement.body, found, ignoring)
-        elif isinstance(statement, (ast.If, ast.For, ast.While, ast.Try)):
+        elif isinstance(statement, (ast.For, ast.While)):
+            found = _after_loop(statement, found, ignoring)
+        elif isinstance(statement, (ast.If, ast.Try)):
             parts = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
             parts += [handler.body for handler in getattr(statement, "handlers", [])]
             afterwards = [
@@ -233,6 +235,25 @@ def hanging_surely(block: Sequence[ast.stmt], names: set[str], ignoring: frozens
         else:
             found -= binds(statement)
     return found
+
+
+def _after_loop(loop: ast.For | ast.While, names: set[str], ignoring: frozenset[str]) -> set[str]:
+    r"""Return what `hanging_surely` does of a loop, whose statements are carried out any number of times.
+
+    >>> _after_loop(ast.parse("for a in b: c = a").body[0], {"a"}, frozenset())
+    set()
+    """
+    if any(isinstance(inner, (ast.Break, ast.Continue)) for inner in walk(loop)):
+        names = names - binds(loop)  # of which any may be the last
+    while True:
+        before = names
+        if isinstance(loop, ast.For):
+            bound = binds(loop.target)
+            before = names | bound if reads(loop.iter) & names else names - bound
+        left = names & hanging_surely(loop.body, before, ignoring)
+        if left == names:
+            return left & hanging_surely(loop.orelse, left, ignoring)
+        names = left
 
 
 def ignoring(tree: ast.AST) -> frozenset[str]:

@@ -115,6 +115,23 @@ def test_batches_of_no_record_are_flagged():
         assert (rewrite(script(called, before=own)).status == "converted") == (name == "same")
 
 
+@pytest.mark.parametrize(
+    ("statements", "kept"),
+    [
+        ("for record in range(2):\n        size = 1.0", False),
+        ("for size in range(2):\n        other = 1.0", True),
+        ("for size in range(2):\n        record = tf.identity(record)", True),
+        ("for size in range(2):\n        record, other = other, 1.0", False),
+        ("for size in range(2):\n        if size:\n            break\n        record = 1.0", False),
+    ],
+)
+def test_loops_may_leave_no_record(statements, kept):
+    """A variable of a loop is no record any more, nor what the second round of a loop changes."""
+    body = READ.replace("(files)", "(files, num_epochs=1)") + f"    other = tf.size(record)\n    {statements}\n"
+    found = rewrite(script(body + "    return tf.train.batch([record], 3)\n"))
+    assert (found.status == "converted") == kept, found.text
+
+
 READERS = {
     "    examples = [tf.decode_csv(record, [[0]]) for _ in range(2)]\n": READ,
     "    examples = []\n    for _ in range(2):\n        examples.append(tf.decode_csv(record, [[0]]))\n": READ,
