@@ -182,7 +182,8 @@ class Delivery:
         hanging = [s for s in hanging if s not in summaries]
         value, parts = returned.value, _parts(returned.value)
         of_batch = [part for part in parts if part is not None and reads(part) & bound]
-        if not of_batch or returned not in hanging:
+        left = _left_of(first, after[:-1])
+        if not of_batch or returned not in hanging or not all(reads(part) & left for part in of_batch):
             raise Unclear("returns", "what is read is not what the function returns in the end", returned)
         others = [part for part in parts if part not in of_batch]
         if others and not isinstance(value, (ast.Tuple, ast.List)):
@@ -268,6 +269,17 @@ class Delivery:
 
 def _holds(node: ast.AST, block: list[ast.stmt]) -> bool:
     return any(getattr(node, name, None) is block for name in ("orelse", "finalbody"))
+
+
+def _left_of(names: set[str], block: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that may hang on some names after statements, of which those go that are bound to others."""
+    left = set(names)
+    for statement in block:
+        if reads(statement) & left:
+            left |= writes(statement)
+        elif isinstance(statement, ast.Assign):
+            left -= binds(statement)
+    return left
 
 
 def _parts(value: ast.expr) -> list[ast.expr | None]:

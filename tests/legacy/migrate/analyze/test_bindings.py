@@ -132,6 +132,16 @@ def test_loops_may_leave_no_record(statements, kept):
     assert (found.status == "converted") == kept, found.text
 
 
+def test_batches_whose_names_are_bound_anew_are_not_returned():
+    """Of two pipelines not the one is returned whose batches had the name before."""
+    first = (
+        "    n = 1.0\n    x = tf.train.slice_input_producer([files], num_epochs=1)\n    z = tf.train.batch([x[0]], 3)\n"
+    )
+    second = READ + "    n = tf.train.batch([record, record], 3)\n    z = n[0] + 1\n    z /= 4\n    return z\n"
+    assert [finding.code for finding in rewrite(script(first + second), "eager").findings] == ["returns"]
+    assert rewrite(script(second), "eager").status == "converted"
+
+
 READERS = {
     "    examples = [tf.decode_csv(record, [[0]]) for _ in range(2)]\n": READ,
     "    examples = []\n    for _ in range(2):\n        examples.append(tf.decode_csv(record, [[0]]))\n": READ,
