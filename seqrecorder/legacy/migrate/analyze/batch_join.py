@@ -74,7 +74,7 @@ def _written(value: ast.List | ast.ListComp | ast.BinOp, extras: tuple[ast.stmt,
     if not isinstance(repeated, ast.ListComp) or times is not None:
         raise Unclear("batch-join", f"which examples are joined is not clear: {ast.unparse(value)}", value)
     generator = repeated.generators[0]
-    count = _count(generator.iter)
+    count = repetitions(generator.iter)
     if len(repeated.generators) != 1 or generator.ifs or count is None:
         raise Unclear(
             "batch-join", f"how often examples are made is no range(n): {ast.unparse(generator).strip()}", value
@@ -92,7 +92,7 @@ def _index(target: ast.expr, made: Sequence[ast.AST]) -> str | None:
 
 
 def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
-    count = _count(loop.iter)
+    count = repetitions(loop.iter)
     appends = [s for s in loop.body if isinstance(s, ast.Expr) and ast.unparse(s.value).startswith(f"{name}.append(")]
     inside = walk(loop)
     later = [use for bound in binds(loop.target) for use in reaching(scope).uses([loop], bound) if use not in inside]
@@ -107,7 +107,7 @@ def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
     return Joined(call.args[0], count, (made, appends[0]), loop, _index(loop.target, loop.body))
 
 
-def _count(iterated: ast.expr) -> ast.expr | None:
+def repetitions(iterated: ast.expr) -> ast.expr | None:
     """Return how often `range(n)` or `range(0, n)` repeats, None where that is not what is iterated over."""
     if not isinstance(iterated, ast.Call) or ast.unparse(iterated.func) not in ("range", "xrange"):
         return None

@@ -316,3 +316,16 @@ def unused_now(old: ast.Module, new: ast.Module) -> dict[str, list[str]]:
             if names := sorted(own & reads(before[node.name]) - reads(node)):
                 found[node.name] = names
     return found
+
+
+def parameters_gone(old: ast.Module, new: ast.Module) -> list[tuple[str, str]]:
+    r"""Return the functions that lack a parameter that they have in another version of a module, with its name.
+
+    >>> parameters_gone(ast.parse("def f(a, b): pass"), ast.parse("def f(b): pass"))
+    [('f', 'a')]
+    """
+    before, after = (
+        {f.name: [arg.arg for arg in f.args.args] for f in walk(tree) if isinstance(f, ast.FunctionDef)}
+        for tree in (old, new)
+    )
+    return [(name, arg) for name, args in before.items() for arg in args if arg not in after.get(name, args)]

@@ -19,6 +19,7 @@ from seqrecorder.legacy.migrate.analyze.names import (
     SIGNATURES,
     UNCONVERTED,
 )
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Reader, Stages, bound
 from seqrecorder.legacy.migrate.normalize.filled_queues import batches_of_queues, not_filled
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -142,12 +143,15 @@ def _take_reads(stages: Stages, names: Names) -> None:
         if not isinstance(func, ast.Attribute) or func.attr not in ("read", "read_up_to"):
             continue
         reader = _reader_before(stages, ast.unparse(func.value), node)
+        choices = _choices(stages, func.value) if reader is None else ()
+        reader = choices[0] if choices else reader
         inline = names.called(func.value)
         if reader is None and inline in READERS and isinstance(func.value, ast.Call):
             reader = Reader(None, inline, bound(func.value, inline))
             stages.account(func.value.func)
         if reader is not None:
-            stages.reads.append(_read(node, node.value, func.attr, reader, stages.scope))
+            read = _read(node, node.value, func.attr, reader, stages.scope)
+            stages.reads.append(attrs.evolve(read, choices=choices))
             stages.account(func)
 
 
@@ -161,12 +165,21 @@ def _reader_before(stages: Stages, name: str, read: ast.Assign) -> Reader | None
     return found
 
 
+def _choices(stages: Stages, name: ast.expr) -> tuple[Reader, ...]:
+    """Return the readers that a name may be where it reads; none where it may be something else."""
+    made = reaching(stages.scope).of(name) if isinstance(name, ast.Name) else set[ast.AST]()
+    found = [reader for reader in stages.readers.get(ast.unparse(name), []) if reader.statement in made]
+    return tuple(found) if len(found) == len(made) else ()
+
+
 def _read(node: ast.Assign, call: ast.Call, verb: str, reader: Reader, scope: Scope) -> Read:
     target = node.targets[0]
     pair = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
     if len(pair) != 2 or not isinstance(pair[1], ast.Name):  # noqa: PLR2004 - a key and a value
         raise Unclear("read-result", "the result of the read is not unpacked into a key and a value", node)
-    given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg != "name")]
+    options = {keyword.arg or "": keyword.value for keyword in call.keywords}
+    several = options.pop("readers", None)
+    given = [*call.args, *(value for option, value in options.items() if option != "name")]
     wanted = 1 if verb == "read" else 2
     if len(given) != wanted:
         raise Unclear("arguments", f"the arguments of {verb} cannot be told apart", node)
@@ -175,6 +188,6 @@ def _read(node: ast.Assign, call: ast.Call, verb: str, reader: Reader, scope: Sc
     if not isinstance(key, ast.Name):
         taken = {inner.id for inner in walk(scope) if isinstance(inner, ast.Name)}
         name = "key" if "key" not in taken else "record_key"
-        return Read(node, reader, given[0], name, value, up_to, key)
+        return Read(node, reader, given[0], name, value, up_to, key, several)
     used = any(key.id in reads(inner) for inner in own_nodes(scope) if isinstance(inner, ast.Name))
-    return Read(node, reader, given[0], key.id if used else None, value, up_to)
+    return Read(node, reader, given[0], key.id if used else None, value, up_to, readers=several)

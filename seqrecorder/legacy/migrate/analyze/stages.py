@@ -65,6 +65,8 @@ class Read:
         value: name of the value.
         up_to: how many records at a time, None for one.
         key_target: what the key is assigned to, where that is not a name.
+        readers: how many there are of its kind, None for one.
+        choices: the readers of which branches choose one; none where there is no choice.
     """
 
     statement: ast.Assign
@@ -74,6 +76,8 @@ class Read:
     value: str
     up_to: ast.expr | None = None
     key_target: ast.expr | None = None
+    readers: ast.expr | None = None
+    choices: tuple[Reader, ...] = ()
 
 
 @attrs.frozen(eq=False)

@@ -15,6 +15,11 @@ from seqrecorder.legacy.migrate.analyze.names import Names, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.arms import work_before_arms
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
+from seqrecorder.legacy.migrate.normalize.given_readers import (
+    readers_of_loops,
+    readers_of_parameters,
+    readers_of_queues,
+)
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.learn_readers import without_contrib_learn
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
@@ -54,7 +59,8 @@ def plainer(text: str) -> str:
     <BLANKLINE>
     """
     for change in (
-        *(without_contrib_learn, matched_files, unused_readers, readers_of_objects, readers_of_several_queues),
+        *(without_contrib_learn, matched_files, unused_readers, readers_of_objects, readers_of_parameters),
+        *(readers_of_loops, readers_of_queues, readers_of_several_queues),
         *(stages_by_themselves, records_by_attribute, _shuffling_functions, _queues_between, work_before_arms),
         lists_behind_arms,
     ):

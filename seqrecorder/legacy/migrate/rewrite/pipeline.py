@@ -7,7 +7,6 @@ over the records; all others stay where they are.
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import (
@@ -23,16 +22,15 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
 )
 from seqrecorder.legacy.migrate.analyze.names import PRODUCERS, QUEUES
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import call_lines, signature
-from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.analyze.structure import Structures
 from seqrecorder.legacy.migrate.normalize.script import HANDED, SHUFFLED
 from seqrecorder.legacy.migrate.rewrite.map_function import Mapper
 from seqrecorder.legacy.migrate.rewrite.output import HARMLESS, Delivery
-from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, check_reader
+from seqrecorder.legacy.migrate.rewrite.reading import Reading
 from seqrecorder.legacy.migrate.rewrite.record_origin import Origins
 from seqrecorder.legacy.migrate.rewrite.record_statements import Mover, Origin, element
 from seqrecorder.legacy.migrate.rewrite.text import Text
-from seqrecorder.legacy.migrate.rewrite.tfdata_lines import batch_lines, producer_lines, read_lines
+from seqrecorder.legacy.migrate.rewrite.tfdata_lines import batch_lines
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Stages
     from seqrecorder.legacy.migrate.analyze.structure import Structure
     from seqrecorder.legacy.migrate.rewrite.output import Target
+    from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper
     from seqrecorder.legacy.migrate.source import Source
 
 
@@ -91,7 +90,7 @@ class Rewriter:
         self._delivery = Delivery(self.text, self._mover, self.name, target)
         self._delivery.structures = structures
         self._gone: list[ast.stmt] = []
-        self._chosen: list[Edit] = []
+        self._reading = Reading(self.text, stages)
 
     # What is there ------------------------------------------------------------------------------------------------
 
@@ -102,7 +101,7 @@ class Rewriter:
             Unclear: something is not statically clear.
         """
         edits = self._of_scope()
-        return edits + self._marked() + self._chosen
+        return edits + self._marked() + self._reading.chosen
 
     def _of_scope(self) -> list[Edit]:
         if self.part is not None and self.part.role == "batch":
@@ -118,19 +117,25 @@ class Rewriter:
         whole = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
         block = self.stages.own(whole)
         origins = Origins(self.stages, self.helpers, self.text, self.parts)
+        if self._in_step():
+            return self._zipped([origins.find(each, block) for each in self.stages.producers], block)
+        if self._in_step():
+            return self._zipped([origins.find(each, block) for each in self.stages.producers], block)
+        return self._of_records(origins, block, place)
+
+    def _of_records(self, origins: Origins, block: list[ast.stmt], place: ast.stmt) -> list[Edit]:
+        """Return the edits of a pipeline that has one producer, or one in each branch of the condition `place`."""
+        producer, loops = self.stages.producers[0], [batch.loop for batch in self.stages.batches]
         origin = origins.find(producer, block)
         self.used |= origins.used
         known: dict[str, Structure | None] = {**self.structures, **origins.structures}
         self.structures = self._delivery.structures = known
         if origin.call is not None and origin.argument is not None:
             self.text.substitutions.append((origin.argument, ", ".join(origin.names)))
-        heads = [
-            self.text.units(producer_lines(each, self.name, self.tf, self.text.of, self._is_list), each.statement)
-            for each in self.stages.producers
-        ]
-        reading = self._reading(origin, producer)
+        heads = [self._reading.heads(each) for each in self.stages.producers]
+        reading = self._reading.lines(origin, producer)
         edits: list[Edit] = []
-        if origin.read is not None and origin.read.reader.statement is not None and origin.call is None:
+        if origin.read is not None and origin.read.reader.statement is not None and not (origin.call or origin.chosen):
             edits.append(self._gone_alone(origin.read.reader.statement))
         if self.stages.batches:
             start = block.index(origin.statement if origin.statement is not None else place) + 1
@@ -141,15 +146,35 @@ class Rewriter:
         if origin.statement is not None and origin.statement is not producer.statement and not looped:
             edits.append(self.text.replaced(origin.statement, reading))
         elif len(heads) > 1:
-            edits.append(self._after(place, reading))
+            edits.append(self._reading.after(place, reading))
         else:
             heads[0] += reading
             if origin.statement is not None and looped:
                 edits.append(self._gone_alone(origin.statement))
         edits += [self.text.replaced(p.statement, head) for p, head in zip(self.stages.producers, heads, strict=True)]
         edits += self._hollow()
-        self.notes += self._delivery.notes
+        self.notes += [*self._reading.notes, *self._delivery.notes]
         return edits
+
+    def _in_step(self) -> bool:
+        """Whether the scope batches records of several queues, each with a name of its own."""
+        producers, batches = self.stages.producers, self.stages.batches
+        several = len({ast.unparse(each.target) for each in producers}) == len(producers) > 1
+        return several and bool(batches) and not any(batch.loop or batch.readers for batch in batches)
+
+    def _zipped(self, origins: list[Origin], block: list[ast.stmt]) -> list[Edit]:
+        """Return the edits of queues that are read in step."""
+        edits, origin = self._reading.zipped(origins)
+        read = [each.read for each in origins if each.read is not None]
+        readers = [made for each in read if (made := each.reader.statement) is not None]
+        gone = {*(p.statement for p in self.stages.producers), *(each.statement for each in read), *readers}
+        rest = [s for s in block if s not in gone or s is origin.statement]
+        start = rest.index(origin.statement) + 1 if origin.statement in rest else 0
+        for each in origins:  # the batches end with the first queue that does
+            self._check_ends(each, rest[start:], self._anchor(rest, self.stages.batches))
+        edits += [*map(self._gone_alone, readers), *self._batched(origin, rest, start)]
+        self.notes += self._delivery.notes
+        return edits + self._hollow()
 
     def _marked(self) -> list[Edit]:
         """Return the edits that shuffle where a script in plainer words has marks."""
@@ -161,7 +186,7 @@ class Rewriter:
             mark = node.value
             if not isinstance(mark, ast.Call) or ast.unparse(mark.func) not in (SHUFFLED, HANDED):
                 continue
-            inside = any(node in walk(statement) for statement in self._gone)
+            inside = self._in_step() or any(node in walk(statement) for statement in self._gone)
             late = any(batch.statement.lineno < node.lineno for batch in self.stages.batches)
             if inside or late or node.lineno < max(made, default=0) or not self.stages.batches:
                 raise Unclear("explicit-queue", "a queue whose place in the pipeline is not clear", node)
@@ -177,9 +202,7 @@ class Rewriter:
 
     def _of_queue(self, producer: Producer) -> list[Edit]:
         """Return the edits of a function that makes a queue: it makes the dataset of what was in the queue."""
-        lines = self.text.units(
-            producer_lines(producer, self.name, self.tf, self.text.of, self._is_list), producer.statement
-        )
+        lines = self._reading.heads(producer)
         if isinstance(producer.statement, ast.Return):
             return [self.text.replaced(producer.statement, [*lines, f"return {self.name}"])]
         [returned] = [node for node in own_nodes(self.scope) if isinstance(node, ast.Return)]
@@ -206,30 +229,29 @@ class Rewriter:
             raise Unclear("structure", "what the function that batches returns cannot be told", batch.statement)
         return "list" if structure in ("tuple", "list") or isinstance(target, ast.Tuple) else structure or "one"
 
-    def _is_list(self, files: ast.expr) -> bool:
-        """Whether an expression is a Python list, wherever it was made in the scope."""
-        if isinstance(files, ast.Name):
-            made = [getattr(each, "value", None) for each in reaching(self.scope).of(files) if _names_alone(each)]
-            return bool(made) and len(made) == len(reaching(self.scope).of(files)) and all(map(_is_listed, made))
-        return _is_listed(files)
-
     def _place(self) -> ast.stmt:
         """Return the producer's statement, or the condition whose branches each have one for the same queue."""
         first, *others = self.stages.producers
+        producing = [producer.statement for producer in self.stages.producers]
         if not others:
             place: ast.stmt = first.statement
         else:
-            targets = {ast.unparse(producer.target) for producer in self.stages.producers}
-            holding = [
+            holding: list[ast.stmt] = [
                 node for node in own_nodes(self.scope)
-                if isinstance(node, ast.If) and covers(node, [producer.statement for producer in self.stages.producers])
-                and all(producer.statement in statements([node]) for producer in self.stages.producers)
+                if isinstance(node, ast.If) and covers(node, producing)
+                and all(statement in statements([node]) for statement in producing)
             ]  # fmt: skip
-            if len(targets) != 1 or len({p.kind for p in self.stages.producers}) != 1 or not holding:
-                raise Unclear("several-sources", "several producers in one function", others[0].statement)
-            place = holding[0]
+            if self._in_step():
+                place = first.statement
+            elif len({ast.unparse(p.target) for p in self.stages.producers}) != 1 or not holding:
+                said = "several producers in one function, whose records do not all go into every batch"
+                raise Unclear("several-sources", said, others[0].statement)
+            elif len({p.kind for p in self.stages.producers}) != 1:
+                raise Unclear("several-sources", "the producer is of another kind in each branch", others[0].statement)
+            else:
+                place = holding[0]
         for node in own_nodes(self.scope):
-            inside = isinstance(node, (ast.For, ast.While, ast.Try)) and place in walk(node)
+            inside = isinstance(node, (ast.For, ast.While, ast.Try)) and not {place, *producing}.isdisjoint(walk(node))
             if inside and isinstance(node, ast.stmt):
                 raise Unclear("in-a-loop", "the pipeline is made inside of a loop or a try", place)
         return place
@@ -255,10 +277,6 @@ class Rewriter:
         comments = [line.strip() for line in self.source.lines[first - 1 : statement.lineno - 1]]
         return Edit(first, last, tuple(self.text.indented(comments, self.source.indent(loops[0]))))
 
-    def _after(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
-        last = statement.end_lineno or statement.lineno
-        return Edit(last + 1, last, tuple(self.text.indented(lines, self.source.indent(statement))))
-
     def _hollow(self) -> list[Edit]:
         """Return the edits by which the headers of loops and `with` go of which nothing is left."""
         edits: list[Edit] = []
@@ -270,36 +288,6 @@ class Rewriter:
         if left:
             raise Unclear("batch-join", "the loop over the readers does more than make examples", left[0])
         return edits
-
-    def _reading(self, origin: Origin, producer: Producer) -> list[str]:
-        """Return the lines that make records of files."""
-        if origin.read is None:
-            return []
-        if origin.call is None:
-            check_reader(origin.read, self.source.tree, self.stages)
-        if origin.read.reader.kind == "tf.FixedLengthRecordReader":
-            self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
-        keyed = self.text.fresh("records_of", "other_records_of")
-        joining = [batch for batch in self.stages.batches if batch.readers and _repeats_reader(batch, origin)]
-        readers = next((self.text.of(batch.readers) for batch in joining if batch.readers), None)
-        lines = read_lines(origin.read, self.name, keyed, self.tf, self.text.of, readers=readers)
-        if origin.chosen:
-            lines = self._chosen_reading(origin, producer, keyed, readers)
-        numbers = {batch.index for batch in self.stages.batches if batch.index is not None}
-        if numbers & {*re.findall(r"\w+", "\n".join(lines))}:
-            raise Unclear("batch-join", "the readers themselves differ by their numbers", producer.statement)
-        return self.text.units(lines, producer.statement)
-
-    def _chosen_reading(self, origin: Origin, producer: Producer, name: str, readers: str | None) -> list[str]:
-        """Return the line that makes records as what was chosen reads, which is told where it is chosen."""
-        start, end = f"{self.name} = {self.name}.flat_map(", ")"
-        for statement, read in origin.chosen:
-            lines = read_lines(read, self.name, name, self.tf, self.text.of, readers=readers)
-            if len(lines) != 1 or not lines[0].startswith(start) or statement.lineno > producer.statement.lineno:
-                said = "functions that read differently are chosen behind the queue, or give keys or several records"
-                raise Unclear("queue-given", said, statement)
-            self._chosen.append(self._after(statement, [f"{name} = {lines[0].removeprefix(start).removesuffix(end)}"]))
-        return [f"{start}{name}{end}"]
 
     # Without a batch ----------------------------------------------------------------------------------------------
 
@@ -402,24 +390,6 @@ class Rewriter:
         if isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
             raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
         return anchor
-
-
-def _names_alone(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets)
-
-
-def _is_listed(value: ast.expr | None) -> bool:
-    listing = isinstance(value, ast.Call) and ast.unparse(value.func) in ("glob.glob", "os.listdir", "sorted", "list")
-    return isinstance(value, (ast.List, ast.ListComp)) or listing
-
-
-def _repeats_reader(batch: Batch, origin: Origin) -> bool:
-    """Whether each example of a list has a reader of its own: one reader reads file after file, however many decode."""
-    made: ast.AST | None = origin.call
-    if made is None and origin.read is not None:
-        made = origin.read.reader.statement or origin.read.statement
-    places: list[ast.AST] = [batch.loop] if batch.loop is not None else [element(batch)]
-    return made is not None and any(made in walk(place) for place in places)
 
 
 def _has_sizes(shapes: ast.expr | None) -> bool:

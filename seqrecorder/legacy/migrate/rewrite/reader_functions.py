@@ -140,8 +140,9 @@ def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:
         return
     target = made.targets[0]
     if isinstance(target, ast.Name):
-        named = stages.uses([made], target.id)
-        if any(stages.others_of(use, [made]) for use in named):
+        choices = [each.statement for each in read.choices if each.statement is not None] or [made]
+        named = stages.uses(choices, target.id)
+        if any(stages.others_of(use, choices) for use in named):
             raise Unclear("reader-used", "the reader may be another one where it reads", made)
         uses = len(named)
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+import attrs
+
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.rewrite.reader_functions import calls_of, reader_of
 from seqrecorder.legacy.migrate.rewrite.record_statements import Origin
@@ -102,7 +104,8 @@ class Origins:
                 if read.key_target is not None:
                     raise Unclear("keys", "the key is kept in an object", read.statement)
                 names = (read.value,) if read.key is None else (read.key, read.value)
-                yield Origin(names, read.statement, read)
+                chosen = ((s, attrs.evolve(read, reader=each)) for each in read.choices if (s := each.statement))
+                yield Origin(names, read.statement, read, chosen=tuple(chosen))
 
     def _helped(self, queue: list[ast.Name], block: list[ast.stmt]) -> Iterator[Origin]:
         for helper, call, named in calls_of(self.stages, self.helpers):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeGuard
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, unused_now, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, parameters_gone, scopes, unused_now, walk
 from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, READERS, UNCONVERTED, Names, may_have_queues
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, find_parts
@@ -181,7 +181,11 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
     if done is not None:
         unused = unused_now(source.tree, Source(done.text).tree)
         notes = (f"{function} has no use for {', '.join(names)} any more" for function, names in unused.items())
-        gone = [f"gone with its line: {text}" for text in comments_gone(current, done.text)]
+        gone = [
+            f"{function} has no parameter {parameter} any more: callers in other files have to follow"
+            for function, parameter in parameters_gone(source.tree, Source(plain).tree)
+        ]
+        gone += [f"gone with its line: {text}" for text in comments_gone(current, done.text)]
         if told := lines_about_queues(done.text):
             gone.append(f"still speak of queues, in comments or docstrings: lines {', '.join(map(str, told))}")
         return attrs.evolve(done, notes=(*done.notes, *notes, *gone))

@@ -1,0 +1,143 @@
+"""How the names of files become records: one queue's, or those of several queues that are read in step."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from seqrecorder.legacy.migrate.analyze.data_flow import walk
+from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
+from seqrecorder.legacy.migrate.rewrite.reader_functions import check_reader
+from seqrecorder.legacy.migrate.rewrite.record_statements import Origin, element
+from seqrecorder.legacy.migrate.rewrite.tfdata_lines import producer_lines, read_lines
+from seqrecorder.legacy.migrate.source import Edit
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Stages
+    from seqrecorder.legacy.migrate.rewrite.text import Text
+
+
+class Reading:
+    """Writes what makes records of files, for one scope.
+
+    Args:
+        text: writes for the scope.
+        stages: of the scope.
+
+    Attributes:
+        chosen: the edits where one of several ways to read is chosen.
+        notes: how records differ from those of the queues.
+    """
+
+    def __init__(self, text: Text, stages: Stages) -> None:
+        self.text, self.stages, self.name, self.tf = text, stages, text.dataset, text.tf
+        self.chosen: list[Edit] = []
+        self.notes: list[str] = []
+
+    def heads(self, producer: Producer, name: str | None = None) -> list[str]:
+        """Return the lines that make the dataset of what a producer puts into its queue."""
+        lines = producer_lines(producer, name or self.name, self.tf, self.text.of, self._is_list)
+        return self.text.units(lines, producer.statement)
+
+    def _is_list(self, files: ast.expr) -> bool:
+        """Whether an expression is a Python list, wherever it was made in the scope."""
+        if isinstance(files, ast.Name):
+            made = [
+                getattr(each, "value", None) for each in reaching(self.stages.scope).of(files) if _names_alone(each)
+            ]
+            return bool(made) and len(made) == len(reaching(self.stages.scope).of(files)) and all(map(_is_listed, made))
+        return _is_listed(files)
+
+    def lines(self, origin: Origin, producer: Producer) -> list[str]:
+        """Return the lines that make records of files."""
+        if origin.read is None:
+            return []
+        if origin.call is None:
+            check_reader(origin.read, self.text.source.tree, self.stages)
+        if origin.read.reader.kind == "tf.FixedLengthRecordReader":
+            self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
+        keyed = self.text.fresh("records_of", "other_records_of")
+        joining = [batch for batch in self.stages.batches if batch.readers and _repeats_reader(batch, origin)]
+        several = next((batch.readers for batch in joining if batch.readers), origin.read.readers)
+        readers = self.text.of(several) if several is not None else None
+        lines = read_lines(origin.read, self.name, keyed, self.tf, self.text.of, readers=readers)
+        if origin.chosen:
+            lines = self._chosen(origin, producer, keyed, readers)
+        numbers = {batch.index for batch in self.stages.batches if batch.index is not None}
+        if numbers & {*re.findall(r"\w+", "\n".join(lines))}:
+            raise Unclear("batch-join", "the readers themselves differ by their numbers", producer.statement)
+        return self.text.units(lines, producer.statement)
+
+    def _chosen(self, origin: Origin, producer: Producer, name: str, readers: str | None) -> list[str]:
+        """Return the line that makes records as what was chosen reads, which is told where it is chosen."""
+        start, end = f"{self.name} = {self.name}.flat_map(", ")"
+        for statement, read in origin.chosen:
+            lines = read_lines(read, self.name, name, self.tf, self.text.of, readers=readers)
+            late = origin.call is not None and statement.lineno > producer.statement.lineno
+            if len(lines) != 1 or not lines[0].startswith(start) or late:
+                said = "ways to read are chosen behind the queue, or of whole files, or with keys or several records"
+                raise Unclear("queue-given", said, statement)
+            choosing = [f"{name} = {lines[0].removeprefix(start).removesuffix(end)}"]
+            put = self.after if origin.call is not None else self.text.replaced
+            self.chosen.append(put(statement, choosing))
+        return [f"{start}{name}{end}"]
+
+    def after(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
+        """Return the edit that writes lines behind a statement."""
+        last = statement.end_lineno or statement.lineno
+        return Edit(last + 1, last, tuple(self.text.indented(lines, self.text.source.indent(statement))))
+
+    def zipped(self, origins: Sequence[Origin]) -> tuple[list[Edit], Origin]:
+        """Return the edits of queues that are read in step, but for their readers', and where a record of each is."""
+        producers, edits = self.stages.producers, list[Edit]()
+        read = [origin.read for origin in origins if origin.read is not None and origin.call is None]
+        plain = all(each.key is None for each in read) and not any(origin.chosen for origin in origins)
+        if len(read) != len(origins) or not plain or {p.kind for p in producers} - OF_QUEUES:
+            said = "several producers in one function, and not each is one of files whose records alone are read there"
+            raise Unclear("several-sources", said, producers[1].statement)
+        first, *_, last = sorted(read, key=lambda each: each.statement.lineno)
+        values = [self._value(each, read[:number]) for number, each in enumerate(read)]
+        datasets = [self.text.fresh(f"{value}_{self.name}", f"{value}_records") for value in values]
+        for producer, each, dataset in zip(producers, read, datasets, strict=True):
+            check_reader(each, self.text.source.tree, self.stages)
+            edits.append(self.text.replaced(producer.statement, self.heads(producer, dataset)))
+            lines = read_lines(each, dataset, dataset, self.tf, self.text.of)
+            if each is last:
+                lines.append(f"{self.name} = {self.tf}.data.Dataset.zip(({', '.join(datasets)}))")
+            edits.append(self.text.replaced(each.statement, lines))
+        return edits, Origin(tuple(values), first.statement, None)
+
+    def _value(self, read: Read, others: Sequence[Read]) -> str:
+        """Return a name for the records of a read, another one where those of others have its name."""
+        if read.value not in [other.value for other in others]:
+            return read.value
+        name, uses = self.text.fresh(f"other_{read.value}", "other"), self.stages.uses([read.statement], read.value)
+        finite = any(producer.arguments["num_epochs"] is not None for producer in self.stages.producers)
+        if finite or any(self.stages.others_of(use, [read.statement]) for use in uses):
+            said = f"{read.value}: a record of one queue, and of another, and which ends the batches cannot be told"
+            raise Unclear("several-sources", said, read.statement)
+        self.text.substitutions += [(use, name) for use in uses]
+        return name
+
+
+def _names_alone(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets)
+
+
+def _is_listed(value: ast.expr | None) -> bool:
+    listing = isinstance(value, ast.Call) and ast.unparse(value.func) in ("glob.glob", "os.listdir", "sorted", "list")
+    return isinstance(value, (ast.List, ast.ListComp)) or listing
+
+
+def _repeats_reader(batch: Batch, origin: Origin) -> bool:
+    """Whether each example of a list has a reader of its own: one reader reads file after file, however many decode."""
+    made: ast.AST | None = origin.call
+    if made is None and origin.read is not None:
+        made = origin.read.reader.statement or origin.read.statement
+    places: list[ast.AST] = [batch.loop] if batch.loop is not None else [element(batch)]
+    return made is not None and any(made in walk(place) for place in places)

@@ -1,0 +1,154 @@
+"""How files become records: several queues in step, and readers that branches, loops and callers choose."""
+
+import pytest
+from old_scripts import script
+
+from seqrecorder.legacy.migrate.normalize.given_readers import readers_of_parameters
+from seqrecorder.legacy.migrate.rewrite.script import rewrite
+from seqrecorder.legacy.migrate.verify.verify import tried
+
+WAYS = """\
+import tensorflow as tf
+
+
+def zipped(files, other_files):
+    texts = tf.train.string_input_producer(files, num_epochs=3, shuffle=False)
+    reader = tf.TextLineReader()
+    _, text = reader.read(texts)
+    text = tf.strings.join([text, 'x'])
+    numbers = tf.train.string_input_producer(other_files, num_epochs=2, seed=3)
+    _, number = tf.WholeFileReader().read(numbers)
+    return tf.train.batch([text, tf.strings.length(number)], 3, allow_smaller_final_batch=True)
+
+
+def zipped_of_one_name(files, other_files):
+    reader = tf.WholeFileReader()
+    texts = tf.train.string_input_producer(files, shuffle=False)
+    numbers = tf.train.string_input_producer(other_files, shuffle=False)
+    _, value = reader.read(texts)
+    text = tf.substr(value, 0, 3)
+    _, value = reader.read(numbers)
+    value = tf.strings.length(value)
+    both = tf.train.batch([text, value + value], 3)
+    return both
+
+
+def chosen(files, lines=True):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    if lines:
+        reader = tf.TextLineReader(skip_header_lines=1)
+    else:
+        reader = tf.TFRecordReader()
+    _, record = reader.read(queue)
+    return tf.train.batch([record], 2, allow_smaller_final_batch=True)
+
+
+def looped(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    readers = [tf.TFRecordReader() for _ in range(2)]
+    examples = []
+    for reader in readers:
+        _, record = reader.read(queue)
+        examples.append([record, tf.strings.length(record)])
+    return tf.train.batch_join(examples, 2, allow_smaller_final_batch=True)
+
+
+def queued(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    records = tf.FIFOQueue(9, [tf.string], shapes=[[]])
+    filling = []
+    for _ in range(2):
+        reader = tf.TFRecordReader()
+        _, record = reader.read(queue)
+        filling.append(records.enqueue([record]))
+    tf.train.add_queue_runner(tf.train.QueueRunner(records, filling))
+    return records.dequeue_many(2)
+
+
+def read(queue, reader):
+    _, record = reader.read(queue)
+    return tf.strings.length(record)
+
+
+def given(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    size = read(queue, tf.TFRecordReader())
+    return tf.train.batch([size], 4, allow_smaller_final_batch=True)
+"""
+
+
+@pytest.mark.usefixtures("warm_trials")
+def test_readers_and_queues_that_are_several_are_rewritten(tmp_path):
+    """Batches are those of the queues: pairs of records in step, and the records of whichever reader was chosen."""
+    done = rewrite(WAYS)
+    assert (done.status, done.findings) == ("converted", ())
+    assert done.text.count("data.Dataset.zip((") == 2
+    assert done.text.count("interleave(") == 2
+    assert "def read(record):" in done.text
+    assert "read has no parameter reader any more: callers in other files have to follow" in done.notes
+    trials = tried(WAYS, done.text, done.functions, "graph", tmp_path)
+    assert [trial for trial in trials if trial.outcome == "differs"] == []
+    assert [trial.outcome for trial in trials] == ["equal"] * 6
+
+
+TWICE = "    queue = tf.train.string_input_producer(files)\n    other = tf.train.string_input_producer(files)\n"
+ARMS = """    queue = tf.train.string_input_producer(files)
+    if flag:
+        reader = tf.TFRecordReader()
+    else:
+        reader = %s
+    %s
+    return tf.train.batch([record], 3)
+"""
+LOOP = """    queue = tf.train.string_input_producer(files)
+    records = tf.FIFOQueue(9, [tf.string], shapes=[[]])
+    filling = []
+    for number in range(2):
+        _, record = tf.TFRecordReader().read(queue)
+%s        filling.append(records.enqueue([record]))
+    tf.train.add_queue_runner(tf.train.QueueRunner(records, filling))
+    return records.dequeue_many(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        ("no-record", TWICE.replace("(files)", "(files, 2)") + "    _, record = tf.TFRecordReader().read(queue)\n"
+         "    _, more = tf.TFRecordReader().read(other)\n    return tf.train.batch([more], 3)\n"),
+        ("several-sources", TWICE.replace("(files)", "(files, 2)") + "    _, record = tf.TFRecordReader().read(queue)\n"
+         "    x = tf.size(record)\n    _, record = tf.TFRecordReader().read(other)\n"
+         "    return tf.train.batch([x, record], 3)\n"),
+        ("several-sources", TWICE + "    _, record = tf.TFRecordReader().read(queue)\n"
+         "    key, more = tf.TFRecordReader().read(other)\n    return tf.train.batch([key, record, more], 3)\n"),
+        ("queue-given", ARMS % ("tf.WholeFileReader()", "_, record = reader.read(queue)")),
+        ("queue-given", ARMS % ("tf.TextLineReader()", "key, record = reader.read(queue)\n    files.append(key)")),
+        ("queue-given", ARMS % ("files.reader()", "_, record = reader.read(queue)")),
+        ("explicit-queue", LOOP % "        record = record + str(number)\n"),
+        ("explicit-queue", LOOP % "        files = files[1:]\n"),
+        ("explicit-queue", LOOP % "        print(record)\n"),
+    ],
+)  # fmt: skip
+def test_what_is_not_read_alike_stays(code, body):
+    """Where batches could end elsewhere, keys are kept, or each reader does something else, a person has to look."""
+    done = rewrite(script(body, parameters="files, flag"))
+    assert (done.status, code in [finding.code for finding in done.findings]) == ("flagged", True)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "read(q, tf.TFRecordReader())\nread(q, tf.TextLineReader())\n",
+        "read(q, reader)\n",
+        "read(*q)\n",
+        "each = read\nread(q, tf.TFRecordReader())\n",
+        "r = tf.TFRecordReader()\nread(q, r)\nread(q, r)\n",
+    ],
+)
+def test_a_reader_that_callers_give_stays_where_they_may_give_another(calls):
+    """Two kinds, one reader for two reads, or calls that cannot be told: the parameter stays."""
+    text = READING + "q = tf.train.string_input_producer(['a'])\n" + calls
+    assert readers_of_parameters(text) == text
+
+
+READING = "import tensorflow as tf\ndef read(queue, reader):\n    _, record = reader.read(queue)\n    return record\n"
