@@ -156,7 +156,7 @@ def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
 
 
 def _bench(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli.bench import cores, recordings, run, table, tables, training
+    from seqrecorder.cli.bench import cores, run, table, training
     from seqrecorder.cli.bench.timing import Effort
     from seqrecorder.cli.bench.workloads import WORKLOADS
 
@@ -171,9 +171,9 @@ def _bench(options: argparse.Namespace) -> tuple[Any, str]:
     if options.measured is None:
         report = run.run(names, effort, peers=options.peers, say=say)
         return report, table.text(report)
-    others: dict[str, Any] = {"training": training, "cores": cores, "tables": tables, "recordings": recordings}
-    found = others[options.measured].measure(names, effort, say)
-    return found, others[options.measured].text(found)
+    other: Any = {"training": training, "cores": cores}[options.measured]
+    found = other.measure(names, effort, say)
+    return found, other.text(found)
 
 
 def _legacy_run(options: argparse.Namespace) -> int:
@@ -252,8 +252,6 @@ def _parser() -> argparse.ArgumentParser:
     for measured, summary in (
         ("training", "how long a GRU waits for batches of W1 and W2"),
         ("cores", "how reading uses one core, two, four and so on"),
-        ("tables", "a table of Arrow written and read back, beside Parquet"),
-        ("recordings", "long recordings of 64 channels, a buffer each, beside HDF5, Arrow and Parquet"),
     ):
         instead.add_argument(f"--{measured}", dest="measured", action="store_const", const=measured, help=summary)
     add(bench, "--rounds N", "how often everything runs (default: 5)")

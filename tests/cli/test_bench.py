@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import types
 
 import attrs
 import numpy as np
@@ -15,7 +16,6 @@ from seqrecorder.cli.bench import (
     candidates,
     cores,
     peers,
-    recordings,
     run,
     table,
     tables,
@@ -23,7 +23,7 @@ from seqrecorder.cli.bench import (
 )
 from seqrecorder.cli.bench.candidates import Operation
 from seqrecorder.cli.bench.content import LENGTH, content, whole
-from seqrecorder.cli.bench.timing import Effort
+from seqrecorder.cli.bench.timing import Effort, Taken
 from seqrecorder.cli.bench.workloads import WORKLOADS, make
 from seqrecorder.schema.schema import Schema
 
@@ -93,7 +93,7 @@ def test_planned_batches_hold_every_record_once(clicks):
 def test_every_measure_has_ours_and_the_hand_written_way(report):
     """Each measure names both, with medians within their spread, and ratios to the hand-written way."""
     for measure in run.MEASURES:
-        if measure in run.ACCESS:
+        if measure in (*run.ACCESS, *run.TABLES):
             continue
         timings = {timing.candidate: timing for timing in report.timings if timing.measure == measure}
         assert {"seqrecorder", "hand-written"} <= set(timings)
@@ -286,41 +286,19 @@ def test_training_tells_how_long_it_waits(capsys, monkeypatch):
     assert figures["share"] == figures["waiting"] / figures["seconds"]
 
 
-def test_tables_are_written_and_read_beside_parquet(capsys, monkeypatch):
-    """Each candidate gives the table back that was written; ratios are those of the processor times that are told."""
-    monkeypatch.setattr(tables, "in_new_process", lambda function, *args, **options: function(*args, **options))
-    assert main.main(["bench", "--tables", "--quick", "--rounds", "1", "--workload", "W4", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    found = report["W4"]
-    assert list(found) == [candidates.OURS, candidates.PACKED, tables.PARQUET, tables.PLAIN]
-    assert all(seconds > 0 for halves in found.values() for times in halves.values() for seconds in times)
-    found = {name: {"write": [2.0, 2.0], "read": [1.0, 1.0]} for name in found}
-    found[tables.PARQUET] = {"write": [0.5, 1.0], "read": [1.0, 1.0]}
-    lines = tables.text({"W4": found}).splitlines()
-    assert [line.split("|")[2].strip() for line in lines if line.startswith("| seqrecorder  ")] == [
-        "0.25x, 2e+03",
-        "1.00x, 1e+03",
-        "0.50x, 3e+03",
-    ]
+def test_tables_are_written_and_read_beside_parquet(clicks, tmp_path):
+    """Each candidate gives the table back that was written, and is compared with Parquet."""
+    timed = tables.operations(clicks, tmp_path)
+    candidates_of = [candidates.OURS, candidates.PACKED, tables.PARQUET, tables.PLAIN]
+    assert [each.candidate for each in timed] == [name for name in candidates_of for _ in run.TABLES]
+    assert {each.prepare()() for each in timed} == {20_000}
+    taken = {("read_table", name): [Taken(float(2**at), 1.0)] for at, name in enumerate(candidates_of)}
+    assert [timing.ratio for timing in run._timings(taken, 20_000)] == [4, 2, 1, 0.5]
 
 
-def test_recordings_are_written_and_read_beside_hdf5(capsys, monkeypatch):
-    """Each candidate gives back what was written, and has four speeds, which the table tells."""
-    monkeypatch.setattr(recordings, "in_new_process", lambda function, *args: function(*args))
-    assert main.main(["bench", "--recordings", "--quick", "--rounds", "1", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    speeds = report["speeds"]
-    assert {candidates.OURS, "npy", "Parquet"} <= set(speeds)
-    assert all(speed > 0 for halves in speeds.values() for both in halves.values() for speed in both)
-    report["speeds"] = {candidates.OURS: {"write": [1.0, 2.0], "read": [3.0, 4000.0]}}
-    line = recordings.text(report).splitlines()[-1]
-    assert [cell.strip() for cell in line.strip("|").split("|")] == [candidates.OURS, "1", "2", "3", "4,000"]
-
-
-def test_recordings_that_come_back_changed_stop_the_benchmark(monkeypatch):
-    """A candidate that gives other values than were written is named."""
-    monkeypatch.setattr(
-        recordings, "_ways", lambda signals, _: {"x": (lambda: None, lambda: iter([s + 1 for s in signals]))}
-    )
-    with pytest.raises(AssertionError, match="recordings: x gave something else"):
-        recordings._measure(Effort(quick=True))
+def test_a_table_that_comes_back_changed_stops_the_benchmark(clicks, tmp_path, monkeypatch):
+    """A candidate that gives another table than was written is named."""
+    other = types.SimpleNamespace(equals=lambda _: False)
+    monkeypatch.setattr("pyarrow.parquet.read_table", lambda _: other)
+    with pytest.raises(AssertionError, match="W4: Parquet gave another table than was written"):
+        tables.operations(clicks, tmp_path)[-3].prepare()

@@ -15,6 +15,7 @@ import contextlib
 import datetime as dt
 import gc
 import importlib.metadata
+import importlib.util
 import itertools
 import platform
 import statistics
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.cli.bench import access
+from seqrecorder.cli.bench import access, tables
 from seqrecorder.cli.bench.candidates import HANDWRITTEN, RAW, Operation, Reading, by_hand, own
 from seqrecorder.cli.bench.content import content, whole
 from seqrecorder.cli.bench.machine import machine
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from seqrecorder.cli.bench.workloads import Workload
 
 ACCESS = ("by_position", "by_key", "tenth")
+TABLES = ("write_table", "read_table")
 MEASURES = {
     "encode": "encode (records in memory to bytes)",
     "write": "write (records in memory to a published dataset)",
@@ -51,6 +53,8 @@ MEASURES = {
     "by_position": "by position (single records of data that are open, in random order)",
     "by_key": "by key (likewise)",
     "tenth": "a tenth of the records, scattered, as records",
+    "write_table": "write_table (a table of Arrow in memory to a published dataset)",
+    "read_table": "read_table (and back)",
 }
 _VERSIONS = ("tensorflow", "numpy", "attrs", "protobuf", "datasets", "pyarrow", "h5py", "grain", "array_record")
 
@@ -60,14 +64,15 @@ class Timing:
     """What one operation of one candidate took.
 
     Attributes:
-        measure: `encode`, `write`, `read`, `first_batch`, `read_records`, `by_position`, `by_key` or `tenth`.
+        measure: one of `MEASURES`.
         candidate: whose it is.
         median: seconds for all records; of `first_batch`, until there is one.
         least: seconds of the fastest round.
         most: seconds of the slowest round.
         records_per_second: of the median; None for `first_batch`.
         processor: median seconds of the processor, all cores added; None for `first_batch`.
-        ratio: how many times as fast as the hand-written way (of the same measure), by the medians.
+        ratio: how many times as fast as the hand-written way (of the same measure), by the medians; of tables, as
+            Parquet.
         ratios: the same within each round, least and most: what the noise does to it.
         of_raw: for reading: share of the speed of the raw floor.
     """
@@ -192,6 +197,8 @@ def measure(name: str, effort: Effort, *, peers: bool = True, only: Collection[s
         operations = [*own(workload, directory), *by_hand(workload, directory)]
         _write_all(operations)
         operations += access.own(workload, directory / "own")
+        if peers and importlib.util.find_spec("pyarrow"):
+            operations += tables.operations(workload, directory)
         for peer in PEERS if peers else ():
             why = peer.missing() or _untold(workload)
             if why is None:
@@ -324,7 +331,8 @@ def _timings(taken: dict[tuple[str, str], list[Taken]], records: int) -> list[Ti
         clocks = [run.clock for run in runs]
         median = statistics.median(clocks)
         processor = [run.processor for run in runs if run.processor is not None]
-        by_hand = [run.clock for run in taken.get((name, HANDWRITTEN), ())]
+        base = tables.PARQUET if name in TABLES else HANDWRITTEN
+        by_hand = [run.clock for run in taken.get((name, base), ())]
         raw = [run.clock for run in taken.get((name, RAW), ())]
         within = [other / own for other, own in zip(by_hand, clocks, strict=False)]
         timings.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seqrecorder.cli.bench.run import ACCESS, MEASURES
+from seqrecorder.cli.bench.run import ACCESS, MEASURES, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,8 @@ def text(report: BenchReport) -> str:
     ]
     names = [workload.name for workload in report.workloads]
     for measure, title in MEASURES.items():
-        compared = "" if measure in ACCESS else "times the speed of the hand-written way, and "
+        base = "Parquet" if measure in TABLES else "the hand-written way"
+        compared = "" if measure in ACCESS else f"times the speed of {base}, and "
         cells = {
             (timing.candidate, workload.name): _cell(timing, workload.records)
             for workload in report.workloads
