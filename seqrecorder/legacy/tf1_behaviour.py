@@ -90,6 +90,21 @@ def _switched(*, first: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def compared_by_value() -> Iterator[None]:
+    """Let `==` compare the values of tensors, eagerly, also after `tf.disable_v2_behavior()` of an old script."""
+    import tensorflow as tf
+
+    if not isinstance(tf.zeros([]) == tf.zeros([]), bool):
+        yield
+        return
+    tf.compat.v1.enable_tensor_equality()
+    try:
+        yield
+    finally:
+        tf.compat.v1.disable_tensor_equality()
+
+
+@contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Hold back TensorFlow's advice to give up queues, which is being followed."""
     import tensorflow as tf

@@ -205,6 +205,15 @@ def test_examples_without_steps_are_refused():
         list(legacy.lift(lambda: segments(lengths=[2, 0])()[1]))
 
 
+def test_contexts_of_segments_have_known_shapes():
+    """A context of unknown length, which could as well be of steps, is refused while the graph is built."""
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(ValueError, match=r"'x' to have a shape .* \(None,\)"),
+    ):
+        training.batch_sequences_with_states("a", {}, {"x": tf.range(numbers())}, 1, {}, 3, 2)
+
+
 def test_segments_of_many_examples():
     """All steps of all examples come once, over several windows of planning."""
     lengths = np.random.default_rng(2).integers(1, 12, 300).tolist()

@@ -5,18 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.session import replaced
 from seqrecorder.legacy.tf1_behaviour import quiet
-from seqrecorder.reading.batching.unroll import plan_segments
+from seqrecorder.reading.batch import batch
+from seqrecorder.reading.batching.unroll import Unroll
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_WINDOW = 256
-"""Examples that are planned at a time."""
 
 _FIRST = -(2**63)
 """Where TensorFlow 1 began to count examples."""
@@ -63,159 +59,80 @@ def batch_sequences_with_states(
         An object with the batch's tensors, as in TensorFlow 1.
 
     Raises:
+        ValueError: the shape of a context or a state is not known.
         LiftError: what the tensors come from cannot be translated.
     """
     del num_threads, capacity, pad, make_keys_unique_seed
     import tensorflow as tf
 
-    groups = [dict(sorted(group.items())) for group in (input_sequences, input_context, initial_states)]
-    groups = [{key: tf.convert_to_tensor(value) for key, value in group.items()} for group in groups]
-    fixed = [tf.convert_to_tensor(input_key), tf.cast(input_length, tf.int64)]
-    targets = [*fixed, *(value for group in groups for value in group.values())]
+    groups = {"sequences": input_sequences, "context": input_context, "states": initial_states}
+    given = {(group, key): value for group, members in groups.items() for key, value in sorted(members.items())}
+    tensors = [tf.convert_to_tensor(value) for value in given.values()]
+    for (group, key), tensor in zip(given, tensors, strict=True):
+        if group != "sequences" and not tensor.shape.is_fully_defined():
+            raise ValueError(
+                f"{group}: expected {key!r} to have a shape that is known, got {tensor.shape}; set_shape it"
+            )
+    # Fields have numbers for names, since those of scripts may be any.
+    fields = {str(position): place for position, place in enumerate(given)}
+
+    def element(number: Any, example: Any) -> dict[str, Any]:
+        key, length, *values = example
+        parts = dict(zip(fields, values, strict=True))
+        sequences = [field for field, (group, _) in fields.items() if group == "sequences"]
+        _check(key, length, [parts[field] for field in sequences])
+        if make_keys_unique:
+            key = tf.strings.join([tf.strings.as_string(number), ":", key])
+        # A slice of unknown length tells steps from a context that has as many values.
+        parts |= {field: parts[field][:length] for field in sequences}
+        return {"key": key, "number": number, "steps": tf.range(length), **parts}
+
+    def rows(values: dict[str, Any]) -> Any:
+        taken = tf.where(values["sequence_length"] > 0)[:, 0]
+        taken = tf.gather(taken, tf.argsort(tf.gather(values["number"], taken)))
+        values = {name: tf.gather(part, taken) for name, part in values.items()}
+        return _described(values), tuple(values[field] for field in fields)
 
     def transform(examples: Any) -> Any:
-        return segment_batches(
-            examples.map(lambda key, length, *rest: _Example.of(key, length, rest, groups).parts()),
-            [len(group) for group in groups],
-            num_unroll,
-            batch_size,
-            drain=allow_small_batch,
-            unique=make_keys_unique,
-        )
+        strategy = Unroll(batch_size, num_unroll, tail="drain" if allow_small_batch else "drop")
+        return batch(examples.enumerate().map(element), strategy, length="steps").map(rows)
 
     stage = Stage(name or "batch_sequences_with_states", f"segments of {num_unroll} steps in {batch_size} rows", "scan")
-    rows, parts = replaced(targets, transform, stage)
-    sizes = [len(group) for group in groups]
-    starts = [0, sizes[0], sizes[0] + sizes[1]]
-    named = [
-        dict(zip(group, parts[start : start + size], strict=True))
-        for group, start, size in zip(groups, starts, sizes, strict=True)
-    ]
-    for key, tensor in named[0].items():
-        tensor.set_shape([None, num_unroll, *groups[0][key].shape[1:]])
-    return NextQueuedSequenceBatch(rows, *named)
+    fixed = [tf.convert_to_tensor(input_key), tf.cast(input_length, tf.int64)]
+    described, parts = replaced([*fixed, *tensors], transform, stage)
+    found: dict[str, dict[str, Any]] = {group: {} for group in groups}
+    for (group, key), part in zip(given, parts, strict=True):
+        found[group][key] = part
+    return NextQueuedSequenceBatch(described, **found)
 
 
-@attrs.frozen(eq=False)
-class _Example:
-    """An example on its way: what all of them have, and the tensors in their groups."""
-
-    key: Any
-    length: Any
-    rest: Any
-
-    @classmethod
-    def of(cls, key: Any, length: Any, rest: Any, groups: Any) -> _Example:
-        import tensorflow as tf
-
-        name = "batch_sequences_with_states"
-        steps = [tf.shape(tensor, tf.int64)[0] for tensor in rest[: len(groups[0])]]
-        agree = tf.reduce_all([length > 0, *(tf.equal(count, length) for count in steps)])
-        said = [
-            f"{name}: example",
-            key,
-            "has length",
-            length,
-            ", and sequences of",
-            *steps,
-            "steps; at least 1 is needed",
-        ]
-        check = tf.debugging.Assert(agree, said)
-        with tf.control_dependencies([] if check is None else [check]):
-            return cls(tf.identity(key), tf.identity(length), rest)
-
-    def parts(self) -> tuple[Any, ...]:
-        return self.key, self.length, *self.rest
-
-
-def segment_batches(examples: Any, sizes: Any, num_unroll: int, batch_size: int, *, drain: bool, unique: bool) -> Any:
-    """Return a `tf.data.Dataset` of batches of segments.
-
-    Args:
-        examples: of tuples `(key, length, *sequences, *context, *states)`.
-        sizes: how many tensors there are of each of the three.
-        num_unroll: steps of a segment.
-        batch_size: rows.
-        drain: whether the last batches, with fewer rows, come at all.
-        unique: whether keys have the example's number before them.
-
-    Returns:
-        `((key, next_key, sequence, sequence_count, insertion_index, length, total_length), parts)`.
-    """
+def _check(key: Any, length: Any, sequences: Any) -> None:
+    """Let an example fail, inside a graph, that has no steps or sequences of other lengths than it says."""
     import tensorflow as tf
 
-    specs = examples.element_spec[2:]
-
-    def pack(number: Any, example: Any) -> Any:
-        key, length, *rest = example
-        shown = tf.strings.join([tf.strings.as_string(number), ":", key]) if unique else key
-        whole = [tf.io.serialize_tensor(tensor) for tensor in [number, shown, *rest]]
-        return tf.io.serialize_tensor(tf.stack(whole)), length
-
-    windows = examples.enumerate().map(pack).batch(_WINDOW)
-    plans = plan_segments(windows, batch_size, num_unroll, drain=drain)
-
-    def batches(serialized: Any, lengths: Any, rows: Any, indices: Any) -> Any:
-        def batch(i: Any) -> Any:
-            place = slice(i * batch_size, (i + 1) * batch_size)
-            row, index = rows[place], indices[place]
-            some = row < tf.size(serialized, tf.int64)
-            row, index = tf.boolean_mask(row, some), tf.boolean_mask(index, some)
-            texts = tf.map_fn(
-                lambda text: tf.ensure_shape(tf.io.parse_tensor(text, tf.string), [len(specs) + 2]),
-                tf.gather(serialized, row),
-            )
-            numbers = tf.map_fn(
-                lambda text: tf.ensure_shape(tf.io.parse_tensor(text, tf.int64), []),
-                texts[:, 0],
-                fn_output_signature=tf.int64,
-            )
-            order = tf.argsort(numbers)  # by the order of the examples
-            return _assemble(
-                *(tf.gather(part, order) for part in (texts, numbers, tf.gather(lengths, row), index)),
-                specs=specs,
-                sequences=sizes[0],
-                num_unroll=num_unroll,
-            )
-
-        return tf.data.Dataset.range(tf.size(rows, tf.int64) // batch_size).map(batch)
-
-    return plans.flat_map(batches)
+    counts = [tf.shape(sequence, tf.int64)[0] for sequence in sequences]
+    said = ["batch_sequences_with_states: example", key, "has length", length, ", and sequences of", *counts]
+    agree = tf.reduce_all([length > 0, *(tf.equal(count, length) for count in counts)])
+    tf.debugging.Assert(agree, [*said, "steps; at least 1 is needed"])
 
 
-def _assemble(
-    texts: Any, numbers: Any, lengths: Any, index: Any, *, specs: Any, sequences: int, num_unroll: int
-) -> Any:
-    """Return one batch: what is known of each row, and the rows of all tensors."""
+def _described(rows: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what is known of each row: the first attributes of `NextQueuedSequenceBatch`, in order."""
     import tensorflow as tf
 
-    counts = (lengths + num_unroll - 1) // num_unroll
-    keys = tf.map_fn(lambda text: tf.ensure_shape(tf.io.parse_tensor(text, tf.string), []), texts[:, 1])
+    index, counts, key = rows["segment_index"], rows["segment_count"], rows["key"]
     total = _padded(counts)
-    here = tf.strings.join([_padded(index), "_of_", total, ":", keys])
-    following = tf.strings.join([_padded(index + 1), "_of_", total, ":", keys])
+    here, following = (tf.strings.join([_padded(number), "_of_", total, ":", key]) for number in (index, index + 1))
     last = tf.equal(index + 1, counts)
-    next_keys = tf.where(last, tf.strings.join(["STOP:", keys]), following)
-    parts = []
-    for position, spec in enumerate(specs):
-        column = texts[:, position + 2]
-        shape = [num_unroll, *spec.shape[1:]] if position < sequences else spec.shape
-
-        def cut(row: Any, spec: Any = spec, shape: Any = shape, is_sequence: bool = position < sequences) -> Any:
-            text, start = row
-            value = tf.ensure_shape(tf.io.parse_tensor(text, spec.dtype), spec.shape)
-            if is_sequence:
-                value = value[start : start + num_unroll]
-                missing = num_unroll - tf.shape(value)[0]
-                filling = tf.zeros(tf.concat([[missing], tf.shape(value)[1:]], 0), spec.dtype)
-                value = tf.ensure_shape(tf.concat([value, filling], 0), shape)
-            return value
-
-        starts = index * num_unroll
-        parts.append(tf.map_fn(cut, (column, starts), fn_output_signature=tf.TensorSpec(shape, spec.dtype)))
-    length = tf.cast(tf.clip_by_value(lengths - index * num_unroll, 0, num_unroll), tf.int32)
-    small = [tf.cast(x, tf.int32) for x in (index, counts)]
-    return (here, next_keys, *small, numbers + _FIRST, length, tf.cast(lengths, tf.int32)), tuple(parts)
+    small = [tf.cast(rows[name], tf.int32) for name in ("sequence_length", "total_length")]
+    return (
+        here,
+        tf.where(last, tf.strings.join(["STOP:", key]), following),
+        tf.cast(index, tf.int32),
+        tf.cast(counts, tf.int32),
+        rows["number"] + _FIRST,
+        *small,
+    )
 
 
 def _padded(number: Any) -> Any:
