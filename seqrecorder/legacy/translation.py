@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -27,6 +26,7 @@ from seqrecorder.legacy.graph import (
 from seqrecorder.legacy.random_order import numbered, shuffled
 from seqrecorder.legacy.random_values import STATELESS, along, seeds
 from seqrecorder.legacy.reader_ops import reading
+from seqrecorder.legacy.shared_sources import SharedSources
 from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_drawing, run_section
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.dequeue import ShuffleBuffer
     from seqrecorder.legacy.explanation import Lifted
     from seqrecorder.legacy.initial_values import State
-
-
-_MOST = 2**31 - 1
 
 
 class Translation:
@@ -67,10 +64,7 @@ class Translation:
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
         self._runners = Runners(graph)
         self._returned: set[str] = set()
-        self._taken: dict[str, list[str]] = {}
-        self._whole: dict[str, Any] = {}
-        self._shares: dict[str, int] = {}
-        self._seeds = random.randint(1, _MOST), random.randint(1, _MOST)  # noqa: S311 - no secret
+        self._sources = SharedSources({})
         self._lifted: set[str] = set()
         self._sparse: dict[str, tuple[bool, ...]] = {}
 
@@ -80,11 +74,10 @@ class Translation:
         Sources that several operations empty are known after a first walk; in a second, each of those gets its share.
         """
         dataset = self._outputs(tensors)
-        shares = {name: len(places) for name, places in self._taken.items() if len(places) > 1}
-        if not shares:
+        if not self._sources.counts:
             return dataset
-        self._shares = shares
-        for found in (self.stages, self.notes, self.kept, self._taken, self._whole, self._lifted, self._sparse):
+        self._sources = SharedSources(self._sources.counts)
+        for found in (self.stages, self.notes, self.kept, self._lifted, self._sparse):
             found.clear()
         return self._outputs(tensors)
 
@@ -144,7 +137,7 @@ class Translation:
         after = attrs.evolve(section, inner={name: op for name, op in section.inner.items() if op is not shuffle})
 
         known = seeds(shuffle) or (0, 0)
-        drawn = known if any(known) else self._fixed
+        drawn = known if any(known) else self._sources.seeds
 
         def make(run: Any, drawn: Any) -> Any:
             [values] = run_section(before, [], self._state)
@@ -216,7 +209,9 @@ class Translation:
         """Return a dataset of what a queue holds, in the order in which it comes out."""
 
         def make() -> Any:
-            contents, done, unfixed = ordered(queue, self._contents(queue), self._shuffle_buffer, self._fixed[0])
+            contents, done, unfixed = ordered(
+                queue, self._contents(queue), self._shuffle_buffer, self._sources.seeds[0]
+            )
             if done:
                 self._note_stage(queue.name, describe(queue), done, unfixed)
             return contents
@@ -249,37 +244,8 @@ class Translation:
         return (lambda path: read(path).batch(count)), f"{done}.batch({count})"
 
     def _share(self, source: Any, place: str, make: Callable[[], Any], way: str = "") -> Any:
-        """Return a dataset of what a source gives to one of those that empty it: all, or what comes in its turn.
-
-        Args:
-            source: a queue, a reader, or an operation that stands for a dataset.
-            place: where it is emptied.
-            make: makes the dataset of all that it gives; is asked once.
-            way: how it is emptied, if that can differ.
-        """
-        places = self._taken.setdefault(source.name, [])
-        places.append(place)
-        if source.name not in self._whole:
-            self._whole[source.name] = way, make()
-        known, whole = self._whole[source.name]
-        if known != way:
-            raise LiftError(
-                f"{describe(source)} is read in different ways, in {places[0]}, and in {place}",
-                advice="read from it once, and use the result in both places",
-                op=source.name,
-            )
-        count = self._shares.get(source.name, 1)
-        if count == 1:
-            return whole
-        why = f"which of the {count} operations that empty it got which element was left to chance"
-        turn = f"number {len(places)} of every {count} elements, for {place}"
-        self._note_stage(source.name, f"{describe(source)} is emptied by {count} operations", turn, why)
-        return whole.shard(count, len(places) - 1)
-
-    @property
-    def _fixed(self) -> tuple[int, int]:
-        """Seeds for what has none: several that share a source have to see it in one order."""
-        return self._seeds if self._shares else (0, 0)
+        """Return a dataset of what a source gives in a place (see `SharedSources.take`)."""
+        return self._sources.take(source, place, make, way, lambda *noted: self._note_stage(source.name, *noted))
 
     # Feeds ------------------------------------------------------------------------------------------------
 
@@ -354,8 +320,7 @@ class Translation:
             way = " ".join(pull.name for pull in pulls)
             dealt = self._share(source_of(pulls[0].inputs[0]), place, make, way)
             for reader in (source_of(pull.inputs[0]).name for pull in pulls[1:]):
-                self._taken.setdefault(reader, []).append(place)
-                self._whole[reader] = way, None  # its records are in the other's dataset
+                self._sources.take_with_another(reader, place, way)
         else:
             dealt = self._pull(pulls[0], place)
             dealt = dealt.map(lambda *row: (row,)).enumerate().map(lambda i, row: (i % count, row[0]))
@@ -420,7 +385,7 @@ class Translation:
         for op in self._runners.running():
             for pull in pulls_before(op) if op.name not in self._lifted else []:
                 names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
-                if self._taken.keys() & set(names):
+                if any(map(self._sources.has, names)):
                     self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")
 
 
