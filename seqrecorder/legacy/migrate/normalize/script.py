@@ -23,6 +23,7 @@ from seqrecorder.legacy.migrate.normalize.given_readers import (
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.learn_readers import without_contrib_learn
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
+from seqrecorder.legacy.migrate.normalize.queues_of_arrays import queues_of_arrays, runners_started_by_hand
 from seqrecorder.legacy.migrate.normalize.readers import (
     matched_files,
     readers_of_objects,
@@ -60,7 +61,7 @@ def plainer(text: str) -> str:
     """
     for change in (
         *(without_contrib_learn, matched_files, unused_readers, readers_of_objects, readers_of_parameters),
-        *(readers_of_loops, readers_of_queues, readers_of_several_queues),
+        *(runners_started_by_hand, queues_of_arrays, readers_of_loops, readers_of_queues, readers_of_several_queues),
         *(stages_by_themselves, records_by_attribute, _shuffling_functions, _queues_between, work_before_arms),
         lists_behind_arms,
     ):

@@ -305,7 +305,7 @@ class Rewriter:
             return self._delivery.finished(names, place, block, function, starred=starred, known=held, ending=ending)
         if self.part is not None:
             return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred, known=held)
-        made = isinstance(producer.target, ast.Tuple)
+        made = isinstance(producer.target, (ast.List, ast.Tuple)) and len(producer.target.elts) > 1
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
         _, got = self._delivery.next()
         got = f"list({got})" if origin.starred else got

@@ -51,7 +51,7 @@ class Origins:
         if producer.kind == "source":
             return self._made(producer)
         if producer.kind == "tf.train.slice_input_producer" or producer.dequeued:
-            items = target.elts if isinstance(target, ast.Tuple) else [target]
+            items = target.elts if isinstance(target, (ast.List, ast.Tuple)) else [target]
             names = tuple(item.id for item in items if isinstance(item, ast.Name))
             if len(names) != len(items):
                 raise Unclear("targets", "the tensors are not simply assigned to names", producer.statement)

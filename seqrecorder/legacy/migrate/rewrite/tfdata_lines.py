@@ -49,7 +49,7 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
             f"{name} = {name}.map(",
             f"    lambda elements: {tf}.raw_ops.RandomShuffle(value=elements, seed={GRAPH_SEED}, seed2={text(seed)})",
             ").unbatch()",
-            *([f"{name} = {name}.map(lambda at: {_gathered(given, tf, text)})"] if slices else []),
+            *([f"{name} = {name}.map(lambda at: {_gathered(producer, tf, text)})"] if slices else []),
         ]
     made = f"{name} = {tf}.data.Dataset.from_tensor_slices({elements})"
     if shuffle is True:
@@ -65,10 +65,10 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
     ]
 
 
-def _gathered(given: Arguments, tf: str, text: Text) -> str:
+def _gathered(producer: Producer, tf: str, text: Text) -> str:
     """Return the elements of one number of the tensors that `slice_input_producer` is given."""
-    parts = [f"{tf}.gather({text(item)}, at)" for item in getattr(given["tensor_list"], "elts", ())]
-    return _grouped(parts, always=True)
+    parts = [f"{tf}.gather({text(item)}, at)" for item in getattr(producer.arguments["tensor_list"], "elts", ())]
+    return _grouped(parts, always=isinstance(producer.target, ast.Name))
 
 
 def _grouped(parts: list[str], *, always: bool = False) -> str:
@@ -87,10 +87,16 @@ def _elements(producer: Producer, tf: str, text: Text, listed: Callable[[ast.exp
     if producer.kind == "tf.train.range_input_producer":
         return f"{tf}.range({what})", f"{tf}.cast({what}, {tf}.int64)"
     if producer.kind == "tf.train.slice_input_producer":
+        targets = producer.target.elts if isinstance(producer.target, (ast.List, ast.Tuple)) else []
+        if isinstance(first, ast.Name) and len(targets) > 1 and given["seed"] is None:
+            return f"tuple({what})", f"{tf}.shape({what}[0], out_type={tf}.int64)[0]"
         if not several or not isinstance(first, (ast.List, ast.Tuple)) or not first.elts:
-            raise Unclear("slices", "slice_input_producer has no list of tensors as its argument", producer.statement)
+            said = "how many tensors slice_input_producer is given cannot be told"
+            raise Unclear("slices", said, producer.statement)
         parts = [text(item) for item in first.elts]
-        return _grouped(parts, always=True), f"{tf}.shape({parts[0]}, out_type={tf}.int64)[0]"
+        return _grouped(
+            parts, always=isinstance(producer.target, ast.Name)
+        ), f"{tf}.shape({parts[0]}, out_type={tf}.int64)[0]"
     if several and isinstance(first, (ast.List, ast.Tuple)):
         return what, str(len(first.elts))
     return what, f"len({what})" if listed(first) else f"{tf}.size({what}, out_type={tf}.int64)"

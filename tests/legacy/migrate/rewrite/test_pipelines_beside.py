@@ -48,6 +48,14 @@ def blocks(files):
         size = tf.strings.length(value)
         least = 5
     return batched(value, size, least)
+
+
+def slices(scale=2):
+    arrays = [tf.range(8) * scale, tf.range(8)]
+    x, y = tf.train.slice_input_producer(arrays, shuffle=False)
+    [z] = tf.train.slice_input_producer([arrays[0]], shuffle=False)
+    pairs = tf.train.batch([x, y], 3)
+    return pairs, tf.train.batch([z], 3)
 """
 
 
@@ -55,13 +63,13 @@ def blocks(files):
 def test_work_in_arms_and_pipelines_side_by_side_are_rewritten(tmp_path):
     """Work before one arm's batch is mapped under its condition; pipelines that share nothing are told apart."""
     done = rewrite(SIDES)
-    assert (done.status, done.functions) == ("converted", ("together", "arms", "blocks"))
+    assert (done.status, done.functions) == ("converted", ("together", "arms", "blocks", "slices"))
     assert [line for line in done.text.splitlines() if "zip(" in line or "Reader()" in line] == []
     assert "        if train:\n            size = size + 1\n        return size, value\n" in done.text
     assert "def batched(dataset, least):" in done.text
     trials = tried(SIDES, done.text, done.functions, "graph", tmp_path)
     assert [trial for trial in trials if trial.outcome == "differs"] == []
-    assert [trial.outcome for trial in trials] == ["equal", "equal", "equal"]
+    assert [trial.outcome for trial in trials] == ["equal"] * 4
 
 
 @pytest.mark.parametrize(
