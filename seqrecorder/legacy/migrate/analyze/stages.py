@@ -175,7 +175,7 @@ class Stages:
             sum(len(getattr(part, name)) for part in parts) == len(getattr(self, name))
             for name in ("producers", "reads", "batches")
         )
-        if len(parts) > 1 and whole and all(part.batches for part in parts):
+        if len(parts) > 1 and whole and any(part.batches for part in parts):
             return parts
         return self._beside() if len(parts) > 1 else [self]
 

@@ -20,6 +20,7 @@ from seqrecorder.legacy.migrate.normalize.given_readers import (
     readers_of_parameters,
     readers_of_queues,
 )
+from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.learn_readers import without_contrib_learn
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
@@ -63,7 +64,7 @@ def plainer(text: str) -> str:
         *(without_contrib_learn, matched_files, unused_readers, readers_of_objects, readers_of_parameters),
         *(runners_started_by_hand, queues_of_arrays, readers_of_loops, readers_of_queues, readers_of_several_queues),
         *(stages_by_themselves, records_by_attribute, _shuffling_functions, _queues_between, work_before_arms),
-        lists_behind_arms,
+        *(lists_behind_arms, heads_in_arms),
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say

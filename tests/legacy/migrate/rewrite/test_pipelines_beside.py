@@ -3,6 +3,7 @@
 import pytest
 from old_scripts import READ, script
 
+from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.rewrite.script import rewrite
 from seqrecorder.legacy.migrate.verify.verify import tried
 
@@ -56,6 +57,27 @@ def slices(scale=2):
     [z] = tf.train.slice_input_producer([arrays[0]], shuffle=False)
     pairs = tf.train.batch([x, y], 3)
     return pairs, tf.train.batch([z], 3)
+
+
+def ends(files, train=True, many=2):
+    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    _, value = tf.TFRecordReader().read(queue)
+    if train:
+        size = tf.strings.length(value)
+        return tf.train.batch([value, size], many)
+    # One value.
+    first = tf.substr(value, 0, 1)
+    return tf.train.batch([first], 3, allow_smaller_final_batch=True)
+
+
+def alone(files, train=True):
+    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    _, value = tf.TFRecordReader().read(queue)
+    if train:
+        return tf.train.batch([value], 2)
+    else:
+        first = tf.substr(value, 0, 1)
+        return first
 """
 
 
@@ -63,13 +85,13 @@ def slices(scale=2):
 def test_work_in_arms_and_pipelines_side_by_side_are_rewritten(tmp_path):
     """Work before one arm's batch is mapped under its condition; pipelines that share nothing are told apart."""
     done = rewrite(SIDES)
-    assert (done.status, done.functions) == ("converted", ("together", "arms", "blocks", "slices"))
+    assert (done.status, done.functions) == ("converted", ("together", "arms", "blocks", "slices", "ends", "alone"))
     assert [line for line in done.text.splitlines() if "zip(" in line or "Reader()" in line] == []
     assert "        if train:\n            size = size + 1\n        return size, value\n" in done.text
     assert "def batched(dataset, least):" in done.text
     trials = tried(SIDES, done.text, done.functions, "graph", tmp_path)
     assert [trial for trial in trials if trial.outcome == "differs"] == []
-    assert [trial.outcome for trial in trials] == ["equal"] * 4
+    assert [trial.outcome for trial in trials] == ["equal"] * 6
 
 
 @pytest.mark.parametrize(
@@ -77,6 +99,7 @@ def test_work_in_arms_and_pipelines_side_by_side_are_rewritten(tmp_path):
     [
         ("escapes", "    if files.pop():\n        record = record + 'x'\n"),
         ("escapes", "    if files:\n        files = 2\n        record = record + files\n"),
+        ("escapes", "    if files:\n        print(record)\n"),
     ],
 )
 def test_work_in_arms_stays_where_its_condition_may_change(code, body):
@@ -107,3 +130,18 @@ def test_what_a_reviewer_would_ask_for():
     assert [lines[int(number) - 1].strip() for number in told.rpartition("lines ")[2].split(", ")] == ["# Queues them."]
     either = made + "    if files:\n        files = files[0]\n" + READ
     assert "tf.size(files" in rewrite(script(either + "    return tf.train.batch([record], 3)\n")).text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        READ + "    if record is None:\n        return tf.train.batch([record], 3)\n    return record\n",
+        READ + "    if files.pop():\n        return tf.train.batch([record], 3)\n    return record\n",
+        READ + "    if files:\n        x = tf.train.batch([record], 3)\n    elif x:\n        x = record\n",
+        READ + "    if files:\n        return tf.train.batch([record], 3)\n    return tf.train.batch([record], 4)\n",
+        READ + "    if files:\n        x = tf.train.batch([record], 3)\n    else:\n        x = record\n    return x\n",
+    ],
+)
+def test_a_head_stays_before_arms_that_hang_on_it(text):
+    """Nor is it read in each arm where both batch alike, or where more follows that is of both."""
+    assert heads_in_arms(script(text)) == script(text)
