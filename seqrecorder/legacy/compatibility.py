@@ -48,12 +48,9 @@ def compat() -> Iterator[types.ModuleType]:
 
     importlib.import_module("tensorflow.compat.v1")  # the first time, that puts another module in its place
     old = _old_tensorflow(tf)
-    modules = {_CONTRIB: old.contrib, **_submodules(old.contrib)}
-    before = {name: sys.modules.get(name) for name in modules}
     hosts = [host for host in (tf, tf.compat.v1) if not hasattr(host, "contrib")]
     importing = builtins.__import__
     with quiet(), first_behaviour():
-        sys.modules.update(modules)
         for host in hosts:
             setattr(host, "contrib", old.contrib)  # noqa: B010 - no module declares it
         builtins.__import__ = _importer(importing, old)
@@ -63,14 +60,15 @@ def compat() -> Iterator[types.ModuleType]:
             builtins.__import__ = importing
             for host in hosts:
                 delattr(host, "contrib")
-            for name, module in before.items():
-                if module is None:
-                    sys.modules.pop(name, None)
-                else:
-                    sys.modules[name] = module
 
 
 _THERE_IS = "of tf.contrib there is what seqrecorder.legacy.contrib has, which reads data; models need other layers"
+_INSIDE = (
+    *("python", "data", "io", "layers", "learn", "slim", "training"),
+    *("bucket_ops", "graph_actions", "graph_io", "hparam", "learn_io", "sequence_queueing_state_saver"),
+)
+"""Names on the way to a function inside a package of `tf.contrib`, as in `learn.python.learn.learn_io.graph_io`."""
+
 _REMOVED = "it is in no tensorflow.compat.v1: layers and cells are Keras's now, and other names are older than 1.0"
 
 
@@ -86,6 +84,8 @@ class _Old(types.ModuleType):
         for place in self._places:
             with contextlib.suppress(AttributeError):
                 return getattr(place, name)
+        if self.__name__.startswith(f"{_CONTRIB}.") and name in _INSIDE:
+            return self
         known = sorted({key for place in self._places for key in dir(place) if not key.startswith("_")})
         meant = did_you_mean(name, known)
         if self.__name__.startswith(_CONTRIB) and not name.startswith("__"):
@@ -161,52 +161,16 @@ def _contrib(tf: types.ModuleType) -> Any:
     """Return `tf.contrib`, as far as there is one."""
     tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # what contrib had has no public name there
     places = {
-        "data": _Old(f"{_CONTRIB}.data", "", (contrib.data, tf.data.experimental, tf.compat.v1.data)),
-        "layers": contrib.layers,
-        "layers.python.layers": contrib.layers,
-        "learn": contrib.learn,
-        "learn.io": contrib.learn,
-        "learn.python.learn.graph_actions": contrib.learn,
-        "learn.python.learn.learn_io": contrib.learn,
-        "learn.python.learn.learn_io.graph_io": contrib.learn,
-        "lookup": _Old(f"{_CONTRIB}.lookup", "", (contrib.lookup, tables)),
-        "rnn": contrib.rnn,
-        "slim": contrib.slim,
-        "slim.python.slim": contrib.slim,
-        "slim.python.slim.data": contrib.slim,
-        "training": contrib.training,
-        "training.python.training.bucket_ops": contrib.training,
-        "training.python.training.hparam": contrib.training,
-        "training.python.training.sequence_queueing_state_saver": contrib.training,
+        "data": (contrib.data, tf.data.experimental, tf.compat.v1.data),
+        "layers": (contrib.layers,),
+        "learn": (contrib.learn,),
+        "lookup": (contrib.lookup, tables),
+        "rnn": (contrib.rnn,),
+        "slim": (contrib.slim,),
+        "training": (contrib.training,),
     }
-    modules = {"": _Old(_CONTRIB, "", ())}
-    for path, place in places.items():
-        names = path.split(".")
-        for depth, name in enumerate(names):
-            above, here = (".".join(names[:i]) for i in (depth, depth + 1))
-            if here not in modules:
-                modules[here] = _Old(f"{_CONTRIB}.{here}", "", (place,) if here == path else ())
-                setattr(modules[above], name, modules[here])
-    return modules[""]
-
-
-def _submodules(module: Any) -> dict[str, types.ModuleType]:
-    """Return the modules below a module, by their full names."""
-    found: dict[str, types.ModuleType] = {}
-    for name in dir(module):
-        below = getattr(module, name)
-        if isinstance(below, types.ModuleType) and (
-            isinstance(below, _Old) or below.__name__.startswith(contrib.__name__)
-        ):
-            full = f"{module.__name__}.{name}"
-            found |= {full: below, **{full + key: part for key, part in _below(below)}}
-    return found
-
-
-def _below(module: Any) -> Iterator[tuple[str, types.ModuleType]]:
-    """Yield the modules below one, by what follows its name."""
-    for name, part in _submodules(module).items():
-        yield name.removeprefix(module.__name__), part
+    packages = {name: _Old(f"{_CONTRIB}.{name}", "", parts) for name, parts in places.items()}
+    return _Old(_CONTRIB, "", (types.SimpleNamespace(**packages),))
 
 
 def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:

@@ -246,33 +246,10 @@ def decoded_tensors():
 
 
 @pipeline()
-def decoded_sparse_tensors():
-    decoder = tf.contrib.slim.tfexample_decoder
-    features = {
-        "places": tf.VarLenFeature(tf.int64),
-        "values": tf.VarLenFeature(tf.float32),
-        "extent": tf.FixedLenFeature([2], tf.int64),
-    }
-    items = {
-        "sparse": decoder.SparseTensor("places", "values", shape=[6]),
-        "dense": decoder.SparseTensor("places", "values", shape=[4], densify=True, default_value=-1.0),
-    }
-    return provided(items, features)
-
-
-@pipeline()
 def decoded_images():
     decoder = tf.contrib.slim.tfexample_decoder
     features = {"image": tf.FixedLenFeature([], tf.string), "kind": tf.FixedLenFeature([], tf.string)}
     return provided({"image": decoder.Image("image", "kind", shape=[2, 3, 1], channels=1)}, features)
-
-
-@pipeline()
-def looked_up_tensors():
-    decoder = tf.contrib.slim.tfexample_decoder
-    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["even", "odd"], [4, 7]), -1)
-    features = {"word": tf.FixedLenFeature([], tf.string)}
-    return provided({"word": decoder.LookupTensor("word", table)}, features)
 
 
 @pipeline()
