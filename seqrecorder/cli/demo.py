@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.cli.source_functions import KINDS, SEED, SPLITS, UNKNOWN, library, scan_functions, to_records
+from seqrecorder.cli.source_functions import KINDS, SEED, SPLITS, library, scan_functions, to_records
 from seqrecorder.errors import DatasetExistsError, OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pad import Pad
+from seqrecorder.reading.plan import plan
 from seqrecorder.reading.read import read
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.storage.paths import local_path
@@ -56,7 +57,6 @@ class DemoReport:
         bytes: size of the shards.
         splits: records of each split.
         vocabulary: number of token ids.
-        unknown_share: share of the steps of the eval split whose string is not in the vocabulary.
         scan_seconds: time to find and tokenize the functions.
         write_seconds: time of `sr.write`.
         write_records_per_second: records through `sr.write`.
@@ -70,8 +70,6 @@ class DemoReport:
         training_seconds: time it took.
         accuracy: share of the eval split's steps whose kind the model tells.
         majority_accuracy: the same for always naming the train split's most frequent kind.
-        unknown_accuracy: share told of those steps whose string is not in the vocabulary.
-        unknown_majority_accuracy: the same for always naming the most frequent kind of such steps.
         seconds: time of the whole run.
     """
 
@@ -82,7 +80,6 @@ class DemoReport:
     bytes: int
     splits: dict[str, int]
     vocabulary: int
-    unknown_share: float
     scan_seconds: float
     write_seconds: float
     write_records_per_second: float
@@ -96,8 +93,6 @@ class DemoReport:
     training_seconds: float
     accuracy: float
     majority_accuracy: float
-    unknown_accuracy: float
-    unknown_majority_accuracy: float
     seconds: float
 
 
@@ -189,8 +184,7 @@ def _run(
     _require_splits(manifest)
     say("reading them back in batches")
     train = manifest.splits["train"]
-    bucket_efficiency, reading = _read_through(destination, Bucket(_BATCH))
-    pad_efficiency, _ = _read_through(destination, Pad(_BATCH))
+    reading = _seconds_to_read(destination)
     say(f"training a model on {training_steps} batches")
     training = time.perf_counter()
     model = _train(destination, len(vocabulary), training_steps)
@@ -212,8 +206,8 @@ def _run(
         read_seconds=reading,
         read_records_per_second=train.records / reading,
         read_megabytes_per_second=train.bytes / 1e6 / reading,
-        bucket_efficiency=bucket_efficiency,
-        pad_efficiency=pad_efficiency,
+        bucket_efficiency=plan(destination, "train", Bucket(_BATCH)).efficiency,
+        pad_efficiency=plan(destination, "train", Pad(_BATCH)).efficiency,
         training_steps=training_steps,
         training_seconds=trained - training,
         seconds=time.perf_counter() - started,
@@ -230,15 +224,13 @@ def _require_splits(manifest: Manifest) -> None:
 # Batches to a model ---------------------------------------------------------------------------------------
 
 
-def _read_through(path: Path, batch: Pad | Bucket) -> tuple[float, float]:
-    """Return real over padded steps of the train split's batches, and the seconds that reading them took."""
-    batches = read(path, "train", batch=batch)
-    real = padded = 0
+def _seconds_to_read(path: Path) -> float:
+    """Return how long it takes to read the train split once in batches by length."""
+    batches = read(path, "train", batch=Bucket(_BATCH))
     started = time.perf_counter()
-    for values in batches:
-        real += int(values["sequence_length"].numpy().sum())
-        padded += values["ids"].shape[0] * values["ids"].shape[1]
-    return real / padded, time.perf_counter() - started
+    for _ in batches:
+        pass
+    return time.perf_counter() - started
 
 
 def _train(path: Path, vocabulary: int, steps: int) -> Any:
@@ -278,30 +270,16 @@ def _train(path: Path, vocabulary: int, steps: int) -> Any:
 
 
 def _score(model: Any, path: Path) -> dict[str, float]:
-    """Return the accuracies on the eval split, the model's and those of a constant answer."""
-    import tensorflow as tf
-
+    """Return the accuracies on the eval split, the model's and that of a constant answer."""
     batches = read(path, "eval", batch=Bucket(_BATCH), inputs="ids", targets="kinds")
-    unknown = batches.map(
-        lambda ids, kinds, weights: (ids, kinds, tf.where(ids == UNKNOWN, weights, tf.zeros_like(weights)))
-    )
-    train, held_out = _count_kinds(path, "train"), _count_kinds(path, "eval")
+    train, held_out = (_count_kinds(path, split) for split in ("train", "eval"))
     return {
         "accuracy": model.evaluate(batches, verbose=0, return_dict=True)["accuracy"],
-        "majority_accuracy": _share_of_majority(train.sum(0), held_out.sum(0)),
-        "unknown_accuracy": model.evaluate(unknown, verbose=0, return_dict=True)["accuracy"],
-        "unknown_majority_accuracy": _share_of_majority(train[1], held_out[1]),
-        "unknown_share": float(held_out[1].sum() / held_out.sum()),
+        "majority_accuracy": float(held_out[train.argmax()] / max(1, held_out.sum())),
     }
 
 
 def _count_kinds(path: Path, split: str) -> np.ndarray[Any, Any]:
-    """Return how often each kind comes, int64 (2, kinds): among known strings, among unknown ones."""
-    counts = np.zeros((2, len(KINDS)), np.int64)
-    for function in read_records(path, split, fields=["ids", "kinds"]):
-        np.add.at(counts, ((function.ids == UNKNOWN).astype(np.intp), function.kinds), 1)
-    return counts
-
-
-def _share_of_majority(seen: np.ndarray[Any, Any], asked: np.ndarray[Any, Any]) -> float:
-    return float(asked[seen.argmax()] / max(1, asked.sum()))
+    """Return how often each kind comes, int64 (kinds,)."""
+    kinds = [function.kinds for function in read_records(path, split, fields=["kinds"])]
+    return np.bincount(np.concatenate(kinds), minlength=len(KINDS))

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.cli.bench import access, tables
-from seqrecorder.cli.bench.candidates import HANDWRITTEN, RAW, Operation, Reading, by_hand, own
+from seqrecorder.cli.bench.candidates import HANDWRITTEN, Operation, Reading, by_hand, own
 from seqrecorder.cli.bench.content import content, whole
 from seqrecorder.cli.bench.machine import machine
 from seqrecorder.cli.bench.peers import PEERS
@@ -73,8 +73,6 @@ class Timing:
         processor: median seconds of the processor, all cores added; None for `first_batch`.
         ratio: how many times as fast as the hand-written way (of the same measure), by the medians; of tables, as
             Parquet.
-        ratios: the same within each round, least and most: what the noise does to it.
-        of_raw: for reading: share of the speed of the raw floor.
     """
 
     measure: str
@@ -85,8 +83,6 @@ class Timing:
     records_per_second: float | None
     processor: float | None
     ratio: float | None
-    ratios: tuple[float, float] | None
-    of_raw: float | None
 
 
 @attrs.frozen
@@ -333,8 +329,6 @@ def _timings(taken: dict[tuple[str, str], list[Taken]], records: int) -> list[Ti
         processor = [run.processor for run in runs if run.processor is not None]
         base = tables.PARQUET if name in TABLES else HANDWRITTEN
         by_hand = [run.clock for run in taken.get((name, base), ())]
-        raw = [run.clock for run in taken.get((name, RAW), ())]
-        within = [other / own for other, own in zip(by_hand, clocks, strict=False)]
         timings.append(
             Timing(
                 measure=name,
@@ -345,8 +339,6 @@ def _timings(taken: dict[tuple[str, str], list[Taken]], records: int) -> list[Ti
                 records_per_second=None if name == "first_batch" else records / median,
                 processor=statistics.median(processor) if processor else None,
                 ratio=statistics.median(by_hand) / median if by_hand else None,
-                ratios=(min(within), max(within)) if within else None,
-                of_raw=statistics.median(raw) / median if raw and name == "read" else None,
             )
         )
     return timings
