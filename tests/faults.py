@@ -2,9 +2,11 @@
 
 import contextlib
 import errno
+import io
 import os
+from unittest import mock
 
-from seqrecorder.storage.bad_sectors import on_read
+from seqrecorder.storage import bad_sectors
 from seqrecorder.storage.files import on_fault_point
 
 
@@ -30,6 +32,32 @@ class FailAt:
         self.seen += 1
         if self.seen == self.number:
             raise self.failure
+
+
+@contextlib.contextmanager
+def on_read(action):
+    """Call `action(path, start, stop)` before bytes of a source are read; what it raises comes out of reading."""
+
+    class Watched(io.FileIO):
+        read, readall = io.RawIOBase.read, io.RawIOBase.readall  # which go through `readinto`
+
+        def readinto(self, buffer):
+            action(os.fspath(self.name), self.tell(), self.tell() + len(buffer))
+            return super().readinto(buffer)
+
+    def watched_read_at(file, start, count):
+        action(os.fspath(file.path), start, start + count)
+        return read_at(file, start, count)
+
+    def opened(path, _mode, buffering):
+        return Watched(path) if buffering == 0 else io.BufferedReader(Watched(path))
+
+    read_at = bad_sectors.PlacedFile.read_at
+    with (
+        mock.patch.object(bad_sectors, "_open", opened),
+        mock.patch.object(bad_sectors.PlacedFile, "read_at", watched_read_at),
+    ):
+        yield
 
 
 @contextlib.contextmanager

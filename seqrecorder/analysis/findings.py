@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.binning import shares_below
-from seqrecorder.analysis.shifts import (
+from seqrecorder.analysis.distances import (
     LABEL_VALUES,
     is_code,
     is_label,

@@ -5,26 +5,22 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.numbers import Numbers
 from seqrecorder.analysis.record_stats import Stats
-from seqrecorder.analysis.texts import Texts
 from seqrecorder.dataset.corpus import Corpus
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.statistics_file import read_statistics
 
 if TYPE_CHECKING:
-    from seqrecorder.analysis.distribution import Distribution
     from seqrecorder.schema.schema import Schema
 
-_PARTS = ("values", "sizes", "inner", "gaps")
-_COUNTS = ("records", "none", "empty", "backwards")
-_BUCKETS = 1 << 16
+_FOLLOWING = ("schema", "field", "dtype", "splits", "by")
 
 
 def kept_stats(source: Any, split: str | None = None) -> Stats | None:
@@ -53,89 +49,40 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
 
 def to_bytes(parts: dict[str, Stats]) -> bytes:
     """Return the statistics of splits as bytes."""
-    state = {
-        split: {
-            "records": part.records,
-            "groups": {group: _state(numbers) for group, numbers in part.groups.items()},
-            "fields": {
-                name: {
-                    **{count: getattr(field, count) for count in _COUNTS},
-                    **{each: _state(getattr(field, each)) for each in _PARTS},
-                }
-                for name, field in part.fields.items()
-            },
-        }
-        for split, part in parts.items()
-    }
-    return zlib.compress(json.dumps(state).encode())
+    return zlib.compress(json.dumps(_state(parts)).encode())
 
 
 def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
     """Return the statistics of splits."""
-    found = {}
-    for split, state in json.loads(zlib.decompress(data)).items():
-        part = found[split] = Stats.of_nothing(schema)
-        part.records = state["records"]
-        part.groups = {group: _part(part.groups[group], each) for group, each in state["groups"].items()}
-        for name, each in state["fields"].items():
-            field = part.fields[name]
-            for count in _COUNTS:
-                setattr(field, count, each[count])
-            for kind in _PARTS:
-                setattr(field, kind, _part(getattr(field, kind), each[kind]))
-    return found
+    parts = json.loads(zlib.decompress(data))
+    return {split: _restored(Stats.of_nothing(schema), state) for split, state in parts.items()}
 
 
-def _state(part: Numbers | Texts | None) -> Any:
-    if part is None:
-        return None
-    if isinstance(part, Texts):
-        counts = [[_text(value), count] for value, count in part.counts.items()]
-        return {"counts": counts, **{a.name: getattr(part, a.name) for a in attrs.fields(Texts) if a.name != "counts"}}
-    arrays = {a.name: _array(getattr(part, a.name)) for a in attrs.fields(Numbers) if a.name not in _APART}
-    return {**arrays, "distributions": [_distribution(each) for each in part.distributions]}
+def _state(part: Any) -> Any:
+    """Return what JSON can hold of statistics, but for what follows from the schema."""
+    if attrs.has(type(part)):
+        return {a.name: _state(getattr(part, a.name)) for a in attrs.fields(type(part)) if a.name not in _FOLLOWING}
+    if isinstance(part, np.ndarray):
+        return [part.dtype.str, base64.b64encode(zlib.compress(part.tobytes())).decode()]
+    if isinstance(part, Counter):
+        return [[_state(value), count] for value, count in part.items()]
+    if isinstance(part, dict):
+        return {name: _state(item) for name, item in part.items()}
+    if isinstance(part, tuple):
+        return list(map(_state, part))
+    return [base64.b64encode(part).decode()] if isinstance(part, bytes) else part
 
 
-_APART = ("dtype", "distributions")
-
-
-def _part(empty: Any, state: Any) -> Any:
+def _restored(empty: Any, state: Any) -> Any:
     """Return what a state is of, made as nothing of it is."""
-    if isinstance(empty, Texts):
-        counts = type(empty.counts)({_value(value): count for value, count in state["counts"]})
-        return attrs.evolve(empty, **{**state, "counts": counts})
-    if empty is None:
-        return None
-    arrays = {name: _values(value) for name, value in state.items() if name not in _APART}
-    made = []
-    for nothing, (values, places, counts) in zip(empty.distributions, state["distributions"], strict=True):
-        spread = _values(counts)
-        if values is None:
-            spread = np.zeros(_BUCKETS, np.int64)
-            spread[_values(places)] = _values(counts)
-        made.append(attrs.evolve(nothing, values=None if values is None else _values(values), counts=spread))
-    return attrs.evolve(empty, **arrays, distributions=tuple(made))
-
-
-def _distribution(part: Distribution) -> list[Any]:
-    """Return values, filled buckets, and the counts of either."""
-    if part.values is not None:
-        return [_array(part.values), None, _array(part.counts)]
-    places = np.flatnonzero(part.counts)
-    return [None, _array(places.astype(np.uint16)), _array(part.counts[places])]
-
-
-def _array(values: Any) -> list[str]:
-    return [values.dtype.str, base64.b64encode(values.tobytes()).decode()]
-
-
-def _values(state: list[str]) -> Any:
-    return np.frombuffer(base64.b64decode(state[1]), state[0]).copy()
-
-
-def _text(value: Any) -> Any:
-    return [base64.b64encode(value).decode()] if isinstance(value, bytes) else value
-
-
-def _value(state: Any) -> Any:
-    return base64.b64decode(state[0]) if isinstance(state, list) else state
+    if attrs.has(type(empty)):
+        return attrs.evolve(empty, **{name: _restored(getattr(empty, name), each) for name, each in state.items()})
+    if isinstance(empty, Counter):
+        return Counter({base64.b64decode(item[0]) if isinstance(item, list) else item: n for item, n in state})
+    if isinstance(empty, dict):
+        return {name: _restored(empty[name], each) for name, each in state.items()}
+    if isinstance(empty, tuple):
+        return tuple(map(_restored, empty, state))
+    if isinstance(state, list):
+        return np.frombuffer(zlib.decompress(base64.b64decode(state[1])), state[0]).copy()
+    return state

@@ -95,8 +95,8 @@ class Stats:
             OptionError: it is of other fields.
         """
         if not isinstance(other, Stats) or self.schema.fields != other.schema.fields:
-            differs = other.schema.diff(self.schema) if isinstance(other, Stats) else [repr(other)]
-            raise OptionError(f"statistics of the same fields can be added, got others: {some(differs)}")
+            differs = self.schema.changes_since(other.schema) if isinstance(other, Stats) else [repr(other)]
+            raise OptionError(f"statistics of the same fields can be added, got others: {some([*map(str, differs)])}")
         self.records += other.records
         for name, field in self.fields.items():
             field.merge(other.fields[name])

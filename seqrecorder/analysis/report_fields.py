@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seqrecorder.analysis.binning import edges_of, number, shares_of, ticks_of
-from seqrecorder.analysis.distances import LEAST, codes_of
+from seqrecorder.analysis.distances import LABEL_VALUES, LEAST, codes_of, length_shifts, shifts_of
 from seqrecorder.analysis.report_parts import MOST_BARS, MOST_FIELDS, figure, first_splits, table, told
-from seqrecorder.analysis.shifts import LABEL_VALUES, length_shifts, shifts_of
 from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.survey import BINS
 from seqrecorder.analysis.texts import Texts

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqrecorder.analysis.distances import LABEL_VALUES, is_label, shifts_of
 from seqrecorder.analysis.findings import LEVELS, in_splits, tally
 from seqrecorder.analysis.report_fields import fields_section, lengths_section
-from seqrecorder.analysis.report_parts import MOST_FIELDS, figure, first_splits, table, told
+from seqrecorder.analysis.report_parts import MOST_FIELDS, STYLE, figure, first_splits, table, told
 from seqrecorder.analysis.report_records import records_section
-from seqrecorder.analysis.report_style import STYLE
-from seqrecorder.analysis.shifts import LABEL_VALUES, is_label, shifts_of
 from seqrecorder.analysis.survey import BINS
 from seqrecorder.schema.display import bytes_text, number_of
 from seqrecorder.schema.svg import plain, strips

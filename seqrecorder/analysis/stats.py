@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.column_parts import records_of
 from seqrecorder.analysis.kept_stats import kept_stats, to_bytes
 from seqrecorder.analysis.record_stats import Stats
 from seqrecorder.analysis.sources import columns_of, selections_of, watched
+from seqrecorder.codec.columns import Column
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.statistics_file import write_statistics
 from seqrecorder.errors import OptionError, SeqrecorderError
@@ -19,7 +19,8 @@ from seqrecorder.errors import OptionError, SeqrecorderError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from seqrecorder.codec.columns import Column
+    from numpy.typing import NDArray
+
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.selection import Selection
@@ -146,4 +147,20 @@ def _add_by(parts: dict[Any, Stats], schema: Schema, field: Field, columns: Mapp
         chosen = np.zeros(records, bool)
         chosen[rows] = True
         part = parts.setdefault(value, Stats.of_nothing(schema))
-        part.add({name: records_of(column, chosen) for name, column in columns.items()}, len(rows))
+        part.add({name: _records_of(column, chosen) for name, column in columns.items()}, len(rows))
+
+
+def _records_of(column: Column, chosen: NDArray[np.bool_]) -> Column:
+    """Return the column of those records that are chosen, bool `(records,)`."""
+    present, keep = None, chosen
+    if column.present is not None:
+        present, keep = column.present[chosen], chosen[column.present]
+    inner: dict[str, Any] = {}
+    for name in ("steps", "counts"):
+        lengths = getattr(column, name)
+        if lengths is not None:
+            inner[name] = lengths[keep]
+            keep = np.repeat(keep, lengths)
+    if column.indices is not None:
+        inner["indices"] = column.indices[keep]
+    return Column(column.values[keep], present=present, **inner)

@@ -90,13 +90,12 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         old = parse_manifest(text, dataset)
         if old.compression != compression:
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
-        differences = old.schema.diff(schema)
-        if differences and not schema.extends(old.schema):
+        if schema.fields != old.schema.fields and not schema.extends(old.schema):
             raise SchemaMismatchError(
                 f"append=True: {dataset} was written with other fields; new ones may be added that are optional or "
                 "have a default, in alignment groups that are there. Change the class, or write the dataset again "
                 "(seqrecorder.rewrite(path, schema=...)):",
-                differences,
+                list(map(str, schema.changes_since(old.schema))),
             )
         return Standing(text.encode(), old, old.generation + 1)
     if overwrite and (dataset / MANIFEST).exists():

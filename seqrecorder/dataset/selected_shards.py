@@ -23,7 +23,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import faults_around, writing
 from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.tfrecord.encode import framed
+from seqrecorder.storage.tfrecord.format import framed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -144,9 +144,10 @@ class _WriteShard(beam.DoFn):  # type: ignore[misc]  # as above
 
     def process(self, group: tuple[int, Iterable[tuple[Any, ...]]]) -> Iterator[int]:
         number, pieces = group
-        with tempfile.TemporaryDirectory() as scratch, SortedSpill(Path(scratch)) as spill:
+        with tempfile.TemporaryDirectory() as scratch:
+            spill = SortedSpill(Path(scratch) / "pieces")
             for tag, split, *rest in pieces:
-                spill.add_tagged(tag, (split.encode(), *rest))
+                spill.add(tag, (split.encode(), *rest))
             ordered = (EncodedPiece(0, split.decode(), *rest) for split, *rest in spill.drain())
             with _whole_messages():
                 manifest = write_pieces(ordered, self._destination, self._schema, number, self._options)

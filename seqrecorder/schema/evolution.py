@@ -135,7 +135,7 @@ def _differences(field: Field, source: Field) -> Iterator[Change]:
         yield Change(field.name, what, compatible=field.optional)
     if not same_bits(source.default, field.default):
         yield Change(field.name, "another default", compatible=True)
-    for attribute in ("dense", "key", "chunk", "deferred"):
+    for attribute in ("feature", "dense", "key", "chunk", "deferred"):
         if getattr(source, attribute) != getattr(field, attribute):
             now = getattr(field, attribute)
             yield Change(field.name, f"{attribute}={now!r} in the class", compatible=True)

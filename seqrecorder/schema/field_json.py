@@ -52,13 +52,6 @@ def field_to_dict(field: Field) -> dict[str, Any]:
     return data
 
 
-def in_full(field: Field) -> dict[str, Any]:
-    """Return `field_to_dict` with what it leaves out: None is a value of its own for some options."""
-    plain = attrs.fields_dict(Field)
-    options = {option: plain[option].default for option in _PLAIN_OPTIONS}
-    return {"feature": field.name, "default": attrs.NOTHING, **options, **field_to_dict(field)}
-
-
 def field_from_dict(data: dict[str, Any]) -> Field:
     """Rebuild a field from `field_to_dict`.
 

@@ -18,7 +18,7 @@ from seqrecorder.schema.declarations import declare, shown_in_notebooks, stored_
 from seqrecorder.schema.display import cut, html_table, some
 from seqrecorder.schema.evolution import changes, source_of
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together, feature_names
-from seqrecorder.schema.field_json import brief, check_arguments, field_from_dict, field_to_dict, in_full
+from seqrecorder.schema.field_json import brief, check_arguments, field_from_dict, field_to_dict
 from seqrecorder.schema.mismatch import Mismatch, advice, describe
 
 if TYPE_CHECKING:
@@ -249,29 +249,6 @@ class Schema:
         canonical = json.dumps(self.to_dict()["fields"], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
-    def diff(self, other: Schema) -> list[str]:
-        """Return one line for each field in which `other` differs, seen from this schema; none if they agree.
-
-        >>> import seqrecorder as sr
-        >>> old = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int64"), "__annotations__": {"x": int}})))
-        >>> new = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int32"), "__annotations__": {"x": int}})))
-        >>> old.diff(new)
-        ["x: dtype 'int64' -> 'int32'"]
-        """
-        mine, theirs = ({field.name: in_full(field) for field in s.fields} for s in (self, other))
-        lines = [f"{name}: removed" for name in mine if name not in theirs]
-        lines += [f"{name}: added ({brief(other[name])})" for name in theirs if name not in mine]
-        for name in mine.keys() & theirs.keys():
-            lines += [
-                f"{name}: {key} {was!r} -> {theirs[name][key]!r}"
-                for key, was in mine[name].items()
-                if was != theirs[name][key]
-            ]
-        common = [name for name in mine if name in theirs]
-        if not lines and common != [name for name in theirs if name in mine]:
-            lines.append(f"order: {', '.join(mine)} -> {', '.join(theirs)}")
-        return sorted(lines)
-
     def changes_since(self, stored: Schema) -> list[Change]:
         """Return every difference from the schema of a dataset, each with whether the data can be read in spite of it.
 
@@ -289,9 +266,8 @@ class Schema:
         New fields have a default or are optional, and new feature lists are in alignment groups that are there.
         """
         known = {field.name for field in stored.fields}
-        common = [in_full(field) for field in self.fields if field.name in known]
         return (
-            common == [in_full(field) for field in stored.fields]
+            tuple(field for field in self.fields if field.name in known) == stored.fields
             and self.groups == stored.groups
             and all(change.compatible for change in self.changes_since(stored))
         )

@@ -5,40 +5,20 @@ All bytes of shards that are not read by TensorFlow come through `open_source`, 
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
 _PAGE = 4096
 """Disks fail by sectors, and systems read by pages: nothing smaller than a page is tried."""
 _PIECE = 1 << 20
 
-_hook: Callable[[str, int, int], object] | None = None
-
-
-@contextlib.contextmanager
-def on_read(action: Callable[[str, int, int], object]) -> Iterator[None]:
-    """Call `action(path, start, stop)` before bytes of a source are read inside the block: for tests.
-
-    >>> with on_read(print), open_source("/dev/null") as file:
-    ...     _ = file.read(1)
-    /dev/null 0 8192
-
-    Args:
-        action: what to call; what it raises comes out of reading.
-    """
-    global _hook  # noqa: PLW0603 - one place for all reading is the point
-    previous, _hook = _hook, action
-    try:
-        yield
-    finally:
-        _hook = previous
+_open: Any = open  # in whose place a test puts one that lets reading fail
 
 
 class PlacedFile:
@@ -52,7 +32,7 @@ class PlacedFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = str(path)
+        self.path = path
         self._lock = threading.Lock()  # for Windows, which has no `pread`
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
@@ -62,8 +42,6 @@ class PlacedFile:
         Raises:
             OSError: they cannot be read.
         """
-        if _hook is not None:
-            _hook(self._path, start, start + count)
         data = self._read(count, start)
         while data and len(data) < count:  # the system reads 2 GiB at a time at most
             more = self._read(count - len(data), start + len(data))
@@ -86,39 +64,6 @@ class PlacedFile:
             close(descriptor)
 
 
-class _Watched(io.RawIOBase):
-    """A file whose reads a test can see, and let fail."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - closed below
-
-    def readinto(self, buffer: Any) -> int:
-        start = self._file.tell()
-        if _hook is not None:
-            _hook(self._path, start, start + len(buffer))
-        return self._file.readinto(buffer)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
 def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.BufferedReader:
     """Open a file to be read.
 
@@ -129,11 +74,8 @@ def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.Buff
     Raises:
         OSError: it is missing, or cannot be opened.
     """
-    if _hook is None:
-        path = path if isinstance(path, Path) else Path(path)  # to make one of another takes as long as to open it
-        return cast("io.BufferedReader", path.open("rb", buffering=buffering))
-    watched = _Watched(os.fspath(path))
-    return cast("io.BufferedReader", watched if buffering == 0 else io.BufferedReader(watched))
+    source: io.BufferedReader = _open(path, "rb", buffering=buffering)
+    return source
 
 
 def reason_at(path: str | os.PathLike[str], error: OSError) -> str:

@@ -17,8 +17,7 @@ from seqrecorder.storage.bad_sectors import PlacedFile, reason_at
 from seqrecorder.storage.shard import RecordReader, damage_error
 from seqrecorder.storage.tfrecord.check import advice, check_frames, check_size
 from seqrecorder.storage.tfrecord.damaged_frames import damaged_frames, damaged_one_by_one
-from seqrecorder.storage.tfrecord.encode import is_framed
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts
+from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts, is_framed
 from seqrecorder.wire.spans import ROOM, Messages
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from seqrecorder.storage.files import advice_on, faults_around
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.record_blocks import DamageError, read_blocks
 from seqrecorder.storage.shard_files import (
-    AppendedFile,
     FramedFile,
     OpenShards,
     TensorFlowFile,
@@ -75,10 +74,10 @@ class ShardWriter:
         self._waiting: list[bytes] = []
         self._open_shards = open_shards or OpenShards()
         self._stays_open = self._open_shards.take_place()
-        self._file: AppendedFile | FramedFile | TensorFlowFile | None = None
+        self._file: FramedFile | TensorFlowFile | None = None
         try:
             with self._writing("open", path):
-                self._file = (FramedFile if self._stays_open else AppendedFile)(path, compression)
+                self._file = FramedFile(path, compression, stays_open=self._stays_open)
         except ShardWriteError:
             self.abandon()
             raise
@@ -146,7 +145,7 @@ class ShardWriter:
             self._append_rows()
 
     @property
-    def _opened(self) -> AppendedFile | FramedFile | TensorFlowFile:
+    def _opened(self) -> FramedFile | TensorFlowFile:
         if self._file is None:  # pragma: no cover - nothing is written after the end
             raise RuntimeError(f"{self.path} is closed")
         return self._file

@@ -1,4 +1,4 @@
-"""The files of shards while records are added to them: three ways to do it, and how many are open at a time.
+"""Files of shards while records are added: framed here or by TensorFlow, and how many are open at a time.
 
 A process may have some thousand files open, often 1,024, and a dataset may have more shards and splits. So the first
 shards of a writer stay open, as long as they are written to. The records of the others wait in memory, and are appended
@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from seqrecorder.errors import first_line
 from seqrecorder.storage.tfrecord import crc32c
-from seqrecorder.storage.tfrecord.encode import framed
+from seqrecorder.storage.tfrecord.format import framed
 from seqrecorder.storage.threads import submit
 from seqrecorder.wire.byte_rows import sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from seqrecorder.storage.tfrecord.format import Compression
 
 # GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
-_GZIP_LEVEL = 1
+_GZIP_LEVEL, _WITH_HEADER = 1, zlib.MAX_WBITS | 16
 _MANY = 2048  # records that are worth a thread
 _SHORT = 128  # mean bytes of records whose frames are made in numpy as fast as by TensorFlow
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
@@ -83,29 +83,43 @@ class OpenShards:
 
 
 class FramedFile:
-    """A file that stays open. Its frames are made in numpy.
+    """A file whose frames are made in numpy, which stays open or is open only while something is appended to it.
 
     Of many records they are made and written in a thread, while the next are encoded. Its errors come out of the next
     call.
+
+    Args:
+        path: of the file.
+        compression: of the file.
+        stays_open: whether it does.
     """
 
-    def __init__(self, path: Path, compression: Compression = None) -> None:
-        self._file = path.open("wb")
-        self._packer = _new_packer() if compression else None
+    def __init__(self, path: Path, compression: Compression = None, *, stays_open: bool = True) -> None:
+        self._path, self._file = path, path.open("wb")
+        self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _WITH_HEADER) if compression else None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames")
         self._pending: Future[Any] | None = None
+        self._stays_open = stays_open
+        self._pause()
+
+    def _pause(self) -> None:
+        if not self._stays_open:
+            self._file.close()
 
     def write(self, data: Sequence[bytes]) -> None:
         """Add serialized records."""
         self._wait()
-        if len(data) < _MANY:
-            self._append(data)
+        if len(data) < _MANY or not self._stays_open:
+            self._append(framed(data))
         else:
-            self._pending = submit(self._pool, self._append, data)
+            self._pending = submit(self._pool, self._append, framed(data))
 
-    def _append(self, data: Sequence[bytes]) -> None:
-        for octets in framed(data):
+    def _append(self, parts: Iterable[Any]) -> None:
+        if self._file.closed:
+            self._file = self._path.open("ab")
+        for octets in parts:
             self._file.write(octets if self._packer is None else self._packer.compress(octets))
+        self._pause()
 
     def _wait(self) -> None:
         pending, self._pending = self._pending, None
@@ -117,8 +131,9 @@ class FramedFile:
         self._wait()
         packer, self._packer = self._packer, None
         if packer is not None:
-            self._file.write(packer.flush())
-        self._file.flush()
+            self._append([packer.flush()])
+        if not self._file.closed:
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file."""
@@ -171,32 +186,3 @@ def _errors_of_the_system() -> Iterator[None]:
         # TensorFlow has the system's words for it, but not its number.
         number = next((one for one in _CAUSES if os.strerror(one) in said), errno.EIO)
         raise OSError(number, said) from error
-
-
-class AppendedFile:
-    """A file that is open only while something is appended to it."""
-
-    def __init__(self, path: Path, compression: Compression) -> None:
-        self._path = path
-        self._packer = _new_packer() if compression else None
-        path.open("wb").close()
-
-    def write(self, data: Sequence[bytes]) -> None:
-        """Add serialized records."""
-        with self._path.open("ab") as file:
-            for octets in framed(data):
-                file.write(octets if self._packer is None else self._packer.compress(octets))
-
-    def flush(self) -> None:
-        """Write out what is buffered."""
-        packer, self._packer = self._packer, None
-        if packer is not None:
-            with self._path.open("ab") as file:
-                file.write(packer.flush())
-
-    def close(self) -> None:
-        """Do nothing: it is closed."""
-
-
-def _new_packer() -> zlib._Compress:
-    return zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, zlib.MAX_WBITS | 16)  # GZIP's header and trailer

@@ -291,11 +291,10 @@ def _check_alike(parts: Sequence[Part], earlier: Manifest | None) -> None:
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
     for part in parts:
         got = part.manifest
-        differences = parts[0].manifest.schema.diff(got.schema)
-        if differences:
+        if got.schema.fields != parts[0].manifest.schema.fields:
             raise SchemaMismatchError(
                 f"part {part.name} was written with other fields than part {parts[0].name}; write it again:",
-                differences,
+                list(map(str, got.schema.changes_since(parts[0].manifest.schema))),
             )
         for name, one, other in (
             ("compression", first.compression, got.compression),

@@ -106,7 +106,7 @@ class PieceEncoder:
             self._tools = (
                 LifeCycle(self.schema, options.params),
                 Router(self.schema, options.splits, options.split_by, options.seed),
-                UniqueKeys(self.schema, "error", portable=True),
+                UniqueKeys(self.schema, "error"),
             )
         try:
             if len(given) == 1 and isinstance(given[0], ColumnSource):

@@ -45,7 +45,7 @@ def check_unique(parts: Mapping[str, Manifest], old: Standing, scratch: Path) ->
         ShardWriteError: the disk is full, or failed.
     """
     first = next(iter(parts.values()))
-    keys = UniqueKeys(first.schema, "error", portable=True, needs=first.metadata[IDENTITY])
+    keys = UniqueKeys(first.schema, "error", needs=first.metadata[IDENTITY])
     if not keys.needs:
         return None
     owners, files = [*parts.items()], [part.assets[KEYS] for part in parts.values()]

@@ -64,8 +64,7 @@ class Router:
         self._first, self._old_splits = 0, tuple[str, ...]()
         balanced = isinstance(split_by, Balanced)
         if old is not None:
-            stratify, time = _continued_rule(old, stratify, time)
-            splits, split_by = _continued(old, None if time else splits, split_by, seed)
+            splits, split_by, stratify, time = _continued(old, splits, split_by, stratify, time, seed=seed)
             self.seed, self._first, self._old_splits = old.splitting.seed, old.splitting.sources, tuple(old.splits)
             balanced = old.splitting.groups is not None
         split_by = split_by.by if isinstance(split_by, Balanced) else split_by
@@ -238,38 +237,36 @@ class Router:
         return check_name(name, "split")
 
 
-def _continued(old: Manifest, splits: Any, split_by: Any, seed: int) -> tuple[Any, Any]:
-    """Return `splits` and `split_by` for an append, which must be those of the old dataset or left out."""
+def _continued(
+    old: Manifest, splits: Any, split_by: Any, stratify: Any, time: TimeRule | None, *, seed: int
+) -> tuple[Any, Any, Any, TimeRule | None]:
+    """Return the rules of splits for an append, which must be those of the old dataset or left out."""
     was = old.splitting
-    if seed not in (0, was.seed):
-        raise OptionError(f"append=True: the dataset has seed={was.seed}; leave `seed` out, got {seed}")
-    if was.shares is None:
-        if isinstance(splits, Mapping):
-            raise OptionError("append=True: the splits of the dataset were named record by record, and have no shares")
-        return splits, split_by
-    if splits is not None and splits != was.shares:
-        raise OptionError(f"append=True keeps the splits of the dataset, {dict(was.shares)}: leave `splits` out")
-    if isinstance(split_by, Balanced):
-        if was.groups is None:
-            raise OptionError("append=True: the dataset was split by hash, and not balanced: leave `split_by` out")
-        split_by = split_by.by
-    if was.by == BY_FUNCTION and not callable(split_by):
-        raise OptionError("append=True: the dataset was split by a function of the record; pass the same as split_by=")
-    if split_by is not None and (BY_FUNCTION if callable(split_by) else split_by) != was.by:
-        raise OptionError(f"append=True: the dataset was split by {was.by or 'its key'}; leave `split_by` out")
-    return was.shares, was.by if split_by is None else split_by
-
-
-def _continued_rule(old: Manifest, stratify: Any, time: TimeRule | None) -> tuple[Any, TimeRule | None]:
-    """Return `stratify` and the rule of time for an append, which must be those of the old dataset or left out."""
-    was = old.splitting
-    if stratify is not None and (BY_FUNCTION if callable(stratify) else stratify) != was.stratify:
-        raise OptionError(f"append=True: the dataset was stratified by {was.stratify or 'nothing'}; leave it out")
-    if was.stratify == BY_FUNCTION and stratify is None:
-        raise OptionError("append=True: the dataset was stratified by a function; pass the same as stratify=")
-    if time is not None and (was.time is None or time.to_dict(old.schema) != was.time):
+    _kept("seed", seed or None, was.seed)
+    if time is not None and time.to_dict(old.schema) != was.time:
         raise OptionError("append=True: the dataset has other splits in time, or none; leave splits and time out")
-    return was.stratify if stratify is None else stratify, None if was.time is None else TimeRule(**was.time)
+    if time is not None:
+        splits = None
+    elif was.shares is not None:
+        splits = _kept("splits", splits, dict(was.shares))
+    elif isinstance(splits, Mapping):
+        raise OptionError("append=True: the splits of the dataset were named record by record, and have no shares")
+    if isinstance(split_by, Balanced):
+        _kept("split_by", "balanced", "by hash" if was.groups is None else "balanced")
+        split_by = split_by.by
+    if was.shares is not None:
+        split_by = _kept("split_by", split_by, was.by)
+    rule = None if was.time is None else TimeRule(**was.time)
+    return splits, split_by, _kept("stratify", stratify, was.stratify), rule
+
+
+def _kept(option: str, given: Any, known: Any) -> Any:
+    """Return an option as the dataset has it; of a function it knows only that it was one."""
+    if given is None and known == BY_FUNCTION:
+        raise OptionError(f"append=True: the dataset was written with a function; pass the same as {option}=")
+    if given is not None and (BY_FUNCTION if callable(given) else given) != known:
+        raise OptionError(f"append=True: the dataset was written with {option}={known!r}; leave it out, got {given!r}")
+    return known if given is None else given
 
 
 def _asked(function: Callable[[Any], Any] | None, what: str, position: int, record: Any) -> Any:

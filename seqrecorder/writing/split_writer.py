@@ -19,7 +19,7 @@ from seqrecorder.storage.shard_files import OpenShards
 from seqrecorder.storage.threads import in_threads
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.early_uploads import ShardFiles
-from seqrecorder.writing.external_shuffle import ShuffledSpill
+from seqrecorder.writing.external_shuffle import SortedSpill, shuffle_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,8 +91,8 @@ class SplitWriter:
         self._spill = None
         if options.shuffle_seed is not None:
             # No split has such a name, since none begins with a dot.
-            place = scratch / f".shuffle-{name}"
-            self._spill = ShuffledSpill(place, seed=options.shuffle_seed, memory_bytes=_SPILL_BYTES)
+            self._spill = SortedSpill(scratch / f".shuffle-{name}", memory_bytes=_SPILL_BYTES)
+        self._spilled = 0
 
     def add(
         self,
@@ -109,12 +109,14 @@ class SplitWriter:
         """
         if columns is not None and self._csv is None:
             self._open_csv(columns)
-        if self._spill is None:
+        if self._spill is None or self.options.shuffle_seed is None:
             self._place(data, lengths, rows)
             return
-        for position, item in enumerate(data):
+        tags = shuffle_tags(self.options.shuffle_seed, self._spilled, len(data))
+        for position, (tag, item) in enumerate(zip(tags.tolist(), data, strict=True)):
             line = b"" if rows is None else rows[position].encode("utf-8", _SURROGATES)
-            self._spill.add((item, lengths[position].astype("<i8").tobytes(), line))
+            self._spill.add(tag, (item, lengths[position].astype("<i8").tobytes(), line))
+        self._spilled += len(data)
 
     def _open_csv(self, columns: Sequence[str]) -> None:
         clash = [name for name in _PLACE_COLUMNS if name in columns]

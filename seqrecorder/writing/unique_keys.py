@@ -10,7 +10,7 @@ import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset.key_index import pays, read_key_index, write_key_index
-from seqrecorder.dataset.splits import KeyRegistry, key_hash, key_hashes
+from seqrecorder.dataset.splits import KeyRegistry, key_hashes
 from seqrecorder.errors import DuplicateKeyError
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import check_frames
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
     from seqrecorder.writing.encoder import Sources
 
-_WORD = 2**64 - 1
 _TOGETHER, _TOGETHER_BYTES = 1024, 8 << 20
 
 
@@ -34,7 +33,6 @@ class UniqueKeys:
     Args:
         schema: what the records are.
         on_duplicate: what a second record with the same key is.
-        portable: whether other processes shall compare the hashes of keys, which takes longer.
         needs: what the property of that name gave for the class itself, where the schema is rebuilt and has no hooks.
     """
 
@@ -43,10 +41,9 @@ class UniqueKeys:
         schema: Schema,
         on_duplicate: Literal["error", "first"],
         *,
-        portable: bool = False,
         needs: Sequence[str] | None = None,
     ) -> None:
-        self._on_duplicate, self._portable = on_duplicate, portable
+        self._on_duplicate = on_duplicate
         self._key = schema.key_field
         # Chunks that come as records of their own share their key, and differ in their number; where the class makes
         # the chunks itself, what comes is whole.
@@ -141,14 +138,11 @@ class UniqueKeys:
         """
         if self._key is None:
             return None
-        identities = self._identities(sources.records)
         # A record without a key, or with one of another type, is reported when it is encoded.
-        usable = [i for i, identity in enumerate(identities) if identity is not None]
-        # Those of a dataset on disk are compared with what other processes have made of keys.
-        hash_all = key_hashes if self._portable or self._old_hashes is not None else _fingerprints
-        hashes = hash_all([identities[i] for i in usable] if len(usable) < len(identities) else identities)
+        hashes, has_key = self.hashes_of(sources.records)
+        usable = np.flatnonzero(has_key)
         positions = sources.positions[usable]
-        earlier = self._registry.add(hashes, positions + self._old_count)
+        earlier = self._registry.add(hashes[usable], positions + self._old_count)
         doubled = np.flatnonzero(earlier >= 0)
         if not doubled.size:
             return None
@@ -161,8 +155,8 @@ class UniqueKeys:
                 position=int(positions[first]),
                 key=getattr(sources.records[usable[first]], self._key.name),
             )
-        dropped = {usable[i] for i in doubled.tolist()}
-        return [i for i in range(len(identities)) if i not in dropped]
+        kept: list[int] = np.delete(np.arange(len(sources.records)), usable[doubled]).tolist()
+        return kept
 
     def _identities(self, records: Sequence[Any]) -> list[Any]:
         if self._chunk is None and self._key is not None:
@@ -199,18 +193,3 @@ def _stored(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[lis
                     waiting, held = [], 0
     if waiting:
         yield waiting
-
-
-def _fingerprints(identities: list[Any]) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each of the keys that one process compares.
-
-    Texts have Python's own, which they keep. Others have that of `key_hash`: Python
-    gives -1 and -2, or 0 and 2**61 - 1, the same.
-    """
-    kinds = set(map(type, identities))
-    if not kinds - {str}:
-        return np.fromiter(map(hash, identities), np.int64, len(identities)).view(np.uint64)
-    if not any(issubclass(kind, str) for kind in kinds):
-        return key_hashes(identities)
-    hashes = (hash(key) & _WORD if isinstance(key, str) else key_hash(key) for key in identities)
-    return np.fromiter(hashes, np.uint64, len(identities))

@@ -171,7 +171,7 @@ class PartWriter(Writer):
         return Router(self.schema, given.splits, given.split_by, given.seed, self._whole, part=self.part, time=time)
 
     def _new_keys(self) -> UniqueKeys:
-        return UniqueKeys(self.schema, self.options.on_duplicate, portable=True)
+        return UniqueKeys(self.schema, self.options.on_duplicate)
 
     def write_encoded(self, pieces: Sequence[EncodedPiece]) -> None:
         """Add records that are encoded already, and know their splits.

@@ -129,7 +129,7 @@ def use(manifest: sr.Manifest) -> None:
     schema, mine = manifest.schema, sr.Schema.of(Rich)
     assert schema.record_class.__name__ == schema.name
     mine.changes_since(schema)
-    schema.diff(mine)
+    schema.changes_since(mine)
     draft(schema)
 
 

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from faults import on_read
 
 import seqrecorder as sr
 from seqrecorder.storage import random_access
-from seqrecorder.storage.bad_sectors import on_read
 from seqrecorder.storage.random_access import SoughtShard
-from seqrecorder.storage.tfrecord.encode import frames, is_framed
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts
+from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts, frames, is_framed
 
 SIZES = [0, 1, 40, 4095, 4096, 4097, 0, 300_000, 7, 20_000, 5]
 

@@ -115,7 +115,7 @@ def test_appends_go_on_with_the_strata(tmp_path: Path) -> None:
     assert split_of(tmp_path / "pieces") == split_of(tmp_path / "whole")
     assert (manifest.shares, manifest.splitting) == (whole.shares, whole.splitting)
     for wrong in ("patient", lambda visit: visit.label):
-        with pytest.raises(sr.OptionError, match="was stratified by label"):
+        with pytest.raises(sr.OptionError, match="written with stratify='label'"):
             sr.write(visits(3, 1000), tmp_path / "pieces", append=True, stratify=wrong)
 
 

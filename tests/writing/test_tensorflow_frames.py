@@ -6,8 +6,7 @@ import tensorflow as tf
 from tfrecord_files import framed
 
 from seqrecorder.storage.tfrecord import crc32c
-from seqrecorder.storage.tfrecord.encode import frames
-from seqrecorder.storage.tfrecord.format import walk_frames
+from seqrecorder.storage.tfrecord.format import frames, walk_frames
 
 
 @pytest.mark.parametrize("most", [0, 1, 40, 255, 256, 257, 511, 512, 513, 4096, 4097])

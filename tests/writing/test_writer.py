@@ -617,8 +617,8 @@ def test_append_keeps_the_rules(tmp_path: Path) -> None:
     sr.write(items(30), tmp_path / "d", splits=shares, split_by="group", seed=5)
     for options, message in [
         ({"seed": 6}, "seed=5"),
-        ({"splits": {"a": 0.4, "b": 0.6}}, "keeps the splits"),
-        ({"split_by": "key"}, "split by group"),
+        ({"splits": {"a": 0.4, "b": 0.6}}, "written with splits="),
+        ({"split_by": "key"}, "split_by='group'"),
         ({"compression": "GZIP"}, "compression=None"),
     ]:
         with pytest.raises(sr.OptionError, match=message):

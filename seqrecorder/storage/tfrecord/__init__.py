@@ -1,3 +1,3 @@
 """The TFRecord format: frames, their checksums, and walks over them."""
 
-__all__ = ["check", "encode", "format", "scan", "tfdata"]
+__all__ = ["check", "format", "scan", "tfdata"]

@@ -7,21 +7,23 @@ takes a cut inside a header for a normal end, and a forged length with a valid C
 
 from __future__ import annotations
 
+import functools
 import gzip
 import os
 import struct
 import zlib
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.storage.bad_sectors import open_source, reason_at
-from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
+from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_one, masked_crc32c_of_spans
+from seqrecorder.wire.byte_rows import interleave, of_list, of_matrix, sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -47,6 +49,8 @@ _LENGTH = struct.Struct("<Q")
 _LONGEST_BLOCK = 1 << 18
 _WINDOW_RECORDS = 4096
 _WINDOW_BYTES = 16 << 20
+_KNOWN = 4096  # lengths whose headers are looked up
+_LARGE = 64 << 10  # mean bytes of records that are written one by one
 
 
 def unpacked_limit(size: int) -> int:
@@ -233,47 +237,86 @@ def _are_genuine(headers: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def _walk_stream(stream: gzip.GzipFile, limit: int) -> Walk:
-    offset, lengths, headers = 0, [], []
+    """Walk over the frames of a GZIP stream, of which nobody knows the end before it is there."""
+    offset, lengths = 0, list[int]()
     problem = ""
     try:
         while header := stream.read(HEADER):
+            length = int.from_bytes(header[: _LENGTH.size], "little")
+            end = offset + HEADER + length + FOOTER
             if len(header) < HEADER:
                 problem = f"ends inside a record's header, {len(header)} bytes of {HEADER}"
-                break
-            if not _length_is_genuine(header):
+            elif not _length_is_genuine(header):
                 problem = "holds no TFRecord header here (CRC differs)"
-                break
-            length = int.from_bytes(header[:8], "little")
-            if length > limit:
+            elif length > limit:
                 problem = f"holds a record of {length} bytes, over the {limit} that a GZIP file of its size is read to"
-                break
-            end = _skip(stream, length + FOOTER)
-            if end < length + FOOTER:
+            elif stream.seek(end) < end:
                 problem = f"ends inside a record of {length} bytes"
+            if problem:
                 break
-            headers.append(header)
             lengths.append(length)
-            offset += HEADER + length + FOOTER
+            offset = end
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         problem = f"the GZIP stream is damaged: {error}"
-    return _checked(headers, lengths, problem, offset)
+    return Walk(np.array(lengths, np.int64), problem, offset)
 
 
-def _skip(stream: gzip.GzipFile, count: int) -> int:
-    done = 0
-    while done < count:
-        block = stream.read(min(count - done, 1 << 20))
-        if not block:
-            break
-        done += len(block)
-    return done
+def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
+    """Return records with their frames, one behind the other.
+
+    >>> frames([b"abc", b""]).tobytes().hex(" ", -8)
+    '0300000000000000 b099490e6162636e 57f1210000000000 00000029039807d8 ea82a2'
+
+    Args:
+        data: serialized records.
+    """
+    rows = of_list(data)
+    crcs = masked_crc32c_of_spans(rows.data, np.cumsum(rows.lengths) - rows.lengths, rows.lengths)
+    footers = crcs.astype("<u4").view(np.uint8).reshape(-1, FOOTER)
+    return interleave([of_matrix(frame_headers(rows.lengths)), rows, of_matrix(footers)]).data
 
 
-def _checked(headers: list[bytes], lengths: list[int], problem: str, offset: int) -> Walk:
-    sizes = np.array(lengths, np.int64)
-    if headers:
-        forged = np.flatnonzero(~_are_genuine(np.frombuffer(b"".join(headers), np.uint8).reshape(-1, HEADER)))
-        if forged.size:
-            whole = sizes[: int(forged[0])]
-            return Walk(whole, "holds no TFRecord header here (CRC differs)", int((whole + HEADER + FOOTER).sum()))
-    return Walk(sizes, problem, offset)
+def framed(data: Sequence[bytes]) -> Iterator[Any]:
+    """Yield the bytes of records with their frames, in pieces: of large ones no copies are made."""
+    if not len(data):
+        return
+    if int(sizes(data).sum()) <= _LARGE * len(data):
+        yield frames(data).data
+        return
+    for item in data:
+        yield frame_headers(np.array([len(item)])).data
+        yield item
+        yield masked_crc32c_of_one(np.frombuffer(item, np.uint8)).to_bytes(FOOTER, "little")
+
+
+def is_framed(frame: bytes) -> bool:
+    """Return whether bytes are one record with its frame, both of whose CRCs are right.
+
+    >>> is_framed(frames([b"abc"]).tobytes()), is_framed(bytes(19))
+    (True, False)
+    """
+    size = len(frame) - HEADER - FOOTER
+    if size < 0 or frame[:HEADER] != _header(size):
+        return False
+    crc = masked_crc32c_of_one(np.frombuffer(frame, np.uint8, size, HEADER))
+    return crc == int.from_bytes(frame[-FOOTER:], "little")
+
+
+def frame_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return what stands before records of these lengths, uint8 `(n, HEADER)`."""
+    return _known_headers().take(lengths, axis=0) if int(lengths.max(initial=0)) < _KNOWN else _new_headers(lengths)
+
+
+@functools.lru_cache(maxsize=_KNOWN)
+def _header(size: int) -> bytes:
+    return frame_headers(np.array([size])).tobytes()
+
+
+@functools.cache
+def _known_headers() -> NDArray[np.uint8]:
+    return _new_headers(np.arange(_KNOWN))
+
+
+def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+    octets = lengths.astype("<u8").view(np.uint8).reshape(-1, _LENGTH.size)
+    return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH.size)])

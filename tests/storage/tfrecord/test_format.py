@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tfrecord_files
 from tfrecord_files import written
 
 import seqrecorder as sr
@@ -14,6 +15,7 @@ from seqrecorder.storage.tfrecord.format import (
     HEADER,
     check_compression,
     detect_compression,
+    frames,
     lengths_lead_to_end,
     masked_crc32c,
     walk_frames,
@@ -152,3 +154,16 @@ def test_lengths_lead_to_the_end(tmp_path, lengths):
     if data:
         file.write_bytes(data[:-1])
         assert not lengths_lead_to_end(file)
+
+
+@pytest.mark.parametrize("most", [0, 1, 255, 256, 257, 511, 512, 513, 4096, 4097])
+def test_frames_are_those_of_the_format(most):
+    """Records of every length up to a bound, empty ones too, get lengths and CRCs as the format has them."""
+    random = np.random.default_rng(most)
+    data = [random.bytes(int(size)) for size in [0, most, *random.integers(0, most + 1, 30), 0]]
+    assert frames(data).tobytes() == tfrecord_files.framed(data)
+
+
+def test_no_records_have_no_frames():
+    """No record gives no byte."""
+    assert frames([]).size == 0
