@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, own_nodes, reads, statements, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, own_nodes, reads, statements, walk, writes
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -101,10 +101,21 @@ def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
     call = appends[0].value
     if not isinstance(call, ast.Call) or len(call.args) != 1:
         raise Unclear("batch-join", "the examples are not all made alike", loop)
+    uses = [use for bound in binds(loop) for use in loads(scope, bound) if use in inside]
+    flow = reaching(scope)
+    carried = next((n for n in uses if any(s in inside and _not_before(s, n) for s in flow.of(n) - {loop})), None)
+    kept = {name for s in loop.body if s is not appends[0] for name in writes(s)} - binds(loop)
+    if carried is not None or kept:
+        raise Unclear("batch-join", "the examples hang on those that were made before them", carried or loop)
     jumps = [s for s in statements(loop.body) if isinstance(s, (ast.Break, ast.Continue))]
     if jumps:
         raise Unclear("batch-join", "the loop over the readers is left early", jumps[0])
     return Joined(call.args[0], count, (made, appends[0]), loop, _index(loop.target, loop.body))
+
+
+def _not_before(statement: ast.AST, use: ast.Name) -> bool:
+    """Whether what a statement of a loop binds is used there in the next round."""
+    return bool((getattr(statement, "end_lineno", 0) or 0) >= use.lineno)
 
 
 def repetitions(iterated: ast.expr) -> ast.expr | None:

@@ -50,6 +50,7 @@ class Bindings(ast.NodeVisitor):
         self._here = _Scope(tree, None)
         self._scopes = {id(tree): self._here}
         self._placed: dict[int, tuple[ast.Name, _Scope]] = {}
+        self._binding: dict[ast.AST, tuple[int, str]] = {}
         self._all(tree.body)
 
     def scope_of(self, name: ast.Name) -> ast.AST | None:
@@ -66,6 +67,14 @@ class Bindings(ast.NodeVisitor):
     def of(self, scope: ast.AST, name: str) -> list[ast.AST]:
         """Return what binds a variable: names, parameters, definitions, parts of imports."""
         return self._scopes[id(scope)].bound.get(name, [])
+
+    def of_id(self, scope: int, name: str) -> list[ast.AST]:
+        """Return what binds a variable of the scope with an id."""
+        return self._scopes[scope].bound.get(name, []) if scope in self._scopes else []
+
+    def bound_by(self, node: ast.AST) -> tuple[int, str] | None:
+        """Return the id of the scope, and the name, of the variable that a node binds; None where it binds none."""
+        return self._binding.get(node)
 
     def names(self) -> list[ast.Name]:
         """Return all names of the module, as expressions."""
@@ -157,3 +166,4 @@ class Bindings(ast.NodeVisitor):
         if name in scope.elsewhere:
             scope = scope.outermost() if scope.elsewhere[name] else scope.outer or scope
         scope.bound.setdefault(name, []).append(node)
+        self._binding[node] = id(scope.node), name

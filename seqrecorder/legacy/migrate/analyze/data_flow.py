@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_CHANGING = frozenset(
+CHANGING = frozenset(
     (
         *(
             "add",
@@ -27,6 +27,7 @@ _CHANGING = frozenset(
         *("sort", "update"),
     )
 )
+"""Methods that change what they are called on."""
 
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
 
@@ -73,7 +74,7 @@ def writes(node: ast.AST) -> set[str]:
         elif isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(inner.ctx, ast.Load):
             base = _base(inner)
             names |= {base} if base else set()
-        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _CHANGING:
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in CHANGING:
             base = _base(inner.func)
             names |= {base} if base else set()
     return names

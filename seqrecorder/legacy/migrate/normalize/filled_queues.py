@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, walk, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, walk
+from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.analyze.names import QUEUES, RUNNERS
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.analyze.stages import Batch, bound
@@ -110,8 +111,11 @@ def _filled(
     gone: list[ast.stmt] = list(assigned)
     if not isinstance(taken, (ast.Assign, ast.Return)) or taken.value is not take:
         return f"what is taken from {name} is not simply assigned"
-    if _has_numbers(put.args[0]) or _goes_by(scope, put.args[0], taken):
-        return f"{name} is given numbers, or tensors that are also used behind it"
+    effects, given = effects_of(names), [put, *(made.value for made in assigned)]
+    if late := [each for node in given for each in effects.between(scope, node, node.end_lineno or 0, taken.lineno)]:
+        return f"{', '.join(late)}: put into {name}, and changed before it is taken from"
+    if _has_numbers(put.args[0]):
+        return f"{name} is given numbers"
     if not all(_go(scope, names, inner, gone) for inner in (put, runner)):
         return f"the operation that fills {name}, or its runner, is used for more than that"
     kinds = [names.called(node.value) or "" for node in assigned]
@@ -153,21 +157,6 @@ def _items(put: ast.expr) -> list[ast.expr]:
 def _has_numbers(put: ast.expr) -> bool:
     """Whether numbers are put in, which a queue makes tensors of its own dtypes."""
     return any(isinstance(item, (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp)) for item in _items(put))
-
-
-def _goes_by(scope: Scope, put: ast.expr, taken: ast.stmt) -> bool:
-    """Whether what is put in is used after the queue, for more than its shape: not all of it goes through the queue."""
-    static = {
-        id(inner)
-        for node in walk(scope)
-        if (isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape", "dtype"))
-        or (isinstance(node, ast.Call) and ast.unparse(node.func) == "len")
-        for inner in walk(node)
-    }
-    bases = [item.value if isinstance(item, ast.Subscript) else item for item in _items(put)]
-    names = {base.id for base in bases if isinstance(base, ast.Name)} - writes(taken)
-    last = taken.end_lineno or taken.lineno
-    return any(use.lineno > last and id(use) not in static for name in names for use in loads(scope, name))
 
 
 def _statement_of(scope: Scope, inner: ast.AST) -> ast.stmt:

@@ -19,6 +19,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     reads,
     statements,
     walk,
+    writes,
 )
 from seqrecorder.legacy.migrate.analyze.names import PRODUCERS, QUEUES
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import call_lines, signature
@@ -119,8 +120,6 @@ class Rewriter:
         origins = Origins(self.stages, self.helpers, self.text, self.parts)
         if self._in_step():
             return self._zipped([origins.find(each, block) for each in self.stages.producers], block)
-        if self._in_step():
-            return self._zipped([origins.find(each, block) for each in self.stages.producers], block)
         return self._of_records(origins, block, place)
 
     def _of_records(self, origins: Origins, block: list[ast.stmt], place: ast.stmt) -> list[Edit]:
@@ -133,7 +132,8 @@ class Rewriter:
         if origin.call is not None and origin.argument is not None:
             self.text.substitutions.append((origin.argument, ", ".join(origin.names)))
         heads = [self._reading.heads(each) for each in self.stages.producers]
-        reading = self._reading.lines(origin, producer)
+        looped = any(loop is not None and origin.statement in loop.body for loop in loops)
+        reading = self._reading.lines(origin, origin.statement if origin.statement and not looped else place)
         edits: list[Edit] = []
         if origin.read is not None and origin.read.reader.statement is not None and not (origin.call or origin.chosen):
             edits.append(self._gone_alone(origin.read.reader.statement))
@@ -142,7 +142,6 @@ class Rewriter:
             edits += self._batched(origin, block, start)
         else:
             edits += self._unbatched(origin, place, reading)
-        looped = any(loop is not None and origin.statement in loop.body for loop in loops)
         if origin.statement is not None and origin.statement is not producer.statement and not looped:
             edits.append(self.text.replaced(origin.statement, reading))
         elif len(heads) > 1:
@@ -257,7 +256,9 @@ class Rewriter:
         return place
 
     def _is_transparent(self, statement: ast.With) -> bool:
-        return all(self.names.called(item.context_expr) in HARMLESS for item in statement.items)
+        bound = {name for item in statement.items for name in writes(item)}
+        used = any(self.stages.uses([statement], name) for name in bound)
+        return not used and all(self.names.called(item.context_expr) in HARMLESS for item in statement.items)
 
     def _outermost(self, block: list[ast.stmt]) -> list[ast.stmt]:
         """Return the block that a block stands in, as long as nothing but names and devices is between them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads, walk
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.analyze.stages import check_only
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.source import Edit
@@ -141,7 +142,8 @@ def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:
     target = made.targets[0]
     if isinstance(target, ast.Name):
         choices = [each.statement for each in read.choices if each.statement is not None] or [made]
-        named = stages.uses(choices, target.id)
+        flow = reaching(stages.scope) if stages.beside else stages  # beside others, it may read for them too
+        named = flow.uses(choices, target.id)
         if any(stages.others_of(use, choices) for use in named):
             raise Unclear("reader-used", "the reader may be another one where it reads", made)
         uses = len(named)

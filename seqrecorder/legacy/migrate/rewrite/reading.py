@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
+from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.rewrite.reader_functions import check_reader
@@ -53,12 +54,11 @@ class Reading:
             return bool(made) and len(made) == len(reaching(self.stages.scope).of(files)) and all(map(_is_listed, made))
         return _is_listed(files)
 
-    def lines(self, origin: Origin, producer: Producer) -> list[str]:
-        """Return the lines that make records of files."""
+    def lines(self, origin: Origin, place: ast.stmt) -> list[str]:
+        """Return the lines that make records of files, for the place of a statement."""
         if origin.read is None:
             return []
-        if origin.call is None:
-            check_reader(origin.read, self.text.source.tree, self.stages)
+        producer = self.stages.producers[0]
         if origin.read.reader.kind == "tf.FixedLengthRecordReader":
             self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
         keyed = self.text.fresh("records_of", "other_records_of")
@@ -71,7 +71,17 @@ class Reading:
         numbers = {batch.index for batch in self.stages.batches if batch.index is not None}
         if numbers & {*re.findall(r"\w+", "\n".join(lines))}:
             raise Unclear("batch-join", "the readers themselves differ by their numbers", producer.statement)
+        self._check(origin.read, place, origin.call)
         return self.text.units(lines, producer.statement)
+
+    def _check(self, read: Read, place: ast.stmt, call: ast.Call | None = None) -> None:
+        """Raise where a reader is used for more, or what it takes is something else at the place of a statement."""
+        if call is None:
+            check_reader(read, self.text.source.tree, self.stages)
+        effects = effects_of(self.text.names)
+        for made in [call] if call is not None else [each.arguments.call for each in read.choices or (read.reader,)]:
+            if late := effects.between(self.stages.scope, made, made.lineno, place.end_lineno or 0):
+                raise Unclear("order", f"{', '.join(late)}: changed between the queue and what reads from it", made)
 
     def _chosen(self, origin: Origin, producer: Producer, name: str, readers: str | None) -> list[str]:
         """Return the line that makes records as what was chosen reads, which is told where it is chosen."""
@@ -104,7 +114,7 @@ class Reading:
         values = [self._value(each, read[:number]) for number, each in enumerate(read)]
         datasets = [self.text.fresh(f"{value}_{self.name}", f"{value}_records") for value in values]
         for producer, each, dataset in zip(producers, read, datasets, strict=True):
-            check_reader(each, self.text.source.tree, self.stages)
+            self._check(each, each.statement)
             edits.append(self.text.replaced(producer.statement, self.heads(producer, dataset)))
             lines = read_lines(each, dataset, dataset, self.tf, self.text.of)
             if each is last:

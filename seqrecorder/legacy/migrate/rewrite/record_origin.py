@@ -132,13 +132,21 @@ class Origins:
 
     def _take_parts(self, helper: Helper, call: ast.Call) -> None:
         """Let what the reader takes be written as the caller knows it."""
-        given = helper.given(call)
-        for part in helper.reader_parts():
-            for node in walk(part):
-                if isinstance(node, ast.Name) and node.id in helper.known:
-                    self.text.substitutions.append((node, str(helper.known[node.id])))
-                elif isinstance(node, ast.Name) and node.id in given:
-                    self.text.substitutions.append((node, self.text.of(given[node.id])))
+        given, bindings = helper.given(call), self.text.names.bindings
+        for node in [n for part in helper.reader_parts() for n in walk(part) if isinstance(n, ast.Name)]:
+            if node.id in helper.known:
+                self.text.substitutions.append((node, str(helper.known[node.id])))
+                continue
+            value = given.get(node.id, node)
+            for name in (n for n in walk(value) if isinstance(n, ast.Name) and value not in walk(call)):
+                scope = bindings.scope_of(name)
+                same = bindings.seen_from(self.stages.scope, name.id) is scope
+                once = scope is None or value is node or len(bindings.of(scope, name.id)) == 1
+                if name.id != "self" and not (same and once):
+                    said = f"{name.id}: of the function that reads, and, where it is called, of another value"
+                    raise Unclear("helper-local", said, call)
+            if node.id in given:
+                self.text.substitutions.append((node, self.text.of(value)))
 
     def _dequeued(self, queue: list[ast.Name], block: list[ast.stmt]) -> Iterator[Origin]:
         for statement in block:

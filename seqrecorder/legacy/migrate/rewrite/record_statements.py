@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import binds, depending, own_nodes, reads, statements, walk, writes
+from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Mover:
     def __init__(self, source: Source, names: Names, stages: Stages) -> None:
         self.source, self.names, self.stages = source, names, stages
         self.scope = stages.scope
+        self._effects = effects_of(names)
 
     def moved(
         self,
@@ -113,13 +115,14 @@ class Mover:
         own = [s for s in block[: block.index(anchor)] if s not in made and s is not origin.statement]
         if origin.read is not None and origin.read.reader.statement is not None:
             own = [s for s in own if s is not origin.read.reader.statement]
-        bound = {name for s in moved for name in writes(s)}
+        bound = {name for s in moved for name in writes(s)} | {*origin.names}
         early = block[: block.index(origin.statement)] if origin.statement in block else []
+        past = {*origin.names} - {name for s in moved for name in writes(s)}
         own = [s for s in own if s not in early or not writes(s) or not writes(s) <= {*origin.names}]  # that is past
         while True:
             more: set[ast.stmt] = {
-                s for s in own if s not in moved and isinstance(s, _ASSIGNING) and writes(s) & bound
-                and (writes(s) - binds(s) or self._reaches(s, moved))
+                s for s in own if s not in moved and writes(s) & (bound - past if s in early else bound)
+                and ((isinstance(s, _ASSIGNING) and writes(s) - binds(s)) or self._reaches(s, moved))
             }  # fmt: skip
             more |= {s for s in between if s not in moved and self._is_spec(s, moved)}
             more |= {s for s in own if s not in moved and self._draws(s) and self._is_needed(s, moved)}
@@ -153,7 +156,8 @@ class Mover:
         """Whether what is done to a record, or batched, may read what a statement binds."""
         taking = [*moved, *(batch.statement for batch in self.stages.batches)]
         inside = {id(node) for part in taking for node in walk(part)}
-        return any(id(use) in inside for name in binds(statement) for use in self.stages.uses([statement], name))
+        binding = [node for node in walk(statement) if isinstance(node, ast.stmt)]
+        return any(id(use) in inside for name in writes(statement) for use in self.stages.uses(binding, name))
 
     def _check_order(self, moved: list[ast.stmt], block: list[ast.stmt]) -> None:
         """Raise where a statement that stays changes what one before it reads, which is carried out after it then."""
@@ -161,9 +165,9 @@ class Mover:
         for statement in (*moved, *putting):
             later = block[block.index(statement) + 1 :] if statement in block else []
             for other in later:
-                changed = writes(other) & reads(statement)
-                if changed and other not in moved and other not in putting:
-                    said = f"{', '.join(sorted(changed))}: changed between what is done to a record and the batch"
+                stays = other not in putting and (other not in moved or statement in putting)
+                if stays and (changed := self._effects.clash(statement, other)):
+                    said = f"{', '.join(changed)}: changed between what is done to a record and the batch"
                     raise Unclear("order", said, other)
 
     def _draws(self, statement: ast.stmt) -> bool:
@@ -279,7 +283,7 @@ class Mover:
     def _check_kept(self, statement: ast.stmt, own: set[str]) -> None:
         """Raise where something of a record is kept outside of the function that the statement becomes a part of."""
         shared = {name for n in own_nodes(self.scope) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
-        kept = (writes(statement) - own) | (writes(statement) & shared)
+        kept = (self._effects.changed(statement) - own) | (writes(statement) & shared)
         if kept:
             said = f"{', '.join(sorted(kept))}: something of single records is kept in it, where others may look for it"
             raise Unclear("escapes", said, statement)

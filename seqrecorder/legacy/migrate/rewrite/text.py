@@ -134,7 +134,9 @@ def folded(line: str, unit: str, width: int) -> list[str]:
     indent = line[: len(line) - len(line.lstrip())]
     [statement] = ast.parse(text).body if text.endswith(")") and not text.startswith(("def ", "#")) else [None]
     call = statement.value if isinstance(statement, (ast.Assign, ast.Return, ast.Expr)) else None
-    return _folded(text, 0, call, (indent, unit, width)) if _can_fold(call) and text.isascii() else [line]
+    if not _can_fold(call) or not text.isascii() or call.end_col_offset != len(text):  # for parentheses around it
+        return [line]
+    return _folded(text, 0, call, (indent, unit, width))
 
 
 def _can_fold(call: ast.expr | None) -> TypeGuard[ast.Call]:

@@ -117,7 +117,7 @@ def test_pipelines_side_by_side_have_to_be_apart():
     batches = "    x = tf.train.batch([record], 3)\n    y = tf.train.batch([value], 3)\n    return x, y\n"
     two = rewrite(script(both + work + batches))
     codes = [[finding.code for finding in done.findings] for done in (one, two)]
-    assert codes == [[], ["escapes"]]
+    assert codes == [[], ["several-sources"]]
 
 
 def test_what_a_reviewer_would_ask_for():

@@ -234,9 +234,9 @@ def test_queues_that_are_gone_by_stay():
     """A queue makes tensors of numbers, and what goes by it is not shuffled with what goes through: both stay."""
     given = {"kind": "FIFOQueue", "shapes": "[[], []]", "put": "tf.size(codes)"}
     assert rewrite(script(READ + FILLED.format(**given, used="second"))).status == "converted"
-    for change in ({"put": "1", "used": "second"}, {"used": "codes"}):
+    for code, change in (("explicit-queue", {"put": "1", "used": "second"}), ("escapes", {"used": "codes"})):
         [finding] = rewrite(script(READ + FILLED.format(**{**given, **change}))).findings
-        assert finding.code == "explicit-queue"
+        assert finding.code == code
 
 
 def test_sizes_of_a_queue_are_noted():
