@@ -78,6 +78,7 @@ def find_parts(found: Sequence[Stages], tree: ast.Module, names: Names) -> dict[
         if role == "queue":
             _take(found, parts, ("queue",))
     _take(found, parts, ("source", "batch"))
+    _take(found, {called: part for called, part in parts.items() if part.calls}, ("source",), alone=True)
     used = {called: part for called, part in parts.items() if part.calls}
     for part in used.values():
         check_only(part.function, tree)
@@ -114,25 +115,25 @@ def _called(scope: ast.AST, tree: ast.Module) -> str | None:
 # Calls ----------------------------------------------------------------------------------------------------------------
 
 
-def _take(found: Sequence[Stages], parts: Mapping[str, Part], roles: Sequence[Role]) -> None:
-    """Add to the stages of scopes what functions do that they call."""
+def _take(found: Sequence[Stages], parts: Mapping[str, Part], roles: Sequence[Role], *, alone: bool = False) -> None:
+    """Add to the stages of scopes what functions do that they call; `alone`: also records that are not batched."""
     for role in roles:
         for stages in found:
             for node in list(own_nodes(stages.scope)):
                 part = parts.get(ast.unparse(node.func)) if isinstance(node, ast.Call) else None
                 if part is not None and part.role == role and isinstance(node, ast.Call):
-                    _take_call(stages, node, part, parts)
+                    _take_call(stages, node, part, parts, alone=alone)
 
 
-def _take_call(stages: Stages, call: ast.Call, part: Part, parts: Mapping[str, Part]) -> None:
+def _take_call(stages: Stages, call: ast.Call, part: Part, parts: Mapping[str, Part], *, alone: bool) -> None:
     statement = next(
         (s for s in own_nodes(stages.scope) if isinstance(s, (ast.Assign, ast.Return)) and s.value is call), None
     )
-    if statement is None or part.stages is stages:
+    if statement is None or part.stages is stages or id(call.func) in part.calls:
         return
     if part.role == "batch":
         _take_batch(stages, statement, call, part)
-    elif isinstance(statement, ast.Assign) and (part.role == "queue" or _is_batched(stages, statement, parts)):
+    elif isinstance(statement, ast.Assign) and (alone or part.role == "queue" or _is_batched(stages, statement, parts)):
         stages.producers.append(Producer(statement, part.role, Arguments(call, {}), statement.targets[0]))
         part.calls.add(id(call.func))
 

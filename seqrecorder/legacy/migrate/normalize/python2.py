@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
+from seqrecorder.legacy.migrate.source import lines_inside_strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,10 +75,22 @@ def as_python3(text: str) -> str:
     except (parse.ParseError, tokenize.TokenError, ValueError) as error:
         raise SyntaxError(f"neither Python 3 ({problem}) nor Python 2 ({error})") from None
     fixed = fixed if text.endswith("\n") else fixed[:-1]
+    if isinstance(_problem(fixed), TabError):
+        fixed = _without_tabs(fixed)
     left = _problem(fixed)
     if left is not None:
         raise left
     return fixed
+
+
+def _without_tabs(text: str) -> str:
+    """Return a script that is indented with spaces, each tab as far as Python 2 took it to go."""
+    inside, found = lines_inside_strings(text), list[str]()
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        bare = line.lstrip(" \t")
+        indent = line[: len(line) - len(bare)]
+        found.append(line if number in inside else indent.expandtabs(8) + bare)
+    return "".join(found)
 
 
 def _problem(text: str) -> SyntaxError | None:

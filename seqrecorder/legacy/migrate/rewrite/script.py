@@ -22,7 +22,7 @@ from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
 from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
 from seqrecorder.legacy.migrate.rewrite.names import left, renamed, verdict, without_old_names
 from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
-from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helper, check_uses, helper_edits
+from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helper, calls_of, check_uses, helper_edits
 from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
 from seqrecorder.legacy.migrate.rewrite.record_statements import draws
 from seqrecorder.legacy.migrate.rewrite.text import folds
@@ -298,7 +298,9 @@ class _Script:
             with self.catching():
                 part = next((part for part in parts.values() if part.stages is each), None)
                 if not each.producers and part is None:
-                    raise Unclear(*_elsewhere(each), each.scope if not each.batches else each.batches[0].statement)
+                    raise Unclear(
+                        *_elsewhere(each, helpers), each.scope if not each.batches else each.batches[0].statement
+                    )
                 taken: set[str] = set()
                 for branch in each.branches():
                     rewriter = Rewriter(
@@ -400,7 +402,7 @@ def _called(tree: ast.Module, scope: Scope) -> str:
     return getattr(scope, "name", "<module>")
 
 
-def _elsewhere(stages: Stages) -> tuple[str, str]:
-    if stages.batches:
+def _elsewhere(stages: Stages, helpers: dict[str, Helper]) -> tuple[str, str]:
+    if stages.batches and not stages.reads and not calls_of(stages, helpers):
         return "tensors-from-elsewhere", "what is batched is made in another function"
     return "queue-from-elsewhere", "the queue that is read from is made in another function or file"

@@ -38,6 +38,22 @@ def arms(files, train=True):
     return sizes
 
 
+def shown(files):
+    value, size = read(files)
+    return value, size
+
+
+def read(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, value = tf.TFRecordReader().read(queue)
+    return value, tf.strings.length(value)
+
+
+def of_read(files):
+    value, size = read(files)
+    return tf.train.batch([value, size], 2)
+
+
 def batched(value, size, least):
     return tf.train.batch([value, size], 3, capacity=least + 32, allow_smaller_final_batch=True)
 
@@ -85,13 +101,14 @@ def alone(files, train=True):
 def test_work_in_arms_and_pipelines_side_by_side_are_rewritten(tmp_path):
     """Work before one arm's batch is mapped under its condition; pipelines that share nothing are told apart."""
     done = rewrite(SIDES)
-    assert (done.status, done.functions) == ("converted", ("together", "arms", "blocks", "slices", "ends", "alone"))
+    made = ("together", "arms", "shown", "of_read", "blocks", "slices", "ends", "alone")
+    assert (done.status, done.functions) == ("converted", made)
     assert [line for line in done.text.splitlines() if "zip(" in line or "Reader()" in line] == []
     assert "        if train:\n            size = size + 1\n        return size, value\n" in done.text
     assert "def batched(dataset, least):" in done.text
     trials = tried(SIDES, done.text, done.functions, "graph", tmp_path)
     assert [trial for trial in trials if trial.outcome == "differs"] == []
-    assert [trial.outcome for trial in trials] == ["equal"] * 6
+    assert [trial.outcome for trial in trials] == ["equal"] * 8
 
 
 @pytest.mark.parametrize(
