@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
-from seqrecorder.legacy import line_reader
+from seqrecorder.legacy.line_reader import small_or_large
 
 _BASE = 32
 _DIGITS = 10
@@ -31,71 +29,30 @@ def slices_of(
     """Return `fixed_length_records` of one file, given as a tensor: a dataset of `(key, value)`."""
     import tensorflow as tf
 
-    cut = _Cut(record_bytes, header_bytes, footer_bytes, hop_bytes or record_bytes)
+    hop = hop_bytes or record_bytes
 
-    def either(some: Any) -> Any:
-        large = tf.strings.length(some) > 0
-        content = tf.cond(large, lambda: tf.constant(""), lambda: tf.io.read_file(path))
-        size = sizes_of(path).take(tf.cast(large, tf.int64))
-        return cut.content(content).concatenate(size.flat_map(lambda size: cut.file(path, size)))
+    def count_in(size: Any) -> Any:
+        room = size - (header_bytes + footer_bytes + record_bytes)
+        return tf.where(room < 0, tf.zeros_like(room), room // hop + 1)
+
+    def of_content(content: Any) -> Any:
+        def record(number: Any) -> Any:
+            return tf.strings.substr(content, header_bytes + number * hop, tf.constant(record_bytes, tf.int64))
+
+        return tf.data.Dataset.range(count_in(_length(content))).map(record)
+
+    def of_size(size: Any) -> Any:
+        count = count_in(size)
+        footer = tf.maximum(size - header_bytes - count * record_bytes, 0)
+        return tf.data.FixedLengthRecordDataset(path, record_bytes, header_bytes, footer).take(count)
 
     if encoding:
-        values = cut.content(tf.io.decode_compressed(tf.io.read_file(path), encoding))
+        values = of_content(tf.io.decode_compressed(tf.io.read_file(path), encoding))
+    elif hop != record_bytes:
+        values = of_content(tf.io.read_file(path))
     else:
-        beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=line_reader.SMALL)
-        values = beyond.concatenate(tf.data.Dataset.from_tensors("")).take(1).flat_map(either)
+        values = small_or_large(path, of_content, lambda: sizes_of(path).flat_map(of_size))
     return values.enumerate().map(lambda number, value: (key_of(path, number), value))
-
-
-@attrs.frozen
-class _Cut:
-    """Where the records of a file are."""
-
-    record: int
-    header: int
-    footer: int
-    hop: int
-
-    def content(self, content: Any) -> Any:
-        """Return a dataset of the records of a file whose content is given."""
-        import tensorflow as tf
-
-        def record(number: Any) -> Any:
-            return tf.strings.substr(content, self.header + number * self.hop, tf.constant(self.record, tf.int64))
-
-        return tf.data.Dataset.range(self._count(_length(content))).map(record)
-
-    def file(self, path: Any, size: Any) -> Any:
-        """Return a dataset of the records of a file whose size is given, which reads as it goes."""
-        import tensorflow as tf
-
-        count = self._count(size)
-        if self.hop == self.record:
-            return _pieces(path, size, self.record, self.header, count)
-
-        def following(last: Any, more: Any) -> Any:
-            record = tf.strings.substr(last + more, self.hop, self.record)
-            return record, record
-
-        def records(first: Any) -> Any:
-            rest = _pieces(path, size, self.hop, self.header + self.record, count - 1)
-            return tf.data.Dataset.from_tensors(first).concatenate(rest.scan(first, following))
-
-        return _pieces(path, size, self.record, self.header, tf.minimum(count, 1)).flat_map(records)
-
-    def _count(self, size: Any) -> Any:
-        import tensorflow as tf
-
-        room = size - (self.header + self.footer + self.record)
-        return tf.where(room < 0, tf.zeros_like(room), room // self.hop + 1)
-
-
-def _pieces(path: Any, size: Any, each: int, start: int, count: Any) -> Any:
-    """Return a dataset of so many pieces of a file, each of so many bytes."""
-    import tensorflow as tf
-
-    footer = tf.maximum(size - start - count * each, 0)
-    return tf.data.FixedLengthRecordDataset(path, each, start, footer).take(count)
 
 
 def _length(content: Any) -> Any:
@@ -103,7 +60,8 @@ def _length(content: Any) -> Any:
 
     # TensorFlow counts the bytes of a string in an int32, which such a file overflows.
     length = tf.cast(tf.strings.length(content), tf.int64)
-    check = tf.debugging.Assert(length >= 0, ["a file is over 2 GiB when it is unpacked; unpack it on disk"])
+    said = "a file is over 2 GiB, unpacked, and is held as a whole: unpack it on disk, and leave hop_bytes out"
+    check = tf.debugging.Assert(length >= 0, [said])
     with tf.control_dependencies([] if check is None else [check]):
         return tf.identity(length)
 

@@ -8,7 +8,10 @@ tenths of a microsecond a byte, a fifth of what a queue took to give its lines.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BLOCK = 1 << 18
 """Bytes of a large file that are split at a time."""
@@ -43,15 +46,29 @@ def lines_of(path: Any, skip_header_lines: int, *, keyed: bool = True) -> Any:
         lines, begun = _split(begun + block, last)
         return (begun, number + tf.size(lines, tf.int64)), given(lines, number)
 
+    def of_content(content: Any) -> Any:
+        lines, _ = _split(content, tf.constant(value=True))
+        return tf.data.Dataset.from_tensor_slices(given(lines, zero))
+
+    zero = tf.constant(0, tf.int64)
+    return small_or_large(path, of_content, lambda: _blocks_of(path).scan((tf.constant(""), zero), step).unbatch())
+
+
+def small_or_large(path: Any, of_content: Callable[[Any], Any], streamed: Callable[[], Any]) -> Any:
+    """Return a dataset of what is in a file: a large one, of over `SMALL` bytes, is never held as a whole.
+
+    Args:
+        path: string scalar.
+        of_content: makes the dataset of the content of a small file; for no content, an empty one.
+        streamed: makes the dataset that reads the file as it goes.
+    """
+    import tensorflow as tf
+
     def read(some: Any) -> Any:
         large = tf.strings.length(some) > 0
         content = tf.cond(large, lambda: tf.constant(""), lambda: tf.io.read_file(path))
-        lines, _ = _split(content, tf.constant(value=True))
-        whole = tf.data.Dataset.from_tensor_slices(given(lines, zero))
-        parts = _blocks_of(path).scan((tf.constant(""), zero), step).unbatch()
-        return whole.concatenate(parts.take(tf.where(large, tf.constant(-1, tf.int64), zero)))
+        return of_content(content).concatenate(streamed().take(tf.where(large, tf.constant(-1, tf.int64), 0)))
 
-    zero = tf.constant(0, tf.int64)
     beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=SMALL)
     return beyond.concatenate(tf.data.Dataset.from_tensors("")).take(1).flat_map(read)
 

@@ -130,8 +130,8 @@ def fixed_length_records(
 
     `tf.data.FixedLengthRecordDataset` knows no hop, and fails where a file ends inside a record; the old reader left
     such a tail out without a word. So does this. But where a file was shorter than its header, the old reader took that
-    for the end of all files; here the next file follows. Large files are read as they are needed, but a file in ZLIB is
-    held in memory, and may have up to 2 GiB when it is unpacked.
+    for the end of all files; here the next file follows. Large files are read as they are needed, but a file in
+    ZLIB, or whose records overlap or leave gaps (`hop_bytes`), is held in memory, and may have up to 2 GiB, unpacked.
 
     Args:
         files: see the module.

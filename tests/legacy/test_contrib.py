@@ -75,6 +75,8 @@ def test_bucket_and_keep_input():
 
     found = [(int(which), rows[0].numpy().tolist()) for which, rows in legacy.lift(input_fn)]
     assert found == [(0, [3]), (0, [6]), (1, [4, 7]), (0, [9]), (2, [5, 8, 11])]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no bucket has the number"):
+        list(legacy.lift(lambda: training.bucket([numbers()], numbers(), 1, 3)))
 
 
 @pytest.mark.parametrize(

@@ -66,32 +66,28 @@ def bucket(
         raise ValueError(f"batch_size: expected {num_buckets} sizes, one for each bucket, got {len(sizes)}")
     which = tf.convert_to_tensor(which_bucket)
     keep = tf.convert_to_tensor(keep_input)
-    where = tuple(components.shapes())
-    rest = allow_smaller_final_batch
+
+    def checked(which: Any, _: Any, *parts: Any) -> tuple[Any, ...]:
+        tf.debugging.Assert((which >= 0) & (which < num_buckets), ["no bucket has the number", which])
+        return which, *parts
 
     def transform(examples: Any) -> Any:
-        def batch(number: Any, members: Any) -> Any:
-            size = tf.gather(tf.constant(sizes, tf.int64), number)
-            members = members.map(lambda _, __, *parts: parts)
-            if dynamic_pad:
-                members = members.padded_batch(size, where, drop_remainder=not rest)
-            else:
-                members = members.batch(size, drop_remainder=not rest)
-            return members.map(lambda *parts: (tf.cast(number, tf.int32), parts))
-
-        def size_of(number: Any) -> Any:
-            return tf.gather(tf.constant(sizes, tf.int64), number)
-
-        kept = examples.filter(lambda _, keep, *__: keep)
-        grouped = kept.group_by_window(lambda which, *_: tf.cast(which, tf.int64), batch, window_size_func=size_of)
-        return grouped.map(lambda number, parts: (number, tuple(components.restore(parts))))
+        kept = examples.filter(lambda _, keep, *__: keep).map(checked)
+        batches = kept.bucket_by_sequence_length(
+            lambda which, *_: tf.cast(which, tf.int32),
+            list(range(1, num_buckets)),
+            sizes,
+            padded_shapes=([], *components.shapes()),
+            drop_remainder=not allow_smaller_final_batch,
+        )
+        return batches.map(lambda which, *parts: (tf.cast(which[0], tf.int32), tuple(components.restore(parts))))
 
     found = f"{num_buckets} buckets of {batch_size} examples"
     unfixed = "which bucket was full first depended on threads"
-    stage = Stage(name or "bucket", found, "group_by_window", unfixed)
+    stage = Stage(name or "bucket", found, "bucket_by_sequence_length", unfixed)
     number, outputs = replaced([which, keep, *components.targets], transform, stage)
     for tensor in outputs:
-        if not rest and len(set(sizes)) == 1 and not isinstance(tensor, tf.SparseTensor):
+        if not allow_smaller_final_batch and len(set(sizes)) == 1 and not isinstance(tensor, tf.SparseTensor):
             tensor.set_shape([sizes[0], *tensor.shape[1:]])
     return number, components.structure(outputs)
 
