@@ -89,10 +89,10 @@ def main(output, count):
     os.environ.update(AWS_ENDPOINT_URL=server.url, SEQRECORDER_CACHE=f"{output}/cache", TF_CPP_MIN_LOG_LEVEL="3")
     store = s3fs.S3FileSystem()
     store.mkdir("bucket")
+    Path(output).mkdir(parents=True, exist_ok=True)
     lost = [count // 5, count // 2, count - 1]
     for name, write in (("beam", write_by_beam), ("spark", write_by_spark)):
-        started, url, flags = time.monotonic(), f"s3://bucket/{name}", Path(output, name)
-        flags.mkdir(parents=True)
+        started, url, flags = time.monotonic(), f"s3://bucket/{name}", Path(tempfile.mkdtemp(name, dir=output))
         write(url, count, lost, str(flags))
         print(f"{name}: {len(list(flags.iterdir()))} workers lost, {time.monotonic() - started:.0f} s to write")
         left = sr.clean(url, older_than=0)  # hours

@@ -113,9 +113,9 @@ def read(
             nothing mixes. How far that goes: of 20,000 records with shuffle=1000, a record moves by 31 % of the split
             on average where it lies in 18 shards that were filled one after the other (33 % is perfect), and by 1.7 %
             where it lies in one, or in shards to which records were dealt in turn (`shards=16`), as each of these goes
-            through the whole split. Data whose order matters are best written with `shuffle`, too. Two windows are
-            in memory, since one is read ahead; of large records a window is what fits 256 MiB, however many are asked
-            for.
+            through the whole split. Data whose order matters are best written with `shuffle`, too. Three windows
+            are in memory, since two are planned ahead; of large records a window is what fits 192 MiB, however many are
+            asked for.
         seed: of the order; the same seed gives the same orders, a new one each epoch. Each iteration over the dataset
             goes on with the epoch after the last one of the iteration before.
         epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.
@@ -202,7 +202,7 @@ def read(
         same `seed` in all of them where records are shuffled; each reads its own share alone with
         `strategy.distribute_datasets_from_function(lambda context: sr.read(...,
         shard=(context.input_pipeline_id, context.num_input_pipelines)))`.
-        Some elements are made ahead: two for each core, of large ones as many as hold 128 MiB of records and two at
+        Some elements are made ahead: four for each core, of large ones as many as hold 128 MiB of records and two at
         least, and 64 small dense ones, of up to 16 KiB.
         Autotuning and the default rewritings of `tf.data` are off, for what is chained behind it too: give your own
         stages numbers (`num_parallel_calls=2`), or set the options again (`with_options`).

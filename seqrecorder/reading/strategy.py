@@ -105,7 +105,7 @@ class Feed:
         """Return what a function makes of batches, in their order, ahead of the consumer.
 
         Small batches are made by one thread, without handing anything to others, and many wait for the consumer: to
-        hand one over takes as long as to make it. Of larger ones two for each core are made at a time, or wait for the
+        hand one over takes as long as to make it. Of larger ones four for each core are made at a time, or wait for the
         consumer, so that a core that is done finds another; of large ones as many as hold 128 MiB of records, two at
         least.
 
@@ -126,7 +126,7 @@ class Feed:
         tensors = _bytes_of(traced.spec, batch_size if batch_size > 1 else longest, longest)
         if known and stored <= _SMALL_BATCH and tensors <= _SMALL_TENSORS:
             return traced.mapped(batches).prefetch(_WAITING)
-        return traced.mapped(batches, parallel=max(2, min(2 * cores(), _AHEAD_BYTES // max(1, stored))))
+        return traced.mapped(batches, parallel=max(2, min(4 * cores(), _AHEAD_BYTES // max(1, stored))))
 
     def group(self) -> str:
         """Return the first alignment group.

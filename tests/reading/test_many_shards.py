@@ -1,5 +1,6 @@
 """Many shards: records that were dealt to them come from all in turn; of thousands, the manifest's columns are used."""
 
+import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,35 @@ def test_thousands_of_shards_are_read_as_few(lines: tuple[Path, Path], name: str
     assert few.cardinality() == many.cardinality()
     for ours, theirs in zip(few, many, strict=True):
         tf.nest.map_structure(np.testing.assert_array_equal, dict(theirs), dict(ours))
+
+
+def keys_of(batches: Any) -> list[bytes]:
+    """Return the keys of all records of batches, in their order."""
+    return [key for batch in batches for key in batch["key"].numpy().tolist()]
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_thousands_of_shards_are_resumed_and_shared(lines: tuple[Path, Path], tmp_path: Path) -> None:
+    """A saved iterator goes on where it was, and of two workers of tf.data's service each gives a part."""
+
+    def opened() -> Any:
+        return sr.read(lines[1], "train", batch=sr.Bucket(4), shuffle=50, seed=3)
+
+    before, after = iter(opened()), iter(opened())
+    head = keys_of(itertools.islice(before, 20))
+    saved = tf.train.Checkpoint(iterator=before).save(str(tmp_path / "saved"))
+    tf.train.Checkpoint(iterator=after).restore(saved).assert_consumed()
+    whole = keys_of(opened())
+    assert [*head, *keys_of(after)] == [*head, *keys_of(before)] == whole
+    assert len(set(whole)) == 250
+
+    dispatcher = tf.data.experimental.service.DispatchServer()
+    config = tf.data.experimental.service.WorkerConfig(dispatcher_address=dispatcher.target.split("://")[1])
+    workers = [tf.data.experimental.service.WorkerServer(config) for _ in range(2)]
+    policy = tf.data.experimental.service.ShardingPolicy.DYNAMIC
+    served = opened().apply(tf.data.experimental.service.distribute(policy, dispatcher.target))
+    assert sorted(keys_of(served)) == sorted(whole)
+    del workers
 
 
 @pytest.mark.usefixtures("few_are_many")

@@ -100,9 +100,9 @@ class PlannedBatch:
 def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | None = None, permute: bool = False) -> Any:
     """Return the batches into which `plan` divides the rows of each window and of the leftovers before it.
 
-    Nothing but the leftovers and the number of windows seen is carried on, so memory is bounded by two windows (the
-    next is read ahead) and the leftovers, and an iterator can be saved with `tf.train.Checkpoint(iterator=...)`
-    before any batch.
+    Nothing but the leftovers and the number of windows seen is carried on, so memory is bounded by three windows (the
+    next two are planned ahead) and the leftovers, and an iterator can be saved with
+    `tf.train.Checkpoint(iterator=...)` before any batch.
 
     All epochs are one stream. Made inside the function of a `flat_map` over epochs, the functions of this stage would
     be instantiated again for each epoch.
@@ -160,9 +160,10 @@ def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | Non
         return beside(one_element(sources).repeat(), batches, spec)
 
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    # The next window is read while batches of this one are parsed.
     state = (*nothing, tf.zeros([], tf.int64))
-    planned = scanned(turns.prefetch(1), state, step, key=("plan", key, permute))
+    # The next window is read and planned while batches of this one are parsed. It takes two, for the end of an epoch is
+    # one: behind it the first window of the next epoch would wait.
+    planned = scanned(turns, state, step, key=("plan", key, permute)).prefetch(2)
     return flat_mapped(planned, cut, key=("cut", batch_size))
 
 
