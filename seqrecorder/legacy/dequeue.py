@@ -38,13 +38,16 @@ def given_contents(queue: Any, dataset: Any) -> Any:
     types, shapes = list(queue.get_attr("component_types")), list(queue.get_attr("shapes"))
     if queue.type == "PriorityQueueV2":
         types, shapes = [tf.int64, *types], [[], *shapes]
-    shapes = shapes or [None] * len(types)
+    shapes = shapes or _shapes_put(queue, len(types))
     wanted = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
     found = tf.nest.flatten(dataset.element_spec, expand_composites=True)
     if len(found) != len(wanted) or not all(map(_fits, found, wanted)):
         expected, got = (", ".join(f"{spec.dtype.name} {spec.shape}" for spec in specs) for specs in (wanted, found))
+        ranks = [(one.shape.rank, other.shape.rank) for one, other in zip(found, wanted, strict=False)]
+        batches = all(other is None or one == other + 1 for one, other in ranks) and len(found) == len(wanted)
+        advice = ": unbatch() it" if batches else ""
         raise OptionError(
-            f"feed: {queue.name!r} takes elements of ({expected}) one by one, but the dataset has ({got})"
+            f"feed: {queue.name!r} takes elements of ({expected}) one by one, but the dataset has ({got}){advice}"
         )
     shapes = [spec.shape for spec in wanted]
     return flat(dataset).map(lambda *row: tuple(with_shape(x, s) for x, s in zip(row, shapes, strict=True)))
@@ -55,6 +58,18 @@ def flat(dataset: Any) -> Any:
     import tensorflow as tf
 
     return dataset.map(lambda *element: tuple(tf.nest.flatten(element, expand_composites=True)))
+
+
+def _shapes_put(queue: Any, count: int) -> list[Any]:
+    """Return the shapes of what the graph puts into a queue that declares none, as far as they are known."""
+    import tensorflow as tf
+
+    shapes: list[Any] = []
+    for op in queue.outputs[0].consumers():
+        if op.type in ("QueueEnqueueV2", "QueueEnqueueManyV2"):
+            put = [tensor.shape[int(op.type == "QueueEnqueueManyV2") :] for tensor in op.inputs[1:]]
+            shapes = [a.most_specific_compatible_shape(b) for a, b in zip(shapes or put, put, strict=True)]
+    return shapes or [tf.TensorShape(None)] * count
 
 
 def _fits(found: Any, wanted: Any) -> bool:

@@ -340,3 +340,24 @@ def test_queues_without_shapes_are_fed():
     data = tf.data.Dataset.from_generator(lambda: iter(given), output_signature=spec)
     found = list(sr.legacy.lift(inputs, feed={"filled": data}).as_numpy_iterator())
     assert [(rows.tolist(), number) for rows, number in found] == [(rows.tolist(), number) for rows, number in given]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_queues_without_shapes_are_fed_what_the_graph_puts_in(many):
+    """Elements, where the graph puts in those or many at a time: neither batches of them nor parts of one."""
+
+    def inputs():
+        waiting = tf.queue.FIFOQueue(4, [tf.float32], name="filled")
+        put = waiting.enqueue_many if many else waiting.enqueue
+        put([v1.placeholder(tf.float32, [None, 2] if many else [2])])
+        return waiting.dequeue()
+
+    rows = tf.data.Dataset.from_tensor_slices(np.arange(8, dtype="float32").reshape(4, 2))
+    assert len(list(sr.legacy.lift(inputs, feed={"filled": rows}))) == 4
+    said = r"feed: 'filled' takes elements of \(float32 \(2,\)\) one by one, but the dataset has "
+    for wrong, has in (
+        (rows.batch(2), r"\(float32 \(None, 2\)\): unbatch\(\) it$"),
+        (rows.unbatch(), r"\(float32 \(\)\)$"),
+    ):
+        with pytest.raises(sr.OptionError, match=said + has):
+            sr.legacy.lift(inputs, feed={"filled": wrong})
