@@ -77,6 +77,12 @@ class Pipelines(Statements):
             return
         self.add(f"{queue} = {made}")
         self.kinds.pop(queue, None)
+        if self.chance(0.06):
+            self.ends("txt")
+            lines = ["skipped = 1", "early = tf.TextLineReader(skip_header_lines=skipped)", "skipped = 0"]
+            self.add(*lines[: self.draw(2, 3)], f"_, x = early.read({queue})", "x = tf.string_to_number(x)")
+            self.kinds |= {"x": "number", "skipped": "python"}
+            return
         if self.chance(0.2):
             self.python()
         if reader is not None:

@@ -42,6 +42,41 @@ def parsed(record):
     y = tf.string_to_number(record)
     return y
 
+
+KEPT = dict(k=1.0)
+
+def bump():
+    KEPT["k"] += 1.0
+
+
+def doubled(kept):
+    kept["k"] *= 2.0
+
+
+def counted():
+    bump()
+    return KEPT["k"]
+
+
+def times(n):
+    return n * KEPT["k"]
+
+
+class Kept(object):
+    k = 2.0
+
+    def double(self):
+        self.k *= 2.0
+
+    @property
+    def counted(self):
+        self.double()
+        return self.k
+
+    def __call__(self, x):
+        self.double()
+        return x * self.k
+
 """
 IMPORTS = (
     *(
@@ -177,7 +212,10 @@ class Writer(Pipelines):
             self.kinds, ending = {}, self.ending
             place = len(self.lines)
             more = self.pipeline(batching)
-            if self.ending == ending and not set(out) & set(more) and not self.clash(out, first, place):
+            chance = any(
+                "huffle=True" in line or "Shuffle" in line for line in self.lines[first:]
+            )  # of what meets what
+            if self.ending == ending and not set(out) & set(more) and not self.clash(out, first, place) and not chance:
                 out |= more
             else:
                 del self.lines[place:]

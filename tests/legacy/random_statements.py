@@ -66,6 +66,7 @@ class Statements:
                 self.repeated,
             ),
             *(self.shaped, self.conditional, self.taken_apart, self.annotated, self.forgotten, self.flagged),
+            *(self.changed_elsewhere, self.held_twice, self.taken_later, self.bound_otherwise, self.of_object),
         ]
         self.draw(*steps)()
 
@@ -253,3 +254,57 @@ class Statements:
     def flagged(self):
         x = self.of("number")
         self.add(self.draw(f"{x} = {x} * FACTOR", f"if FACTOR > 2.0: {x} = {x} + FACTOR", f"{x} += FACTOR"))
+
+    # What changes where it is not seen ------------------------------------------------------------------------------
+
+    def changed_elsewhere(self):
+        """Take what functions change: a global, an item, an argument."""
+        x = self.of("number")
+        take = self.draw("KEPT['k']", "times(2.0)", "counted()", "KEPT['k']")
+        lines = (f"{x} = {x} * {take}", self.draw("bump()", "doubled(KEPT)", "counted()"), f"{x} = {x} + {take}")
+        self.add(*lines[self.draw(0, 0, 1) : self.draw(2, 2, 3)])
+
+    def held_twice(self):
+        """Change an object that has two names, or that another one holds."""
+        x = self.of("number")
+        made, other = self.draw(("[2.0, 3.0]", "{}[0]"), ("dict(k=2.0)", "{}['k']"))
+        same = self.draw("held", "[held][0]", "dict(a=held)['a']")
+        lines = [f"{x} = {x} * {other.format('held')}", f"{other.format('same')} = 5.0"]
+        self.random.shuffle(lines)
+        self.add(f"held = {made}", f"same = {same}", *lines)
+
+    def taken_later(self):
+        """Take what an iterator, a closure or a default gives by the time."""
+        x, k = self.of("number"), self.draw("steps", "by")
+        if self.chance(0.5):
+            self.add(f"{k} = iter([2.0, 3.0, 4.0])", f"{x} = {x} * next({k})")
+            self.add(*self.draw((f"ahead = next({k})",), (), ()))
+            return
+        self.nests = True
+        default = self.draw("", ", r=rate")
+        self.add("rate = 2.0", f"def rated(t{default}):", f"    return t * {'r' if default else 'rate'}")
+        lines = [f"{x} = rated({x})", "rate = 4.0"]
+        self.add(*self.draw(lines, lines[::-1], lines[:1]))
+
+    def bound_otherwise(self):
+        """Bind a name, which may be one of a record, by a statement that is no assignment of its own."""
+        name, x = self.of("number"), self.of("number")
+        if name in self.parameters:
+            return
+        self.add(*self.draw(
+            ("if FLAG:", f"    {name} = tf.constant(3.0)"),
+            ("try:", f"    {name} = 2.0 * tf.ones([])", "except ValueError:", "    pass"),
+            ("while True:", f"    {name} = tf.constant(5.0)", "    break"),
+            (f"for {name} in [tf.zeros([]), tf.ones([])]:", "    pass"),
+            ('with tf.name_scope("scope") as scope:', f"    {name} = {x} + float(len(scope) > 0)"),
+            (f"{name} = tf.constant(3.0)",),
+        ))  # fmt: skip
+        if self.chance(0.7):
+            self.add(f"{x} = {x} + {name}")
+
+    def of_object(self):
+        """Take from an object of the script, whose methods and properties may change it."""
+        x = self.of("number")
+        lines = [f"{x} = {x} * kept.k", self.draw("kept.double()", "kept.k = 3.0", "kept(1.0)", "ahead = kept.counted")]
+        lines += [self.draw(f"{x} = kept({x})", f"{x} = {x} + kept.counted", f"{x} = {x} - kept.k")]
+        self.add("kept = Kept()", *lines[: self.draw(1, 2, 3)])

@@ -27,6 +27,8 @@ Variable = tuple[int, str]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _CHANGING_ARGUMENTS = frozenset({"next", "setattr", "delattr"})
+_HOLDING = frozenset({"dict", "enumerate", "getattr", "iter", "list", "next", "reversed", "sorted", "tuple", "zip"})
+_GIVING = frozenset({"copy", "get", "items", "pop", "setdefault", "values"})
 _CHANGING_ALL = frozenset({"exec", "eval", "globals", "locals"})
 _ALL: Variable = 0, "everything"
 
@@ -228,6 +230,13 @@ def _objects(value: ast.AST, level: int = 0) -> Iterator[tuple[ast.Name, int]]:
         yield value, level
     elif isinstance(value, (ast.Attribute, ast.Subscript)):
         yield from _objects(value.value, level - 1)
+    elif isinstance(value, ast.Call):
+        name = ast.unparse(value.func)
+        if name in _HOLDING:
+            given = [*value.args, *(keyword.value for keyword in value.keywords)]
+            yield from (found for part in given for found in _objects(part, level))
+        elif name.rpartition(".")[2] in _GIVING:
+            yield from _objects(value.func, level)
     elif isinstance(value, (ast.Starred, ast.IfExp, ast.BoolOp)):
         yield from (found for part in ast.iter_child_nodes(value) for found in _objects(part, level))
     elif isinstance(value, (ast.Tuple, ast.List, ast.Dict, ast.ListComp)):

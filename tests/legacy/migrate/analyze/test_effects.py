@@ -63,6 +63,8 @@ mutate = [bump]
         ("alias[0] = 3.0", {"alias", "holder", "ks"}),
         ("holder['ks'] = 3", {"holder"}),
         ("holder['ks'].append(3)", {"alias", "holder", "ks"}),
+        ("dict(ks=ks)['ks'][0] = 3", {"alias", "holder", "ks"}),
+        ("list(holder.values())[0].append(3)", {"alias", "holder", "ks"}),
         ("random.shuffle(ks)", {"alias", "holder", "ks", "random"}),
         ("list.append(ks, 1)", {"alias", "holder", "ks"}),
         ("x = next(ks)", {"alias", "holder", "ks", "x"}),
