@@ -18,11 +18,14 @@ import numpy as np
 
 from seqrecorder.cli.terminal import indented, printable, table
 from seqrecorder.dataset.manifest import FORMAT_VERSION
+from seqrecorder.dataset.shard_info import bins_of
 from seqrecorder.errors import SeqrecorderError
 from seqrecorder.schema.display import bytes_text, cut, number_of
 from seqrecorder.schema.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from seqrecorder.cli.demo import DemoReport
     from seqrecorder.cli.inspect import ShardDescription
     from seqrecorder.dataset.manifest import Manifest
@@ -92,13 +95,9 @@ def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
             lengths = [manifest.lengths(name, shard) for shard in split.shards]
         except SeqrecorderError:
             lengths = []
-        bins = [
-            [np.unique(table[:, at], return_counts=True) for table in lengths]
-            for at in range(len(manifest.schema.groups))
-        ]
         found[name] = {
-            group: _lengths([list(zip(values.tolist(), counts.tolist(), strict=True)) for values, counts in shards])
-            for group, shards in zip(manifest.schema.groups, bins, strict=True)
+            group: _lengths(_bins([table[:, at] for table in lengths]))
+            for at, group in enumerate(manifest.schema.groups)
         }
     return found
 
@@ -124,7 +123,7 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
                 "steps": split.steps,
                 "bytes": split.bytes,
                 "shards": len(split.shards),
-                "lengths": _lengths([shard.histogram for shard in split.shards]),
+                "lengths": _lengths(bins_of(split.shards)),
                 **({"lengths_by_group": groups[name]} if groups else {}),
             }
             for name, split in manifest.splits.items()
@@ -145,9 +144,14 @@ def salvage_summary(salvage: Salvage) -> dict[str, Any]:
     return {**totals, **_plain(salvage)}
 
 
-def _lengths(histograms: Sequence[Sequence[tuple[int, int]]]) -> dict[str, int] | None:
+def _bins(lengths: Sequence[NDArray[np.int64]]) -> list[tuple[int, int]]:
+    """Return `(length, records)` of each length that comes, ascending."""
+    values, counts = np.unique(np.concatenate([np.empty(0, np.int64), *lengths]), return_counts=True)
+    return list(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
     """Return least, median and largest length; None where there is no record."""
-    bins = sorted((length, records) for histogram in histograms for length, records in histogram if records)
     if not bins:
         return None
     ends = list(itertools.accumulate(records for _, records in bins))
@@ -199,7 +203,7 @@ def _splits(manifest: Manifest) -> str:
             f"{steps:,}",
             bytes_text(size),
             f"{len(shards):,}",
-            *_shown_lengths(_lengths([shard.histogram for shard in shards])),
+            *_shown_lengths(_lengths(bins_of(shards))),
         )
         for name, records, steps, size, shards in parts
     ]

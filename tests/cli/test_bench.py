@@ -114,8 +114,7 @@ def test_access_is_measured_beside_others(report):
     """Single records and a tenth of all are timed of everybody who can seek; h5py has no slices of texts."""
     measured = {measure: {t.candidate for t in report.timings if t.measure == measure} for measure in run.ACCESS}
     seeking = {"seqrecorder", "Hugging Face datasets", "grain over ArrayRecord"} - set(report.skipped)
-    by_key = {"seqrecorder"} | ({"h5py, a group a record"} if "h5py" not in report.skipped else set())
-    assert measured == {"by_position": seeking, "tenth": seeking, "by_key": by_key}
+    assert measured == {"by_position": seeking, "tenth": seeking, "by_key": {"seqrecorder"}}
 
 
 def test_keys_find_their_records(tmp_path):

@@ -128,32 +128,19 @@ def as_bytes(values: Any) -> NDArray[Any]:
 
 
 def h5py_files(workload: Workload, directory: Path) -> list[Operation]:
-    """Return what is timed of h5py: a dataset a field, and for keys a group a record."""
+    """Return what is timed of h5py: a dataset a field."""
     import h5py
 
-    flat, groups = directory / "h5", directory / "h5_groups"
+    flat = directory / "h5"
 
     def write(path: Path) -> None:
         with h5py.File(path / "data.h5", "w") as file:
             for name, values in {**workload.contexts, **workload.flat}.items():
                 file[name] = as_bytes(values)
 
-    def by_key() -> Callable[[], int]:
-        if not groups.exists():
-            groups.mkdir()
-            with h5py.File(groups / "data.h5", "w") as file:
-                for record in workload.records:
-                    for name in workload.flat:
-                        file[f"{record.key}/{name}"] = as_bytes(getattr(record, name))
-        stored: Any = h5py.File(groups / "data.h5", "r")
-        keys = [workload.contexts["key"][place] for place in drawn(workload).tolist()]
-        return lambda: sum(bool([stored[key][name][()] for name in workload.flat]) for key in keys)
-
     found = [writing(workload, "h5py", write, flat)]
     if not any(np.asarray(values).dtype == object for values in workload.flat.values()):
         found += operations(workload, "h5py", lambda: _Flat(workload, flat))
-    if "key" in workload.contexts:
-        found.append(Operation("by_key", "h5py, a group a record", by_key, records=drawn(workload).size))
     return found
 
 
