@@ -146,7 +146,11 @@ def _slot_of_take(op: Any) -> Any:
 
 
 def run_section(
-    section: Section, pulled: Sequence[Sequence[Any]], state: State, known: Mapping[str, Any] | None = None
+    section: Section,
+    pulled: Sequence[Sequence[Any]],
+    state: State,
+    known: Mapping[str, Any] | None = None,
+    places: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """Run a section in the graph that is being built, and return its targets.
 
@@ -155,35 +159,13 @@ def run_section(
         pulled: for each of its pulls, the tensors that it gave; the first ones may be left out, if nothing uses them.
         state: variables, tables and placeholders.
         known: other tensors that have a value, by name.
-    """
-    return _run(section, pulled, state, known or {}, {})[0]
-
-
-def run_drawing(
-    section: Section, pulled: Sequence[Sequence[Any]], state: State, places: Mapping[str, Any]
-) -> tuple[list[Any], Any]:
-    """Run a section whose random operations begin at some places of their streams (see `draws`).
-
-    Returns:
-        Its targets, and how many values each of the operations drew.
+        places: where random operations begin in their streams, by name (see `along`); behind the targets comes then,
+            int64 `(n,)`, how many values each of them drew.
     """
     import tensorflow as tf
 
-    targets, drawn = _run(section, pulled, state, {}, places)
-    return targets, tf.stack([tf.size(values, tf.int64) for values in drawn])
-
-
-def _run(
-    section: Section,
-    pulled: Sequence[Sequence[Any]],
-    state: State,
-    known: Mapping[str, Any],
-    places: Mapping[str, Any],
-) -> tuple[list[Any], list[Any]]:
-    """Return a section's targets, and what the operations gave that have a place."""
-    import tensorflow as tf
-
-    given: dict[str, Any] = dict(known)
+    places = places or {}
+    given: dict[str, Any] = dict(known or {})
     for op, tensors in zip(section.pulls, pulled, strict=True):
         for old, new in zip(op.outputs[len(op.outputs) - len(tensors) :], tensors, strict=True):
             if old.dtype == new.dtype:  # else it stands for sparse tensors, and only takes use it
@@ -200,7 +182,8 @@ def _run(
     wanted = [tensor for target in section.targets for tensor in parts_of(target) if tensor.name not in given]
     drawn = [section.inner[name].outputs[0] for name in places]
     given |= _imported(section, [*wanted, *drawn], given, places)
-    return [_stored(target, given) for target in section.targets], [given[tensor.name] for tensor in drawn]
+    found = [_stored(target, given) for target in section.targets]
+    return [*found, tf.stack([tf.size(given[tensor.name], tf.int64) for tensor in drawn])] if drawn else found
 
 
 def _stored(target: Any, given: Mapping[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from seqrecorder.legacy.random_order import numbered, shuffled
 from seqrecorder.legacy.random_values import STATELESS, along, seeds
 from seqrecorder.legacy.reader_ops import reading
 from seqrecorder.legacy.shared_sources import SharedSources
-from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_drawing, run_section
+from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -122,7 +122,7 @@ class Translation:
             )
 
         def run(groups: Any, places: Any) -> Any:
-            targets, counts = run_drawing(section, unpack(groups), self._state, places)
+            *targets, counts = run_section(section, unpack(groups), self._state, places=places)
             return tuple(targets), counts
 
         return along(elements, draws, run)
