@@ -119,6 +119,16 @@ def scopes(tree: ast.Module) -> Iterator[Scope]:
             yield node
 
 
+def qualified(tree: ast.Module, scope: Scope) -> str:
+    """Return the name of a scope; of its class and its method, with a point between, where it is in one."""
+    for kind in tree.body:
+        if isinstance(kind, ast.ClassDef):
+            for method in kind.body:
+                if isinstance(method, ast.FunctionDef) and scope in walk(method):
+                    return f"{kind.name}.{method.name}"
+    return getattr(scope, "name", "<module>")
+
+
 @functools.lru_cache(maxsize=1024)
 def own_nodes(scope: Scope) -> tuple[ast.AST, ...]:
     """Return what stands in a scope, without the insides of the functions and classes in it; trees stay as they are."""

@@ -9,6 +9,7 @@ from seqrecorder.legacy.migrate.analyze.batch_join import repetitions
 from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, own_nodes, reads, scopes, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import READERS, Names
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
+from seqrecorder.legacy.migrate.normalize.readers import is_plain
 from seqrecorder.legacy.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _numbered(source: Source, names: Names, scope: Scope, loop: ast.For) -> list
     if not isinstance(value, ast.ListComp) or len(value.generators) != 1 or not isinstance(loop.target, ast.Name):
         return []
     [generator], first = value.generators, loop.body[0]
-    if generator.ifs or not _is_plain(names, value.elt) or first.lineno == loop.lineno or not source.alone(first):
+    if generator.ifs or not is_plain(value.elt, names) or first.lineno == loop.lineno or not source.alone(first):
         return []
     header = f"for {source.segment(generator.target)} in {source.segment(generator.iter)}:"
     edits = [Edit(loop.lineno, source.span(first)[0] - 1, (
@@ -50,13 +51,6 @@ def _numbered(source: Source, names: Names, scope: Scope, loop: ast.For) -> list
         f"{source.indent(first)}{loop.target.id} = {source.segment(value.elt)}",
     ))]  # fmt: skip
     return edits + ([Edit(*source.span(listing), ())] if isinstance(listing, ast.stmt) else [])
-
-
-def _is_plain(names: Names, made: ast.AST | None) -> bool:
-    """Whether an expression makes a reader of nothing but constants, so that it may stand elsewhere."""
-    if not isinstance(made, ast.Call) or names.called(made) not in READERS or not names.rooted(made.func):
-        return False
-    return all(isinstance(value, ast.Constant) for value in (*made.args, *(k.value for k in made.keywords)))
 
 
 # Parameters -----------------------------------------------------------------------------------------------------------
@@ -99,7 +93,7 @@ def _inside(source: Source, names: Names, function: ast.FunctionDef, parameter: 
                 return []
             edits.append(Edit(*source.span(statement), ()))
             reader = statement.value
-        if value is None or not _is_plain(names, reader):
+        if value is None or not is_plain(reader, names):
             return []
         made.add(source.segment(reader) if reader is not None else "")
         edits.append(_shorter(source, [*call.args, *call.keywords], value))

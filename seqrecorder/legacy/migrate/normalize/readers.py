@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import READERS, Names
@@ -55,11 +55,10 @@ def readers_of_several_queues(text: str) -> str:
     for scope in scopes(source.tree):
         for node in own_nodes(scope):
             value = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-            if names.called(value) not in _WHOLE or not isinstance(value, ast.Call) or not isinstance(node, ast.Assign):
+            if names.called(value) not in _WHOLE or not is_plain(value, names) or not isinstance(node, ast.Assign):
                 continue
             target = node.targets[0]
-            constant = all(isinstance(a, ast.Constant) for a in (*value.args, *(k.value for k in value.keywords)))
-            if not isinstance(target, ast.Name) or not constant or not names.rooted(value.func) or value.keywords:
+            if not isinstance(target, ast.Name) or value.keywords:
                 continue
             uses = loads(scope, target.id)
             reading = {id(n.value): n for n in own_nodes(scope) if isinstance(n, ast.Attribute) and n.attr == "read"}
@@ -108,13 +107,12 @@ def readers_of_objects(text: str) -> str:
         for node in making:
             made = node.value if isinstance(node, ast.Assign) else None
             target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-            if names.called(made) not in READERS or not isinstance(made, ast.Call) or not source.alone(node):
+            if not is_plain(made, names) or not source.alone(node):
                 continue
             if not isinstance(target, ast.Attribute) or ast.unparse(target.value) != "self":
                 continue
-            constant = all(isinstance(a, ast.Constant) for a in (*made.args, *(k.value for k in made.keywords)))
             same = [a for a in attributes if a.attr == target.attr and a is not target]
-            if len(same) != 1 or not constant or not names.rooted(made.func):
+            if len(same) != 1:
                 continue
             [used] = same
             reading = [m for m in methods if m.name != "__init__" and used in own_nodes(m)]
@@ -126,6 +124,13 @@ def readers_of_objects(text: str) -> str:
                 new = source.substituted(used.lineno, [(used, source.segment(made))])
                 edits.append(Edit(used.lineno, used.lineno, (new,)))
     return source.edited(edits)
+
+
+def is_plain(made: ast.AST | None, names: Names) -> TypeGuard[ast.Call]:
+    """Whether an expression makes a reader of nothing but constants, so that it may stand elsewhere."""
+    if not isinstance(made, ast.Call) or names.called(made) not in READERS or not names.rooted(made.func):
+        return False
+    return all(isinstance(value, ast.Constant) for value in (*made.args, *(k.value for k in made.keywords)))
 
 
 def is_read(call: ast.AST, scope: Scope, names: Names) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeGuard
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, parameters_gone, scopes, unused_now, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, parameters_gone, qualified, scopes, unused_now, walk
 from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, READERS, UNCONVERTED, Names, may_have_queues
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, find_parts
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
     from seqrecorder.legacy.migrate.analyze.stages import Stages
     from seqrecorder.legacy.migrate.analyze.structure import Structure
@@ -106,7 +105,7 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
         imports = imports_of_graphs(script.source, script.names, target, behaving=target == "graph")
         written = without_old_names(Source(script.source.edited([*imports, *found.edits])))
         written = Source(written.edited([*folds(written, script.source)]))
-        functions = tuple(_called(script.source.tree, function) for function in found.functions)
+        functions = tuple(qualified(script.source.tree, function) for function in found.functions)
         notes = [f"lifted, with its queues as they are: {', '.join(functions)}"]
         notes.append("numbers and lists that a lifted function returns beside tensors become tensors and tuples")
         remaining = [*left(written, target, functions)]
@@ -202,7 +201,7 @@ def _emptied(source: Source, plain: _Script) -> set[str]:
     handed = {ast.unparse(call.args[0]) for call in walk(plain.source.tree) if _is_handed(call)}
     making = PIPELINE - frozenset(READERS)  # a reader may be made elsewhere in plainer words
     before, after = (
-        {_called(tree, scope) for scope in scopes(tree) if any(known.called(n) in making for n in own_nodes(scope))}
+        {qualified(tree, scope) for scope in scopes(tree) if any(known.called(n) in making for n in own_nodes(scope))}
         for tree, known in ((source.tree, names), (plain.source.tree, plain.names))
     )
     return before - after - handed
@@ -318,7 +317,7 @@ class _Script:
                     used |= rewriter.used
                     self.notes += rewriter.notes
                 if part is None:
-                    self.functions.append(_called(tree, each.scope))
+                    self.functions.append(qualified(tree, each.scope))
                 else:
                     self.helpers.append(part.function.name)
                     self.notes.append(part.note)
@@ -390,16 +389,6 @@ class _Script:
 
 def _taken(helper: Helper) -> str:
     return "one serialized record" if len(helper.names) == 1 else "the key and the data of one record"
-
-
-def _called(tree: ast.Module, scope: Scope) -> str:
-    """Return the name of a scope; of its class and its method, with a point between, where it is in one."""
-    for kind in tree.body:
-        if isinstance(kind, ast.ClassDef):
-            for method in kind.body:
-                if isinstance(method, ast.FunctionDef) and scope in walk(method):
-                    return f"{kind.name}.{method.name}"
-    return getattr(scope, "name", "<module>")
 
 
 def _elsewhere(stages: Stages, helpers: dict[str, Helper]) -> tuple[str, str]:
