@@ -45,6 +45,13 @@ def _numbered(source: Source, names: Names, scope: Scope, loop: ast.For) -> list
     [generator], first = value.generators, loop.body[0]
     if generator.ifs or not is_plain(value.elt, names) or first.lineno == loop.lineno or not source.alone(first):
         return []
+    counted = reads(generator.iter)
+    inside = {id(n) for n in walk(value)}
+    same = {n.id for n in own_nodes(scope) if isinstance(n, ast.Name) and id(n) not in inside}
+    stored = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    later = [n for n in stored if n.id in counted and value.lineno < n.lineno < loop.lineno]
+    if later or binds(generator.target) & same - {"_"}:
+        return []  # what is counted may be another number then, or the number another variable
     header = f"for {source.segment(generator.target)} in {source.segment(generator.iter)}:"
     edits = [Edit(loop.lineno, source.span(first)[0] - 1, (
         source.indent(loop) + header,
@@ -164,7 +171,7 @@ def _once(source: Source, names: Names, scope: Scope, loop: ast.For) -> list[Edi
     inside = walk(loop)
     later = [u for s in (loop, *body) for name in binds(s) for u in reaching(scope).uses([s], name) if u not in inside]
     taken = binds(loop.target) & {name for s in loop.body for name in reads(s)}
-    if not plain or inner or later or taken or loop.orelse or body[0].lineno == loop.lineno:
+    if not plain or inner or later or taken or reads(count) & bound or loop.orelse or body[0].lineno == loop.lineno:
         return []
     reading = [n for s in body for n in walk(s) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith(".read")]
     own = any(names.called(n) in READERS for s in body for n in walk(s))

@@ -60,7 +60,9 @@ def queues_of_arrays(text: str) -> str:
         return text
     source = Source(text)
     names = Names(source.tree)
-    if any(names.mentions(source.tree, frozenset({*PRODUCERS, *READERS, "tf.placeholder"}))):
+    if any(
+        names.mentions(source.tree, frozenset({*PRODUCERS, *READERS, "tf.placeholder", "tf.placeholder_with_default"}))
+    ):
         return text  # it may be of a record
     found = [(scope, queue) for scope in scopes(source.tree) for queue in filled_queues(scope, names) if queue.many]
     return source.edited([edit for scope, queue in found for edit in _sliced(source, names, scope, queue)])
@@ -73,7 +75,14 @@ def _sliced(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> l
     items = put.elts if isinstance(put, (ast.List, ast.Tuple)) else [put]
     dtypes = given["dtypes"] if given is not None else None
     types = dtypes.elts if isinstance(dtypes, (ast.List, ast.Tuple)) else [dtypes]
-    if given is None or others or kind == "tf.PaddingFIFOQueue" or given["names"] is not None or queue.call.keywords:
+    if (
+        given is None
+        or others
+        or kind == "tf.PaddingFIFOQueue"
+        or given["names"]
+        or given["shared_name"]
+        or queue.call.keywords
+    ):
         return []
     if dtypes is None or len(types) != len(items) or not all(_is_held(names, scope, item) for item in items):
         return []

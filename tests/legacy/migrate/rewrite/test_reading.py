@@ -3,7 +3,7 @@
 import pytest
 from old_scripts import script
 
-from seqrecorder.legacy.migrate.normalize.given_readers import readers_of_parameters
+from seqrecorder.legacy.migrate.normalize.given_readers import readers_of_loops, readers_of_parameters
 from seqrecorder.legacy.migrate.rewrite.script import rewrite
 from seqrecorder.legacy.migrate.verify.verify import tried
 
@@ -152,3 +152,27 @@ def test_a_reader_that_callers_give_stays_where_they_may_give_another(calls):
 
 
 READING = "import tensorflow as tf\ndef read(queue, reader):\n    _, record = reader.read(queue)\n    return record\n"
+
+
+LOOPED = """import tensorflow as tf
+def f(queue, n):
+    readers = [tf.TFRecordReader() for i in range(n)]
+    for reader in readers:
+        _, record = reader.read(queue)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    for reader", "    n = 3\n    for reader"),
+        ("    readers", "    i = 3\n    readers"),
+        ("    for reader", "    print(readers)\n    for reader"),
+        ("Reader()", "Reader(options=n)"),
+    ],
+)
+def test_a_list_of_readers_stays_where_its_loop_could_not_make_them(old, new):
+    """Its length, its number or the list itself may be something else there."""
+    assert "for i in range(n):\n        reader = tf.TFRecordReader()\n" in readers_of_loops(LOOPED)
+    text = LOOPED.replace(old, new)
+    assert readers_of_loops(text) == text
