@@ -10,9 +10,8 @@ file has `path`, `outcome`, `written`, `findings` (each with `line`, which is 0 
 from __future__ import annotations
 
 import collections
-import os
 import textwrap
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -36,7 +35,6 @@ _WORDS = {
     "refused": "refused",
     "nothing": "without queues",
 }
-_COLOURS = {"verified": "32", "converted": "36", "flagged": "33", "refused": "31", "+": "32", "-": "31", "@": "36"}
 _LEAST = 40  # columns
 _TRIED = {"equal": "verified", "partly": "verified in part", "differs": "DIFFERS", "unverified": "not verified"}
 
@@ -55,21 +53,15 @@ def migration_summary(reports: list[FileReport]) -> dict[str, Any]:
     return {"format": FORMAT, "files": files, "counts": counted(reports)}
 
 
-def has_colours(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def migration_text(reports: list[FileReport], *, write: bool, width: int = 80, colours: bool = False) -> str:
+def migration_text(reports: list[FileReport], *, write: bool, width: int = 80) -> str:
     """Return the text for people: of each file what became of it, and what is left; in the end how many there are.
 
     Args:
         reports: of the files.
         write: whether files were to be changed; what was written is not shown.
         width: of the terminal, in columns.
-        colours: whether to use them.
     """
-    page = _Page(max(width, _LEAST), colours=colours)
+    page = _Page(max(width, _LEAST))
     blocks = ["\n".join(page.file(report)) for report in reports if report.outcome != "nothing"]
     return "\n\n".join([*blocks, "\n".join(page.end(reports, write=write))])
 
@@ -77,11 +69,10 @@ def migration_text(reports: list[FileReport], *, write: bool, width: int = 80, c
 @attrs.frozen
 class _Page:
     width: int
-    colours: bool = attrs.field(kw_only=True)
 
     def file(self, report: FileReport) -> Iterator[str]:
         """Yield the lines about one file."""
-        yield self._in(report.outcome, printable(f"{report.path}: {_headline(report)}"))
+        yield printable(f"{report.path}: {_headline(report)}")
         for trial in report.trials:
             yield from self._folded(f"{trial.function}: {_TRIED[trial.outcome]}: {trial.reason}", "  ")
         grouped: dict[tuple[str, str], list[int]] = {}
@@ -93,7 +84,8 @@ class _Page:
             yield from self._folded(f"note: {note}", "  ")
         if report.outcome in ("verified", "converted") and report.diff and not report.written:
             yield ""
-            yield from (self._of_diff(line.rstrip("\r\n")) for line in lines_of(report.diff))
+            for line in lines_of(report.diff):
+                yield "\t".join(map(printable, line.rstrip("\r\n").split("\t")))
 
     def end(self, reports: list[FileReport], *, write: bool) -> Iterator[str]:
         """Yield the lines about all files."""
@@ -134,13 +126,6 @@ class _Page:
             break_long_words=False,
             break_on_hyphens=False,
         )
-
-    def _of_diff(self, line: str) -> str:
-        shown = "\t".join(printable(part) for part in line.split("\t"))
-        return shown if line.startswith(("+++", "---")) else self._in(line[:1], shown)
-
-    def _in(self, kind: str, text: str) -> str:
-        return f"\x1b[{_COLOURS[kind]}m{text}\x1b[0m" if self.colours and kind in _COLOURS else text
 
 
 def _headline(report: FileReport) -> str:

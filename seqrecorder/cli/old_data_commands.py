@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli import arguments, selection_arguments, table_commands
@@ -161,7 +160,6 @@ def _migrate(options: argparse.Namespace) -> tuple[Any, str, int]:
         verify=options.verify,
         fallback=options.fallback,
     )
-    width, colours = shutil.get_terminal_size().columns, summary.has_colours(sys.stdout)
-    text = summary.migration_text(done, write=options.write, width=width, colours=colours)
+    text = summary.migration_text(done, write=options.write, width=shutil.get_terminal_size().columns)
     code = PROBLEM if any(report.outcome in ("flagged", "refused") for report in done) else OK
     return summary.migration_summary(done), text, code

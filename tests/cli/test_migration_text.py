@@ -1,11 +1,10 @@
 """What is printed about migrated scripts."""
 
-import io
 from pathlib import Path
 
 import pytest
 
-from seqrecorder.cli.migration_text import has_colours, migration_summary, migration_text
+from seqrecorder.cli.migration_text import migration_summary, migration_text
 from seqrecorder.legacy.migrate.findings import Finding
 from seqrecorder.legacy.migrate.project import FileReport
 from seqrecorder.legacy.migrate.verify.verify import Trial
@@ -57,34 +56,6 @@ comments only"""
 def test_text_for_people():
     """A file has a line of what became of it, and below what is left; what to do about that comes once, in the end."""
     assert migration_text(REPORTS, write=False, width=62) == TEXT
-
-
-def test_colours_change_nothing_else():
-    """Colours are around lines, and can be taken away."""
-    text = migration_text(REPORTS, write=False, width=62, colours=True)
-    assert "\x1b[36ma.py: converted" in text
-    assert "\x1b[31m-x\x1b[0m\n\x1b[32m+y\\x1b\x1b[0m\n" in text
-    for code in ("0", "31", "32", "33", "36"):
-        text = text.replace(f"\x1b[{code}m", "")
-    assert text == TEXT
-
-
-def test_colours_are_for_terminals(monkeypatch):
-    """There are none in a pipe, nor where NO_COLOR or a dumb terminal says so."""
-
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert has_colours(Terminal())
-    assert not has_colours(io.StringIO())
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not has_colours(Terminal())
-    monkeypatch.setenv("NO_COLOR", "")
-    monkeypatch.setenv("TERM", "dumb")
-    assert not has_colours(Terminal())
 
 
 def test_written_files_show_no_diff():
