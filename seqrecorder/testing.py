@@ -97,8 +97,7 @@ def _compare_parsed(schema: Schema, given: Sequence[Any], data: Sequence[bytes])
                 encoded = np.empty(want.shape, object)
                 encoded[...] = np.vectorize(str.encode, otypes=[object])(want) if want.size else want
                 want = encoded
-            if field.element.is_time:
-                want = want.view(np.int64)
+            want = want if field.element.is_text else field.element.to_graph(want)
             got = np.asarray(got, object) if field.element.is_text else np.asarray(got)
             if not same_bits(want, got):
                 raise AssertionError(f"parse: record {position}, field {field.name!r}: {want!r} came back as {got!r}")

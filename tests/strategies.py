@@ -165,7 +165,7 @@ def as_tensor_holds(value: Any, field: Any) -> np.ndarray:
     if field.element.is_text:
         return np.asarray(value, object)
     array = np.asarray(value, field.element.numpy)
-    return array.view(np.int64) if field.element.is_time else array
+    return field.element.to_graph(array)
 
 
 def from_tensor(tensor: Any) -> np.ndarray:

@@ -103,7 +103,7 @@ def as_tensor_holds(value: Any, field: Any) -> np.ndarray:
         encoded.ravel()[:] = [text.encode() for text in array.ravel()]
         return encoded
     array = np.asarray(value, field.element.numpy)
-    return array.view(np.int64) if field.element.is_time else array
+    return field.element.to_graph(array)
 
 
 def assert_row(field: Any, value: Any, row: Any) -> None:

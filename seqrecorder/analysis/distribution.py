@@ -55,7 +55,7 @@ class Distribution:
     def add(self, values: NDArray[Any]) -> None:
         """Count some values: int64, uint64 or float64 `(n,)`, always of one dtype, and finite."""
         if self.values is not None:
-            if values.dtype.kind == "f" and _distinct(values[: 2 * self.limit]).size > self.limit:
+            if values.dtype.kind == "f" and np.unique(values[: 2 * self.limit]).size > self.limit:
                 self._spread()
             else:
                 self._count(*_counted(values))
@@ -166,10 +166,6 @@ def keys_of(values: NDArray[Any]) -> NDArray[np.uint16]:
     with np.errstate(under="ignore"):
         narrow = values if values.dtype == np.float32 else np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
     return (np.ascontiguousarray(narrow).view(np.uint32) >> 16).astype(np.uint16)
-
-
-def _distinct(values: NDArray[Any]) -> NDArray[Any]:
-    return np.unique(values)
 
 
 def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

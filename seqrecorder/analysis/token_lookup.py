@@ -1,4 +1,4 @@
-"""Tokens to ids in a graph, by binary search in constants.
+"""Tokens to ids in TensorFlow: as a layer of Keras, and in a graph, by binary search in constants.
 
 A lookup table of TensorFlow is a resource beside the graph: tf.data's service and C++ do not take it along. Hashes of
 the tokens, sorted, are constants; the token that is found is compared, so that equal hashes of unknown ones do no harm.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.graph_ops import checked
+from seqrecorder.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +60,38 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
         return tf.ensure_shape(tf.reshape(found, tf.shape(values)), values.shape)
 
     return to_ids
+
+
+def keras_layer(tokens: Sequence[Any], padding: Any, unknown: Any, buckets: int, *, invert: bool) -> Any:
+    """Return the Keras layer from tokens to ids, or the one from ids to tokens.
+
+    Args:
+        tokens: in the order of their ids.
+        padding: the token of id 0; None for none.
+        unknown: what stands for unknown tokens.
+        buckets: how many ids they have.
+        invert: whether it goes from ids to tokens.
+
+    Raises:
+        OptionError: a token is no text.
+    """
+    import keras
+
+    options: dict[str, Any] = {"num_oov_indices": buckets, "invert": invert}
+    if isinstance(tokens[0], int):
+        whole = list(map(int, tokens))
+        return keras.layers.IntegerLookup(vocabulary=whole, mask_token=padding, oov_token=unknown, **options)
+    try:
+        texts = list(map(text_of, tokens))
+    except UnicodeDecodeError as error:
+        raise OptionError(f"lookup: Keras keeps text, and a token is no UTF-8: {error}") from None
+    padding, unknown = text_of(padding), text_of(unknown)
+    return keras.layers.StringLookup(vocabulary=texts, mask_token=padding, oov_token=unknown, **options)
+
+
+def text_of(token: Any) -> Any:
+    """Return bytes as text, and any other token as it is."""
+    return token.decode() if isinstance(token, bytes) else token
 
 
 def bucket_of(tokens: Sequence[Any], buckets: int) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ import numpy as np
 from seqrecorder.analysis.count_tokens import Tokens, count_tokens
 from seqrecorder.analysis.coverage import Coverage
 from seqrecorder.analysis.sources import selections_of
-from seqrecorder.analysis.token_lookup import bucket_of, lookup
+from seqrecorder.analysis.token_lookup import bucket_of, keras_layer, lookup, text_of
 from seqrecorder.codec.field_map import FieldMap, as_numbers
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
 from seqrecorder.schema.display import html_table, number_of, some
@@ -98,8 +98,7 @@ class Vocabulary:
         if len(ids) < len(known):
             twice = next(token for number, token in enumerate(known) if ids[token] != number)
             raise OptionError(f"tokens: expected each once, reserved ones and padding too, got {twice!r} twice")
-        first = 0 if self.padding is None else 1
-        ids = {token: number if number < first else number + self.oov_buckets for token, number in ids.items()}
+        ids = {token: number if number < self._first else number + self.oov_buckets for token, number in ids.items()}
         object.__setattr__(self, "_ids", ids)
 
     @classmethod
@@ -167,6 +166,11 @@ class Vocabulary:
         return len(self._ids) + self.oov_buckets
 
     @property
+    def _first(self) -> int:
+        """The first id of unknown tokens."""
+        return 0 if self.padding is None else 1
+
+    @property
     def ids(self) -> Mapping[Any, int]:
         """The id of each token that is known."""
         return self._ids
@@ -183,8 +187,7 @@ class Vocabulary:
         return hash((self.tokens, self.oov_buckets))
 
     def __repr__(self) -> str:
-        first = 0 if self.padding is None else 1
-        unknown = {0: "", 1: f", unknown {first}"}.get(self.oov_buckets, f", unknown {first} and following")
+        unknown = {0: "", 1: f", unknown {self._first}"}.get(self.oov_buckets, f", unknown {self._first} and following")
         padding = "" if self.padding is None else ", padding 0"
         tokens = number_of(len(self.tokens), "token")
         return f"<Vocabulary of {len(self):,} ids: {tokens} ({some([str(t) for t in self.tokens])}){padding}{unknown}>"
@@ -228,8 +231,7 @@ class Vocabulary:
             if not self.oov_buckets:
                 unknown = some([repr(tokens[at]) for at in lost[:8].tolist()])
                 raise OptionError(f"{unknown}: not in {self!r}; oov_buckets=1 gives unknown tokens an id")
-            first = 0 if self.padding is None else 1
-            ids[lost] = first + bucket_of([tokens[at] for at in lost.tolist()], self.oov_buckets)
+            ids[lost] = self._first + bucket_of([tokens[at] for at in lost.tolist()], self.oov_buckets)
         return ids
 
     def decode(self, ids: Any) -> Any:
@@ -276,27 +278,13 @@ class Vocabulary:
         Raises:
             OptionError: tokens are `pieces` of texts, or bytes that are no text.
         """
-        return self._layer(invert=False)
+        if self.pieces is not None:
+            raise OptionError("lookup: a graph does not make pieces of texts; store pieces, and look these up")
+        return keras_layer([*self.reserved, *self.tokens], self.padding, self.unknown, self.oov_buckets, invert=False)
 
     def inverse(self) -> Any:
         """Return the Keras layer from ids to tokens; it is saved with the model."""
-        return self._layer(invert=True)
-
-    def _layer(self, *, invert: bool) -> Any:
-        import keras
-
-        if self.pieces is not None and not invert:
-            raise OptionError("lookup: a graph does not make pieces of texts; store pieces, and look these up")
-        tokens = [*self.reserved, *self.tokens]
-        options: dict[str, Any] = {"mask_token": self.padding, "num_oov_indices": self.oov_buckets, "invert": invert}
-        if isinstance(tokens[0], int):
-            return keras.layers.IntegerLookup(vocabulary=list(map(int, tokens)), oov_token=self.unknown, **options)
-        try:
-            texts = [token.decode() if isinstance(token, bytes) else token for token in tokens]
-        except UnicodeDecodeError as error:
-            raise OptionError(f"lookup: Keras keeps text, and a token is no UTF-8: {error}") from None
-        options["mask_token"] = _text(self.padding)
-        return keras.layers.StringLookup(vocabulary=texts, oov_token=_text(self.unknown), **options)
+        return keras_layer([*self.reserved, *self.tokens], self.padding, self.unknown, self.oov_buckets, invert=True)
 
     def field_map(self, field: Field) -> FieldMap:
         """Return what `read(..., vocabulary=...)` makes of a field.
@@ -309,9 +297,8 @@ class Vocabulary:
         is_text = isinstance(next(iter(self._ids)), (str, bytes))
         if field.element.is_text != is_text or not (is_text or field.element.numpy.kind in "iub"):
             raise OptionError(f"vocabulary: expected one of {field.element.name} for {field.name!r}, got {self!r}")
-        first = 0 if self.padding is None else 1
         made = as_numbers(field, "int64")
-        return FieldMap(field.name, made, lookup(self._ids, first, self.oov_buckets, field.name))
+        return FieldMap(field.name, made, lookup(self._ids, self._first, self.oov_buckets, field.name))
 
     # On disk --------------------------------------------------------------------------------------------------------
 
@@ -325,11 +312,11 @@ class Vocabulary:
             document = {
                 "seqrecorder_vocabulary": _VERSION,
                 "bytes": isinstance(next(iter(self._ids)), bytes),
-                "padding": _text(self.padding),
+                "padding": text_of(self.padding),
                 "oov_buckets": self.oov_buckets,
-                "unknown": _text(self.unknown),
-                "reserved": list(map(_text, self.reserved)),
-                "tokens": list(map(_text, self.tokens)),
+                "unknown": text_of(self.unknown),
+                "reserved": list(map(text_of, self.reserved)),
+                "tokens": list(map(text_of, self.tokens)),
                 "counts": [self.counts.get(token, 0) for token in self.tokens] if self.counts else None,
                 "total": self.total,
             }
@@ -399,7 +386,3 @@ def _of_split(source: Any, split: str | None) -> Any:
     """Return the records of a split as selections; by default of `train`, where there is such a split."""
     parts = selections_of(source, split)
     return {"train": parts["train"]} if split is None and "train" in parts else parts
-
-
-def _text(token: Any) -> Any:
-    return token.decode() if isinstance(token, bytes) else token

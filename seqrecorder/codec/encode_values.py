@@ -58,10 +58,7 @@ def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
 
 def encode_tensors(field: Field, column: Column) -> Any:
     """Return one serialized tensor per record or step: a uint8 matrix where all have one shape, else a list."""
-    values = np.ascontiguousarray(column.values)
-    if field.element.is_time:
-        values = values.view(np.int64)
-    buffer = values.reshape(-1).view(np.uint8)
+    buffer = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
     width = field.count * field.element.itemsize
     if column.counts is None:
         header = np.frombuffer(tensor_header(field.element.graph, field.rest, width), np.uint8)

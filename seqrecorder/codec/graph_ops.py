@@ -80,10 +80,10 @@ def default_of(field: Field) -> Any:
     """Return the default of a field of known shape as a tensor."""
     import tensorflow as tf
 
-    if field.element.is_text or field.element.is_time:
-        return tf.constant(wire_filler(field), tf.as_dtype(field.element.graph))
+    if field.element.is_text:
+        return tf.constant(wire_filler(field), tf.string)
     value = np.array(np.broadcast_to(np.asarray(field.default, field.element.numpy), field.rest))
-    return tf.constant(value, tf.as_dtype(field.element.graph))
+    return tf.constant(field.element.to_graph(value), tf.as_dtype(field.element.graph))
 
 
 def zero(field: Field) -> Any:

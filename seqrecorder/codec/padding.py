@@ -51,8 +51,8 @@ class Padding:
         if field.name not in self.values:
             return tf.zeros([], dtype)
         value = self.values[field.name]
-        if field.element.is_time:
-            value = np.asarray(value, field.element.numpy).astype(np.int64)
+        if not field.element.is_text:
+            value = field.element.to_graph(np.asarray(value, field.element.numpy))
         return tf.constant(value, dtype)
 
     def fill(self, field: Field, value: Any, lengths: Any) -> Any:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import numpy as np
 
 from seqrecorder.codec.absent_fields import flat_default
 from seqrecorder.codec.columns import Column
@@ -212,9 +211,8 @@ def _tensor(field: Field, values: Any) -> Any:
     """Return values as a graph holds them."""
     import tensorflow as tf
 
-    if field.element.is_time:
-        values = values.view(np.int64)
-    return tf.constant(values.tolist() if field.element.is_text else values, field.element.graph, values.shape)
+    held = values.tolist() if field.element.is_text else field.element.to_graph(values)
+    return tf.constant(held, field.element.graph, values.shape)
 
 
 def agreed(

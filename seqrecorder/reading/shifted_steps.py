@@ -163,9 +163,7 @@ class Shift(Derivation):
                 f"previous_step: start: expected a value of field {field.name!r}, {field.element.name} of shape "
                 f"{field.rest}: {problem}"
             ) from None
-        if field.element.is_time:
-            return np.ascontiguousarray(value).view(np.int64)
-        return value
+        return field.element.to_graph(value)
 
 
 def name_shifts(option: str, part: Any) -> tuple[Any, list[Shift]]:

@@ -84,6 +84,17 @@ class ElementType:
             return np.ascontiguousarray(values).view(np.int64)
         return values.astype(np.int64, copy=False)
 
+    def to_graph(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values as tensors of dtype `graph` hold them: times as int64.
+
+        Args:
+            values: `(...)`, of dtype `numpy`.
+
+        Returns:
+            `(...)`.
+        """
+        return values.view(np.int64) if self.is_time else values
+
     def zero(self) -> Any:
         """Return the value that stands where there is none: 0, False, an empty text."""
         if self.is_text:

@@ -17,7 +17,7 @@ from seqrecorder.errors import ShardReadError, ShardWriteError
 from seqrecorder.storage.bad_sectors import open_source, reason_at
 from seqrecorder.storage.digests import Follower, sha256
 from seqrecorder.storage.file_state import FileState, remember
-from seqrecorder.storage.files import advice_on, faults_around
+from seqrecorder.storage.files import advice_on, error_at, faults_around
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.record_blocks import DamageError, read_blocks
 from seqrecorder.storage.shard_files import (
@@ -89,19 +89,10 @@ class ShardWriter:
             with faults_around(operation, path):
                 yield
         except OSError as error:
-            raise self._failure(path, error) from error
-
-    def _failure(self, path: Path, error: OSError) -> ShardWriteError:
-        said = error.strerror or repr(error)
-        advice = advice_on(error.errno) or "free some space or choose another destination"
-        ours = ShardWriteError(
-            f"{path}: cannot be written after {self.records} records, {self.payload:,} bytes: {said}; nothing was "
-            f"published; {advice}, and write again",
-            path=path,
-        )
-        ours.errno = error.errno
-        ours.strerror = said
-        return ours
+            doing = f"write, after {self.records} records and {self.payload:,} bytes,"
+            advice = advice_on(error.errno) or "free some space or choose another destination"
+            advice = f"nothing was published; {advice}, and write again"
+            raise error_at(ShardWriteError, doing, path, error, advice) from error
 
     def write(self, data: Sequence[bytes], lengths: NDArray[np.int64]) -> None:
         """Append serialized records and their lengths (records, groups).

@@ -211,7 +211,8 @@ def check_types(given: Any, column_of: Mapping[str, str]) -> None:
         kind = given.field(name).type
         while True:
             inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-            inner = inner.value_type if pa.types.is_dictionary(inner) or _is_list(inner) else inner
+            is_list = pa.types.is_nested(inner) and hasattr(inner, "value_type")  # of whatever layout
+            inner = inner.value_type if pa.types.is_dictionary(inner) or is_list else inner
             if inner == kind:
                 break
             kind = inner
@@ -221,16 +222,3 @@ def check_types(given: Any, column_of: Mapping[str, str]) -> None:
                 f"column {name!r}, for field {field!r}: no field holds {kind}; "
                 + ("give each member a column" if pa.types.is_nested(kind) else "cast it to numbers or text first")
             )
-
-
-def _is_list(kind: Any) -> bool:
-    import pyarrow as pa
-
-    types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )

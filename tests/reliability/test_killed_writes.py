@@ -80,7 +80,7 @@ def test_disk_full_anywhere(tmp_path, options, figure):
             assert error.errno == errno.ENOSPC, call
             assert str(destination.parent) in str(error), call
             if call[1].endswith(".part"):
-                assert re.search(r"\d{5}\.part: cannot be written after \d+ records, [\d,]+ bytes", str(error)), call
+                assert re.match(r"cannot write, after \d+ records and [\d,]+ bytes, .*\d{5}\.part", str(error)), call
             assert names(destination.parent) == [], call
         else:
             assert "remove" in call[0]  # the dataset was complete, and there was only something to clean up
