@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
+import inspect
 import itertools
+import random
 import shutil
 import tempfile
 import traceback
@@ -17,15 +19,20 @@ import types
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
 
 from seqrecorder.legacy.compatibility import compat
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
-from seqrecorder.legacy.migrate.verify.conditions import Conditions
-from seqrecorder.legacy.migrate.verify.coverage import lines_run
-from seqrecorder.legacy.migrate.verify.definitions import defined, module_pipeline
-from seqrecorder.legacy.migrate.verify.in_place import gathered, places
+from seqrecorder.legacy.migrate.verify.conditions import Conditions, attributes_tested, deviations, uses
+from seqrecorder.legacy.migrate.verify.coverage import functions_of, lines_run
+from seqrecorder.legacy.migrate.verify.definitions import defined, module_pipeline, with_main
+from seqrecorder.legacy.migrate.verify.in_place import gathered, is_tensor, kept, places
+from seqrecorder.legacy.migrate.verify.providers import provided
 from seqrecorder.legacy.migrate.verify.records import watched
-from seqrecorder.legacy.migrate.verify.sessions import as_arrays, is_shuffled, one_thread_each, until_the_end
+from seqrecorder.legacy.migrate.verify.sessions import as_arrays, is_shuffled, one_thread_each, together, until_the_end
 from seqrecorder.legacy.migrate.verify.stand_ins import (
     QueueOfFiles,
     StandIn,
@@ -81,14 +88,17 @@ class Callee:
         ran: the lines of the script that ran for the last batches.
         reached: the lines, of those at which it lifts tensors, that were.
         lifted: what it lifts, where it does so in its midst.
-        at: of that, which is run.
+        groups: places of tensors that come together: of each place, or out of the same queue.
+        at: of those, which are run.
         structure: of the last batches, in words.
+        outputs: names of a module that hold its batches.
+        kept: names of a function that hold its batches, where it does not return them.
     """
 
     def __init__(self, text: str, name: str, target: str, literals: Mapping[str, str], *, old: bool) -> None:
         self.target, self._old = target, old
         text = as_python3(text)
-        self.tree = _with_literals(ast.parse(text), literals)
+        self.tree = with_main(_with_literals(ast.parse(text), literals))
         held = tempfile.mkdtemp()
         weakref.finalize(self, shutil.rmtree, held, ignore_errors=True)
         place = Path(held, "script.py")  # a file, because AutoGraph looks for the source code
@@ -96,7 +106,8 @@ class Callee:
         self._text = text
         self._place, self._name, self.ending = str(place), name, ending(text)
         self._conditions = Conditions.of(self.tree)
-        StandIn.compared = {name: texts[0] for name, texts in self._conditions.texts.items()}
+        self._uses = uses(self.tree)
+        StandIn.given = {name: texts[0] for name, texts in self._conditions.texts.items()}
         self._lines = places(self.tree, name)
         self._constructs = False
         self.namespace: dict[str, Any] = {}
@@ -104,16 +115,29 @@ class Callee:
         self.ran: set[int] = set()
         self.reached: set[int] = set()
         self.lifted: list[Any] = []
+        self.groups: list[list[int]] = []
         self.at = 0
         self.structure = ""
         with self._behaving():
             self.namespace = defined(self.tree, self._place, v1=target == "graph")
         self.outputs: frozenset[str] = frozenset()
+        self.kept: frozenset[str] = frozenset()
 
     @property
     def gathers(self) -> bool:
         """Whether what is called is no function that returns the batches: a module, or a constructor."""
-        return self._name == "<module>" or self._name.endswith("__init__") or bool(self._lines)
+        return self._name == "<module>" or self._name.endswith("__init__") or bool(self._lines or self.kept)
+
+    @property
+    def function(self) -> ast.FunctionDef | None:
+        """The definition of what is called; None for a module, and for what there is none of."""
+        return dict(functions_of(self.tree)).get(self._name)
+
+    @property
+    def absent(self) -> list[str]:
+        """What it names of modules that are not there, and are stood in for."""
+        made = {name for name, value in self.namespace.items() if getattr(value, "_mock_name", None) == name}
+        return sorted(made & reads(self.function or self.tree))
 
     def like(self, other: Callee) -> None:
         """Take over what another version of the script found that it lacks."""
@@ -140,21 +164,24 @@ class Callee:
 
     def _arguments(self, names: list[str], problems: list[str]) -> Iterator[tuple[dict[str, Any], Asked]]:
         function = self._function()
-        choices = [choice for choice in candidates(function, names, self._conditions.texts) if choice]
-        for chosen in itertools.islice(itertools.product(*choices), _CHOICES):
-            values = dict(chosen)
+        choices = [choice for choice in candidates(function, names, self._conditions.texts, self._uses) if choice]
+        usual, others = dict(choice[0] for choice in choices), {choice[0][0]: choice[1:] for choice in choices}
+        for chosen in itertools.islice(deviations(others), _CHOICES):
+            values = usual | chosen
             asked = self._asked(values, problems)
             if asked is None:
                 continue
             if (
                 not asked.reader
                 and not asked.whole_files
+                and not StandIn.opened
                 and any(set(names) & set(map(str, _items(value))) for value in values.values())
             ):
                 problems.append("it reads no files")
                 continue
-            inside = Path(names[0]).parent.resolve()
-            foreign = [name for name in asked.files if not (inside / name).resolve().is_relative_to(inside)]
+            here = Path(names[0]).parent.resolve()
+            own = here.parent.parent.parent
+            foreign = [name for name in asked.files if not (here / name).resolve().is_relative_to(own)]
             if foreign:
                 raise ForeignFileError(foreign[0])
             yield values, asked
@@ -200,10 +227,17 @@ class Callee:
         self.stubs[loading[0]] = self.namespace[loading[0]] = lambda *_, **__: found
         return True
 
-    def others(self, values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
-        """Yield further arguments: other positions of switches, and other modes; and what they are, in words."""
+    def others(self, values: dict[str, Any], left: set[int]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
+        """Yield further arguments: other positions of switches, and other modes; and what they are, in words.
+
+        Args:
+            values: the first ones.
+            left: lines that have not run yet, for which attributes that they hang on are changed too.
+        """
         threads = {name: 2 for name in values if "thread" in name.lower()}
-        for changed in self._conditions.positions(values):
+        attributes = {name: getattr(StandIn(), name) for name in sorted(attributes_tested(self.tree, left))}
+        known = {f".{name}": value for name, value in attributes.items()} | values
+        for changed in self._conditions.positions(known):
             # Some scripts refuse to shuffle with one thread.
             for more in (changed, changed | threads) if threads else (changed,):
                 asked = self._asked({**values, **more}, [])
@@ -240,25 +274,33 @@ class Callee:
 
     def _constructing(self, kind: type, method: str) -> Callable[..., Any]:
         """Return a function that makes an object first, by the constructor, and calls a method of it then."""
+        bound = types.MethodType(kind.__dict__[method], kind)
+        own, method_own = (inspect.signature(called).parameters for called in (kind, bound))
 
         def call(**values: Any) -> Any:
-            given = candidates(kind, StandIn.files, self._conditions.texts)
-            return getattr(kind(**dict(choices[0] for choices in given if choices)), method)(**values)
+            made = kind(**{name: value for name, value in values.items() if name in own})
+            return getattr(made, method)(**{name: value for name, value in values.items() if name in method_own})
 
-        call.__wrapped__ = types.MethodType(kind.__dict__[method], kind)  # type: ignore[attr-defined]  # its signature
+        call.__signature__ = inspect.Signature([*{**own, **method_own}.values()])  # type: ignore[attr-defined]
         return call
 
     def call(self, values: dict[str, Any]) -> Any:
         """Return what the function returns, or lifts; what it returns is called if it is a function."""
-        with self._behaving():
+        with self._behaving(), contextlib.ExitStack() as stack:
+            attributes = {name[1:]: value for name, value in values.items() if name.startswith(".")}
+            stack.enter_context(mock.patch.dict(StandIn.given, attributes))
             values = {
-                name: value.made() if isinstance(value, QueueOfFiles) else value for name, value in values.items()
+                name: value.made() if isinstance(value, QueueOfFiles) else value
+                for name, value in values.items()
+                if not name.startswith(".")
             }
             if self._lines:
                 self.lifted = gathered(
                     lambda: self._function()(**values), self._place, self._lines, self.reached, old=self._old
                 )
-                return self.lifted[self.at : self.at + 1]
+                return self.lifted
+            if self.kept:
+                return kept(lambda: self._function()(**values), self._place, self._name.rpartition(".")[2], self.kept)
             result = self._function()(**values)
             return result() if isinstance(result, types.FunctionType) else result
 
@@ -276,10 +318,13 @@ class Callee:
         with graph():
             with lines_run(self._place, self.ran) if self._old else contextlib.nullcontext():
                 given = self.call(values)
-                tensors, self.structure = [item for item in _flat(given) if _is_tensor(item)], structure(given)
+                tensors, self.structure = [item for item in _flat(given) if is_tensor(item)], structure(given)
             built = v1.get_default_graph()  # the function may have made another one
             if not tensors:
                 return [], False
+            if self._old:
+                self.groups = together(tensors) if not self._lines else self._of_places()
+            tensors = [tensors[place] for place in self.groups[self.at]]
             session = v1.Session(graph=tensors[0].graph)
             with tensors[0].graph.as_default():
                 one_thread_each()
@@ -290,11 +335,19 @@ class Callee:
                 coordinator = v1.train.Coordinator()
                 threads = v1.train.start_queue_runners(session, coordinator)
             found = list(until_the_end(session, tensors, most))
+            if self.kept and (function := self.function) is not None:
+                made = [n for n in own_nodes(function) if isinstance(n, ast.Assign) and binds(n) & self.kept]
+                last, end = (node.end_lineno or 0 for node in (made[-1], function))
+                self.ran |= set(range(last + 1, end + 1))  # which is not run
             coordinator.request_stop()
             with contextlib.suppress(RuntimeError):  # threads that are late
                 coordinator.join(threads, stop_grace_period_secs=5)
             session.close()
         return found, is_shuffled(built) or is_shuffled(tensors[0].graph)
+
+    def _of_places(self) -> list[list[int]]:
+        places = iter(range(len(_flat(self.lifted))))
+        return [[next(places) for item in _flat(lifted) if is_tensor(item)] for lifted in self.lifted]
 
     def ran_of(self, old: str, ran: set[int]) -> set[int]:
         """Return lines of this script as those of another, to which lines were added; after its last place, all."""
@@ -307,7 +360,9 @@ class Callee:
     @contextlib.contextmanager
     def _behaving(self) -> Iterator[None]:
         """Let old code find its TensorFlow, with as much of contrib as there is."""
-        with compat() if self._old else contextlib.nullcontext(), forgiving(models=bool(self._lines)):
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002 - which scripts draw from
+        with compat() if self._old else contextlib.nullcontext(), forgiving(), provided():
             yield
 
 
@@ -362,12 +417,6 @@ def _flat(result: Any) -> list[Any]:
         plain = type(item).__module__ == "migrated" and hasattr(item, "__dict__")
         found += _flat(dict(sorted(vars(item).items()))) if plain else [item]
     return found
-
-
-def _is_tensor(item: Any) -> bool:
-    import tensorflow as tf
-
-    return isinstance(item, (tf.Tensor, tf.SparseTensor, tf.compat.v1.SparseTensor))
 
 
 def _outermost(tree: ast.Module, name: str) -> str:

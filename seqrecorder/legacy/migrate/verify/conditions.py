@@ -17,6 +17,13 @@ _MOST = 7
 """Positions that are tried besides the one that a function has by itself: all of three switches."""
 
 
+_OPENING = frozenset(("open", "codecs.open", "tf.gfile.Open", "tf.gfile.GFile", "tf.gfile.Glob", "os.listdir"))
+_OF_TEXTS = frozenset(dir(str)) - frozenset(dir(list)) - frozenset(dir(dict))
+_OF_OTHERS = frozenset(("shape", "get_shape", "set_shape", "dtype", "dequeue", "dequeue_many", "enqueue", "size")) | {
+    name for kind in (int, list, dict, set) for name in dir(kind)
+}
+
+
 class _Everything(tuple[()]):
     """What has whatever is sought in it."""
 
@@ -59,15 +66,15 @@ class Conditions:
         texts: dict[str, list[str]] = {}
         optional: set[str] = set()
         for node in ast.walk(tree):
-            if isinstance(node, ast.Compare) and isinstance(node.left, (ast.Name, ast.Attribute)):
+            if isinstance(node, ast.Compare) and _is_name(node.left):
                 constants = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant)]
-                name = node.left.id if isinstance(node.left, ast.Name) else node.left.attr
+                name = _name(node.left)
                 if found := [text for text in constants if isinstance(text, str)]:
                     texts.setdefault(name, []).extend(found)
                 optional |= {name} if None in constants else set()
         asked = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In)]
         sought = {node.comparators[0].id for node in asked if isinstance(node.comparators[0], ast.Name)}
-        return cls(texts, {part.id for part in bare if isinstance(part, ast.Name)}, optional, sought)
+        return cls(texts, {_name(part) for part in bare if _is_name(part)}, optional, sought)
 
     def positions(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield changes of arguments by which conditions come out otherwise: each alone, then several at once.
@@ -79,15 +86,10 @@ class Conditions:
         >>> list(found.positions({"keys": None}))
         [{'keys': everything}]
         """
-        axes = {name: others for name, value in values.items() if (others := self._others(name, value))}
-        alone = sum(map(len, axes.values()))
-        every = (
-            dict(zip(names, chosen, strict=True))
-            for number in range(1, len(axes) + 1)
-            for names in itertools.combinations(axes, number)
-            for chosen in itertools.product(*(axes[name] for name in names))
-        )
-        return itertools.islice(every, max(alone, _MOST))
+        found = {name: self._others(name.removeprefix("."), value) for name, value in values.items()}
+        alone = sum(map(len, found.values()))
+        every = deviations({name: [(name, other) for other in others] for name, others in found.items() if others})
+        return itertools.islice(every, 1, max(alone, _MOST) + 1)
 
     def _others(self, name: str, value: Any) -> list[Any]:
         """Return the other values of an argument that a condition may tell from its own."""
@@ -99,3 +101,56 @@ class Conditions:
             instead = _Everything() if name in self.sought else known_value(name)
             return [instead] if instead is not None else []
         return [None if isinstance(value, int) else False] if name in self.tested and value is not None else []
+
+
+def deviations(others: Mapping[str, list[tuple[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Yield other values of arguments: none, then those of each alone, then of several at once.
+
+    >>> list(deviations({"a": [("a", 1)], "b": [("b", 2)]}))
+    [{}, {'a': 1}, {'b': 2}, {'a': 1, 'b': 2}]
+    """
+    for number in range(len(others) + 1):
+        for names in itertools.combinations(others, number):
+            for chosen in itertools.product(*(others[name] for name in names)):
+                yield dict(chosen)
+
+
+def attributes_tested(tree: ast.AST, lines: set[int]) -> set[str]:
+    r"""Return the attributes, of flags as a rule, of conditions under which some lines stand.
+
+    >>> attributes_tested(ast.parse("if FLAGS.crop and mode == self.mode:\n  pass\nif FLAGS.flip:\n  pass"), {2})
+    {'crop'}
+    """
+    branches = [node for node in ast.walk(tree) if isinstance(node, (ast.If, ast.IfExp))]
+    tests = [n.test for n in branches if lines & set(range(n.lineno, (n.end_lineno or n.lineno) + 1))]
+    parts = [part for test in tests for part in (test.values if isinstance(test, ast.BoolOp) else [test])]
+    bare = [part.operand if isinstance(part, ast.UnaryOp) else part for part in parts]
+    heads = [part.left if isinstance(part, ast.Compare) else part for part in bare]
+    return {head.attr for head in heads if isinstance(head, ast.Attribute)}
+
+
+def uses(tree: ast.AST) -> dict[str, str]:
+    r"""Return what a script uses names as: an `object` with attributes of its own, a `text`, `two` numbers, or `three`.
+
+    >>> found = uses(ast.parse("for line in open(path): pass\nh, w = size\nconfig.reader.read(x)\nx.append(1)"))
+    >>> found == {"path": "text", "size": "two", "config": "object", "reader": "object"}
+    True
+    """
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in _OPENING and node.args and _is_name(node.args[0]):
+            found[_name(node.args[0])] = "text"
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and _is_name(node.value):
+            parts = len(node.targets[0].elts)
+            found.setdefault(_name(node.value), {2: "two", 3: "three"}.get(parts, ""))
+        elif isinstance(node, ast.Attribute) and _is_name(node.value) and node.attr not in _OF_OTHERS:
+            found.setdefault(_name(node.value), "text" if node.attr in _OF_TEXTS else "object")
+    return found
+
+
+def _is_name(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute))
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
 _SILENT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
 _IDLE = (ast.Pass, ast.Raise, ast.Break, ast.Continue)
@@ -40,8 +41,8 @@ def lines_run(place: str, ran: set[int]) -> Iterator[None]:
 def lines_left(old: ast.Module, new: ast.Module, ran: set[int]) -> list[int]:
     r"""Return the lines of statements that did not run, of functions that did, and that do something else now.
 
-    Those are the functions whose text has changed, and those that are mapped over records now; in them, what only
-    raises an error is not counted.
+    Those are the functions whose text has changed, and those that are mapped over records now. In them, what no batch
+    hangs on is not counted: blocks that end by raising an error, and statements that only print or log.
 
     >>> old = ast.parse('''
     ... def f(x):
@@ -59,17 +60,19 @@ def lines_left(old: ast.Module, new: ast.Module, ran: set[int]) -> list[int]:
     """
     left: set[int] = set()
     concerned = _concerned(old, new)
-    for function in _functions(old):
+    for name, function in functions_of(old):
         own = {node.lineno for node in _statements(function.body)}
-        left |= own - ran if own & ran and function.name in concerned else set()
+        left |= own - ran if own & ran and name in concerned else set()
     return sorted(left)
 
 
-def _concerned(old: ast.Module, new: ast.Module) -> set[str]:
-    """Return the names of functions that have changed, or that are called for single records now."""
-    before = {function.name: ast.unparse(function) for function in _functions(old)}
-    changed = [f for f in _functions(new) if ast.unparse(f) != before.get(f.name)]
-    mapped = [f for f in changed if f.name not in before]
+@functools.lru_cache(maxsize=8)
+def _concerned(old: ast.Module, new: ast.Module) -> frozenset[str]:
+    """Return the full names of functions that have changed, or that are called for single records now."""
+    functions, before = functions_of(new), {name: ast.unparse(function) for name, function in functions_of(old)}
+    changes = {name: function for name, function in functions if ast.unparse(function) != before.get(name)}
+    changed = [*changes.values()]
+    mapped = [f for name, f in changes.items() if name not in before]
     mapped_by_name = {
         name for f in changed for call in ast.walk(f)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "map"
@@ -79,12 +82,18 @@ def _concerned(old: ast.Module, new: ast.Module) -> set[str]:
     found, waiting = set[str](), set().union(mapped_by_name, *map(_names, [*mapped, *chosen]))
     while waiting:
         found |= waiting
-        waiting = set().union(*(_names(f) for f in _functions(new) if f.name in waiting)) - found
-    return {f.name for f in changed} | found
+        waiting = set().union(*(_names(f) for _, f in functions if f.name in waiting)) - found
+    return frozenset((*changes, *(name for name, f in functions_of(old) if f.name in found)))
 
 
-def _functions(tree: ast.AST) -> list[ast.FunctionDef]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+def functions_of(tree: ast.AST, within: str = "") -> list[tuple[str, ast.FunctionDef]]:
+    """Return the functions of a script with their names, before which those stand that they are inside of."""
+    found: list[tuple[str, ast.FunctionDef]] = []
+    for node in ast.iter_child_nodes(tree):
+        inside = f"{within}{node.name}." if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else within
+        found += [(inside[:-1], node)] if isinstance(node, ast.FunctionDef) else []
+        found += functions_of(node, inside)
+    return found
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -93,15 +102,25 @@ def _names(node: ast.AST) -> set[str]:
     return named | {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
 
 
-def _statements(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements of a block that do something, those in statements of it too."""
     for statement in block:
-        text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        if not isinstance(statement, (*_SILENT, *_IDLE)) and not text:
+        if not isinstance(statement, (*_SILENT, *_IDLE)) and not _says(statement):
             yield statement
         if not isinstance(statement, _SILENT):
             for name in ("body", "orelse", "finalbody"):
-                yield from _statements(getattr(statement, name, []))
+                inner = getattr(statement, name, [])
+                yield from _statements(inner) if inner and not isinstance(inner[-1], ast.Raise) else ()
+
+
+def _says(statement: ast.stmt) -> bool:
+    """Whether a statement is a text, or only prints or logs something, and calls no function of the script for that."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(value, ast.Call):
+        return isinstance(value, ast.Constant)
+    calls = [ast.unparse(node.func) for given in value.args for node in ast.walk(given) if isinstance(node, ast.Call)]
+    said = ast.unparse(value.func)
+    return (said == "print" or "logging." in said) and all(name in ("len", "str", "repr") for name in calls)
 
 
 def in_words(lines: list[int]) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from seqrecorder.legacy.migrate.analyze.data_flow import depending, reads, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, depending, own_nodes, reads, writes
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.verify.stand_ins import StandIn, is_file, known_value, scaled
+
+if TYPE_CHECKING:
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
 
 _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.For)
 _PLAIN = frozenset(("dict", "float", "int", "len", "list", "namedtuple", "range", "set", "sorted", "str", "tuple"))
 _PLAIN_METHODS = ("append", "format", "join")
 _PYTHON_2 = {"xrange": range, "unicode": str, "basestring": str, "long": int, "reduce": functools.reduce}
+_FLAGS = ("FLAGS", "parse_args()", "parse_known_args()")
 _QUEUES = frozenset(name.rpartition(".")[2] for name in PIPELINE)
 _CONSUMING = ("Session", ".run(", "run_n(", ".eval(", "start_queue_runners", "Coordinator")
 
@@ -29,14 +33,20 @@ def defined(tree: ast.Module, place: str, *, v1: bool) -> dict[str, Any]:
     namespace: dict[str, Any] = {**_PYTHON_2, "__name__": "migrated", "__file__": place}
     flags = StandIn()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr):
-            _take_flag(node.value, flags)
+        if isinstance(node, ast.Call):
+            _take_flag(node)
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).endswith("FLAGS"):
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).endswith(_FLAGS):
             namespace.update(dict.fromkeys(writes(node), flags))
         elif isinstance(node, _DEFINING) and not (isinstance(node, (ast.Assign, ast.For)) and not _is_plain(node)):
             _carry_out(node, place, namespace, v1=v1)
     return namespace
+
+
+def with_main(tree: ast.Module) -> ast.Module:
+    """Return a script with what it does when it is run, `if __name__ == "__main__"`, as statements of its own."""
+    body = [(s.body if isinstance(s, ast.If) and "__main__" in ast.unparse(s.test) else [s]) for s in tree.body]
+    return ast.Module([statement for statements in body for statement in statements], tree.type_ignores)
 
 
 def _carry_out(node: ast.stmt, place: str, namespace: dict[str, Any], *, v1: bool) -> None:
@@ -70,19 +80,23 @@ def _imported(node: ast.stmt) -> list[str]:
     return []
 
 
-def _take_flag(call: ast.expr, flags: Any) -> None:
-    """Take in `DEFINE_integer("batch_size", 128, "...")`, with a value that a trial can bear."""
-    given = call.args if isinstance(call, ast.Call) else []
-    is_definition = isinstance(call, ast.Call) and "DEFINE_" in ast.unparse(call)
-    if not is_definition or len(given) < 2:  # noqa: PLR2004 - a name and a default
-        return
-    name, default = (item.value if isinstance(item, ast.Constant) else None for item in given[:2])
-    if not isinstance(name, str) or default is None:
+def _take_flag(call: ast.Call) -> None:
+    """Take in `DEFINE_integer("batch_size", 128, "...")`, and argparse's, with a value that a trial can bear."""
+    named = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
+    texts = [item.value if isinstance(item, ast.Constant) else None for item in call.args]
+    words = ast.unparse(call.func)
+    if "DEFINE_" in words:
+        texts += [named.get(name) for name in ("flag_name", "default_value")[len(texts) :]]
+    elif words.endswith("add_argument"):
+        switched = named["action"] == "store_false" if "action" in named else None
+        texts = [named.get("dest", str(texts[-1]).lstrip("-").replace("-", "_")) if texts else None]
+        texts += [named.get("default", switched)]
+    if len(texts) < 2 or not isinstance(name := texts[0], str) or (default := texts[1]) is None:  # noqa: PLR2004
         return
     if isinstance(default, str):
         StandIn.texts.add(name)
-    if not is_file(name) and (isinstance(default, str) or known_value(name) is None):
-        setattr(flags, name, default)
+    if not is_file(name) and not (isinstance(default, bool) and known_value(name) is not None):
+        StandIn.given[name] = scaled(name, default)
 
 
 def module_pipeline(tree: ast.Module, place: str, namespace: dict[str, Any], outputs: frozenset[str]) -> dict[str, Any]:
@@ -94,7 +108,28 @@ def module_pipeline(tree: ast.Module, place: str, namespace: dict[str, Any], out
     return {name: namespace[name] for name in sorted(outputs) if name in namespace}
 
 
-def module_outputs(tree: ast.Module) -> set[str]:
+def batches_of(old: ast.Module, new: ast.Module) -> list[frozenset[str]]:
+    """Return the names of a module that may hold its batches, old and new: with what is made of them, and without."""
+    both = _outputs(old) & _outputs(new)
+    once, now = ({name for s in tree.body if _takes(s) for name in writes(s)} for tree in (old, new))  # key and record
+    direct = _lifted(new) or _taken(new) & writes(old) - once
+    return [frozenset(names) for names in (() if _lifted(new) else both - once - now or both, direct) if names]
+
+
+def kept_by(old: ast.FunctionDef | None, new: ast.FunctionDef | None) -> frozenset[str]:
+    r"""Return the names of a function, old and new, that hold its batches, where it keeps them to itself.
+
+    >>> old, new = (ast.parse(f"def train():\n  x = {text}\n  fit(x)") for text in ("batch([1])", "it.get_next()"))
+    >>> sorted(kept_by(old.body[0], new.body[0]))
+    ['x']
+    """
+    if old is None or new is None:
+        return frozenset()
+    gives = any(isinstance(node, ast.Return) and node.value is not None for node in own_nodes(new))
+    return frozenset() if gives and not _consumes(new) else frozenset(_taken(new) & writes(old))
+
+
+def _outputs(tree: ast.Module) -> set[str]:
     """Return the names of a module that hang on its pipeline, without what is got from a session."""
     statements = [s for s in tree.body if not _is_definition(s)]
     first = [s for s in statements if _makes(s)]
@@ -102,9 +137,14 @@ def module_outputs(tree: ast.Module) -> set[str]:
     return {name for s in {*first, *hanging} if not _consumes(s) for name in writes(s)}
 
 
-def module_reads(tree: ast.Module) -> set[str]:
-    """Return the names of a module for what is read: what was a key and a record may be a record now."""
-    return {name for statement in tree.body if _takes(statement) for name in writes(statement)}
+def _taken(scope: Scope) -> set[str]:
+    """Return the names that hold what a dataset gives."""
+    return {n for s in own_nodes(scope) if _takes(s) and "get_next()" in ast.unparse(s) for n in binds(s)}
+
+
+def _lifted(tree: ast.Module) -> set[str]:
+    """Return the names of a module that hold what it lifts."""
+    return {name for s in tree.body if "legacy.get_next(" in ast.unparse(s) for name in binds(s)}
 
 
 def _needed(tree: ast.Module, outputs: frozenset[str]) -> list[ast.stmt]:
@@ -135,7 +175,7 @@ def _runs(statement: ast.stmt) -> bool:
     return "add_queue_runner" in ast.unparse(statement)
 
 
-def _takes(statement: ast.stmt) -> bool:
+def _takes(statement: ast.AST) -> bool:
     """Whether a statement takes a record as it is."""
     func = statement.value.func if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) else None
     return isinstance(func, ast.Attribute) and func.attr in ("read", "read_up_to", "get_next")
@@ -147,5 +187,5 @@ def _closes(statement: ast.stmt, needed: set[str]) -> bool:
     return isinstance(func, ast.Attribute) and func.attr in ("close", "flush") and bool(reads(func) & needed)
 
 
-def _consumes(statement: ast.stmt) -> bool:
+def _consumes(statement: ast.AST) -> bool:
     return any(word in ast.unparse(statement) for word in _CONSUMING)

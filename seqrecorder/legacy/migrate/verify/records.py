@@ -173,9 +173,13 @@ def _decode_image(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> 
 
 
 def _produce(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
+    import tensorflow as tf
+
     given = args[0] if args else kwargs.get("string_tensor", kwargs.get("input_tensor"))
-    if isinstance(given, (list, tuple)):
-        asked.files = [item for item in given if isinstance(item, str)]
+    known = tf.get_static_value(given) if isinstance(given, tf.Tensor) else given
+    if isinstance(known, (list, tuple, np.ndarray)):
+        names = [item.decode() if isinstance(item, bytes) else item for item in known]
+        asked.files = [name for name in names if isinstance(name, str)]
     return original(*args, **kwargs)
 
 

@@ -56,14 +56,17 @@ def one_thread_each() -> None:
 
 
 def _reads_of(op: Any) -> set[str]:
-    """Return the operations that take something out of a queue, or of files, for an operation."""
-    found, waiting, seen = set[str](), [op], set[str]()
+    """Return the names of the operations that take something out of a queue, or of files, for an operation."""
+    return {node.name for node in _taking(op)}
+
+
+def _taking(op: Any) -> list[Any]:
+    found, waiting, seen = list[Any](), [getattr(op, "op", op)], set[str]()
     while waiting:
         node = waiting.pop()
         if node.name not in seen:
             seen.add(node.name)
-            if node.type.startswith(("Reader", "QueueDequeue")):
-                found.add(node.name)
+            found += [node] if node.type.startswith(("Reader", "QueueDequeue")) else []
             waiting += [tensor.op for tensor in node.inputs] + list(node.control_inputs)
     return found
 
@@ -76,5 +79,20 @@ def is_shuffled(built: Any) -> bool:
         runners = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
     several = any(len(runner.enqueue_ops) > 1 for runner in runners)  # which one reader's were is one by now
     shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
+    read = [name for runner in runners for name in set[str]().union(*map(_reads_of, runner.enqueue_ops))]
     of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
-    return several or not of_one or any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
+    shared = len(set(read)) < len(read)  # threads decide which queue gets what
+    drawn = any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
+    return several or shared or not of_one or drawn
+
+
+def together(tensors: list[Any]) -> list[list[int]]:
+    """Return the places of tensors that come out of the same queue, for each queue; chance decides what others give."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for place, tensor in enumerate(tensors):
+        queues = {op.inputs[0].name for op in _taking(tensor.op)}
+        joined = [group for group in groups if group[0] & queues or not queues]
+        places = [other for group in joined for other in group[1]]
+        groups = [group for group in groups if group not in joined]
+        groups.append((queues.union(*(group[0] for group in joined)), [*places, place]))
+    return [places for _, places in groups]

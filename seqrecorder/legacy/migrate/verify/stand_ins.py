@@ -27,10 +27,11 @@ _PLACES = ("dir", "folder", "root")
 _INPUTS = ("input", "data", "source", "corpus")
 _ARRAYS = ("image", "target", "label", "text", "arr")
 _SHAPES = ((20, 4), (20,), (20, 28, 28))
-_SIDES = ("dims", "shape")
-_IMAGE = (24, 24, 3)
+_SIDES = ("dims", "shape", "size")
+IMAGE = (24, 24, 3)
 _NO_NUMBERS = ("device", "scope", "name", "norm")
 _ENDINGS = (".jpg", ".jpeg", ".png", ".tfrecords", ".tfrecord", ".csv", ".txt", ".bin", ".wav")
+_PICTURES = (".jpg", ".jpeg", ".png")
 _VALUES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("batch",), 3),
     (("epoch",), 2),
@@ -46,9 +47,9 @@ _CHANCE = ("epoch", "batch", "shuffle", "thread")
 class _Number(int):
     """A number; called, as of a function whose name was taken for that of a number, it gives a stand-in."""
 
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        """Return a stand-in."""
-        return StandIn()
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Return what a stand-in does."""
+        return StandIn()(*given, **named)
 
 
 class FileName(str):
@@ -74,7 +75,7 @@ class StandIn(mock.MagicMock):
     files: ClassVar[list[str]] = []
     texts: ClassVar[set[str]] = set()  # names of flags that are texts
     opened: ClassVar[bool] = False  # whether Python read one of the files
-    compared: ClassVar[dict[str, str]] = {}  # what attributes are compared with
+    given: ClassVar[dict[str, Any]] = {}  # what attributes are: flags' defaults, and what a script compares them with
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -85,24 +86,40 @@ class StandIn(mock.MagicMock):
         if name == "_as_graph_element":  # by which TensorFlow tells its own objects
             raise AttributeError(name)
         if not name.startswith(("_", "assert", "mock", "method", "return", "side", "call")):
-            if name in StandIn.compared:
-                return StandIn.compared[name]
+            if name in StandIn.given:
+                return StandIn.given[name]
             known = known_value(name)
             if StandIn.files and is_file(name) and (known is None or name in StandIn.texts):
                 return FileName(StandIn.files[0])
             if StandIn.files and "dir" in name.lower().split("_"):
                 return FileName(_place(StandIn.files))
             if name.lower().endswith("shape"):
-                return _IMAGE
+                return IMAGE
             if known is not None:
                 return known if known is False else _Number(known)
         return super().__getattr__(name)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Return the tensors that are given, as if they were changed, what is read from a queue, or a stand-in."""
+        import tensorflow as tf
+
+        v1 = tf.compat.v1
+        queues = [item for item in given if isinstance(item, v1.QueueBase)]
+        if queues:
+            record = v1.TFRecordReader().read(queues[0])
+            return [*record] if self._mock_name == "read" else [tf.reshape(record[1], [1])]
+        tensors = [item for item in given if isinstance(item, tf.Tensor)]
+        return (tensors[0] if len(tensors) == 1 else tensors) if tensors else super().__call__(*given, **named)
 
 
 def found(original: Any, pattern: Any, **_: Any) -> list[str]:
     """Return the files of a pattern; where there are none, one that it would find."""
     names = [name for name in original(pattern) if not _is_picture(str(name))]
-    return names or [str(pattern).replace("*", "0").replace("?", "0")]
+    made = pathlib.Path(str(pattern).replace("*", "0").replace("?", "0"))
+    if StandIn.files and not names and made.suffix in _PICTURES and made.parent.is_dir():
+        picture = pathlib.Path(_place(StandIn.files), "picture-0.jpg")
+        made.write_bytes(picture.read_bytes())  # some look at one while they build their graph
+    return names or [str(made)]
 
 
 def _listed(original: Any, place: Any = ".") -> list[str]:
@@ -121,8 +138,8 @@ def _is_picture(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def forgiving(*, models: bool) -> Iterator[None]:
-    """Let devices be any, files be those of the trial, and, on request, what TensorFlow lost of models stand-ins."""
+def forgiving() -> Iterator[None]:
+    """Let devices be any, files be those of the trial, and what TensorFlow lost of models stand-ins."""
     import tensorflow as tf
 
     opening = builtins.open
@@ -139,9 +156,7 @@ def forgiving(*, models: bool) -> Iterator[None]:
         mock.patch.object(glob, "glob", functools.partial(found, glob.glob)),
         mock.patch.object(os, "listdir", functools.partial(_listed, os.listdir)),
         mock.patch.object(os, "walk", functools.partial(_walked, os.walk)),
-        mock.patch.object(Absent, "_raise", lambda absent: StandIn(name=absent.__name__))
-        if models
-        else contextlib.nullcontext(),
+        mock.patch.object(Absent, "_raise", lambda absent: StandIn(name=absent.__name__)),
     ):
         yield
 
@@ -200,14 +215,19 @@ def is_file(name: str) -> bool:
 
 
 def scaled(name: str, value: Any) -> Any:
-    """Return a constant of a script, or one that a trial of few records can bear in its place."""
-    large = isinstance(value, int) and not isinstance(value, bool) and value > 100  # noqa: PLR2004 - a trial has fewer
-    about = ("capacity", "buffer", "min_after", "queue", "per_epoch", "batch_size", "num_examples", "threads")
+    """Return a constant of a script, or a flag's default, or one that a trial of few records can bear in its place.
+
+    >>> scaled("batch_size", 64), scaled("image_size", 64), scaled("min_queue_examples", 5000)
+    (3, 64, 20)
+    """
+    counts = any(word in name.lower() for word in ("batch", "epoch", "thread"))
+    large = isinstance(value, int) and not isinstance(value, bool) and value > (8 if counts else 100)
+    about = ("capacity", "buffer", "min_after", "queue", "per_epoch", "batch_size", "num_examples", "threads", "epochs")
     return known_value(name) or 3 if large and any(word in name.lower() for word in about) else value
 
 
 def candidates(
-    function: Callable[..., Any], names: list[str], known: Mapping[str, list[str]]
+    function: Callable[..., Any], names: list[str], known: Mapping[str, list[str]], uses: Mapping[str, str]
 ) -> list[list[tuple[str, Any]]]:
     """Return values to try for each parameter of a function, by its name.
 
@@ -215,13 +235,23 @@ def candidates(
         function: what is called.
         names: of the files to read.
         known: texts that the script compares names with.
+        uses: what the script uses names as (see `conditions.uses`).
     """
     return [
         [(name, text) for text in known[name]]
         if name in known and parameter.default is parameter.empty
-        else _of_parameter(parameter, names)
+        else [*_used(parameter, names, uses.get(name, "")), *_of_parameter(parameter, names)]
         for name, parameter in inspect.signature(function).parameters.items()
     ]
+
+
+def _used(parameter: inspect.Parameter, names: list[str], use: str) -> list[tuple[str, Any]]:
+    """Return the values that a parameter has by what it is used as; none if it has a default."""
+    known = {"object": StandIn(), "text": names[0], "two": IMAGE[:2], "three": IMAGE}
+    if parameter.default is not parameter.empty or use not in known:
+        return []
+    place = use == "text" and any(word in parameter.name.lower() for word in _PLACES)
+    return [(parameter.name, _place(names) if place else known[use])]
 
 
 def _place(names: Sequence[str]) -> str:
@@ -247,7 +277,7 @@ def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[
         return [place]
     known = None if lower.endswith(_FUNCTIONS) else known_value(name)
     if known is not None and (missing or any(word in lower for word in _CHANCE)):
-        sides = [(name, _IMAGE)] if any(word in lower for word in _SIDES) else []
+        sides = [(name, IMAGE), (name, IMAGE[:2])] if any(word in lower for word in _SIDES) else []
         found = [(name, known), *sides]
         return [*found, (name, StandIn())] if missing else found
     return _unsaid(name, names) if missing else [(name, parameter.default)]
@@ -264,5 +294,5 @@ def _unsaid(name: str, names: list[str]) -> list[tuple[str, Any]]:
         arrays = [np.arange(60).reshape(20, 3), np.arange(20)]
         return [(name, names), (name, names[0]), (name, list(range(60))), (name, arrays), (name, StandIn())]
     if any(word in lower for word in _ARRAYS):
-        return [(name, np.arange(np.prod(shape)).reshape(shape)) for shape in _SHAPES]
-    return [(name, StandIn())]
+        return [*((name, np.arange(np.prod(shape)).reshape(shape)) for shape in _SHAPES), (name, 2)]
+    return [(name, StandIn()), (name, 2)]

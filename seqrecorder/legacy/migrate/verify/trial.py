@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
 from seqrecorder.legacy.migrate.verify.call import MOST, Callee, CannotTryError, ForeignFileError, brief
 from seqrecorder.legacy.migrate.verify.coverage import in_words, lines_left
-from seqrecorder.legacy.migrate.verify.definitions import module_outputs, module_reads
+from seqrecorder.legacy.migrate.verify.definitions import batches_of, kept_by
 from seqrecorder.legacy.migrate.verify.equality import compare
 from seqrecorder.legacy.migrate.verify.fixed_random import held_still
 from seqrecorder.legacy.migrate.verify.in_place import places
@@ -33,6 +34,7 @@ _RECORDS = (6, 6)  # in each of two files: with two epochs, and batches of three
 _OFTEN = 20  # times that a record comes on average, where that is left to chance
 _ALONE = 7  # in a single file: there something is
 _WAYS = 3  # to call a function that fails when it runs
+_SECONDS = 60.0  # for the positions of a function's switches
 _LONGER = 11  # steps that records have at least where fewer are too few
 
 
@@ -43,25 +45,40 @@ def main(arguments: list[str]) -> int:
     sys.path.append(given["directory"])
     found: dict[str, list[str]] = {}
     ran: dict[str, set[int]] = {}
+    trees = ast.parse(as_python3(given["old"])), ast.parse(as_python3(given["new"]))
     for name in given["functions"]:
         with tempfile.TemporaryDirectory() as directory:
-            os.chdir(directory)  # functions may name files of their own
+            inside = Path(directory, *"abc")  # functions may name files of their own, and `../` before them
+            inside.mkdir(parents=True)
+            os.chdir(inside)
             try:
-                said, ran[name] = compared(given["old"], given["new"], name, given["target"], Path(directory))
+                said, ran[name] = compared(given["old"], given["new"], name, given["target"], inside)
                 found[name] = ["equal", said]
             except CannotTryError as why:
                 found[name] = ["unverified", str(why)]
             except AssertionError as difference:
                 found[name] = ["differs", str(difference)]
+            except Exception as error:  # noqa: BLE001 - of what was made up for the user's code
+                found[name] = ["unverified", f"it cannot be tried: {brief(error)}"]
             finally:
                 os.chdir(given["directory"])
-    old, new = (ast.parse(as_python3(given[version])) for version in ("old", "new"))
+        _write_down(trees, found, ran, Path(place).with_suffix(".found"))
+    return 0
+
+
+def _write_down(
+    trees: tuple[ast.Module, ast.Module], found: dict[str, list[str]], ran: dict[str, set[int]], place: Path
+) -> None:
+    """Write what was found so far: functions behind it may take too long."""
+    found = {**found}
     for name, lines in ran.items():
-        left = [line for line in lines_left(old, new, lines) if not any(line in others for others in ran.values())]
+        left = [
+            line for line in lines_left(trees[0], trees[1], lines) if not any(line in others for others in ran.values())
+        ]
         if left:
             found[name] = ["partly", f"{found[name][1]}; not tried: {in_words(left)}"]
-    Path(place).with_suffix(".found").write_text(json.dumps(found), encoding="utf-8")
-    return 0
+    place.with_suffix(".part").write_text(json.dumps(found), encoding="utf-8")
+    place.with_suffix(".part").replace(place)
 
 
 def compared(old: str, new: str, name: str, target: str, directory: Path) -> tuple[str, set[int]]:
@@ -84,7 +101,9 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> tup
         before = Callee(new if placed else old, name, "graph", literals, old=True)
         after = Callee(new, name, target, literals, old=False)
         try:
-            said, ran = _compared(before, after, name, directory)
+            if target == "graph" and not placed:
+                before.kept = after.kept = kept_by(before.function, after.function)
+            said, ran = _compared_by_names(before, after, name, directory)
         except ForeignFileError as error:
             if error.path in literals or error.path not in old:
                 raise
@@ -93,11 +112,23 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> tup
             return said, before.ran_of(old, ran) if placed else ran
 
 
-def _compared(before: Callee, after: Callee, name: str, directory: Path) -> tuple[str, set[int]]:
-    both = module_outputs(before.tree) & module_outputs(after.tree)
-    before.outputs = after.outputs = frozenset(both - module_reads(before.tree) - module_reads(after.tree) or both)
-    if name == "<module>" and not before.outputs:
-        raise CannotTryError("no name of the module has the records both before and after")
+def _compared_by_names(before: Callee, after: Callee, name: str, directory: Path) -> tuple[str, set[int]]:
+    """Compare functions, or modules by the names that have their batches; what is made of those may need a model."""
+    if name != "<module>":
+        return _compared(before, after, directory)
+    problem = CannotTryError("no name of the module has the records both before and after")
+    for names in batches_of(before.tree, after.tree):
+        before.outputs = after.outputs = names
+        try:
+            return _compared(before, after, directory)
+        except ForeignFileError:
+            raise
+        except CannotTryError as why:
+            problem = why
+    raise problem
+
+
+def _compared(before: Callee, after: Callee, directory: Path) -> tuple[str, set[int]]:
     said: list[str] = []
     ran: set[int] = set()
     with held_still() as drawn:
@@ -123,7 +154,12 @@ def _compared(before: Callee, after: Callee, name: str, directory: Path) -> tupl
             ran |= before.ran
         if not said:
             raise problem or CannotTryError("nothing to try")
-        for how, others, asked in before.others(values):
+        started = time.monotonic()
+        left = set(lines_left(before.tree, after.tree, ran))
+        for how, others, asked in before.others(values, left):
+            covered = how.startswith(".") and not left & set(lines_left(before.tree, after.tree, ran))
+            if covered or time.monotonic() > started + _SECONDS:
+                break
             try:
                 found = _compared_once(before, after, others, asked, _own_files(asked, paths) or paths)
                 ran |= before.ran
@@ -131,6 +167,7 @@ def _compared(before: Callee, after: Callee, name: str, directory: Path) -> tupl
                 found = f"not tried, {why}"
             said.append(f"with {how}: {found}")
     said += ["with random numbers held still"] if drawn else []
+    said += [f"with stand-ins for {', '.join(before.absent)}"] if before.absent else []
     return "; ".join(said), ran
 
 
@@ -175,8 +212,8 @@ def _compared_once(before: Callee, after: Callee, values: dict[str, Any], asked:
     """Run both functions on the same files, and return in words how they were found to be equal."""
     before.at = after.at = 0
     said = [_compared_there(before, after, values, asked, paths)]
-    for at in range(1, len(before.lifted)):  # each on its own: which comes with which is chance
-        before.at = after.at = at
+    for at in range(1, len(before.groups) if after.target == "graph" else 1):
+        before.at = after.at = at  # each on its own: which comes with which is chance
         said.append(_compared_there(before, after, values, asked, paths))
     return ", then ".join(said)
 
@@ -206,6 +243,7 @@ def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked
     if shuffled and len(old) == MOST:  # endless: so many that each record comes
         most = MOST + _OFTEN * records // max(np.shape(old[0][0])[:1] or (1,))
         old, _ = before.batches(values, most)
+    after.groups = before.groups
     try:
         new, _ = after.batches(values, most)
     except Exception as error:
@@ -226,8 +264,8 @@ def _compare_structures(before: Callee, after: Callee) -> None:
 def _write(paths: list[Path], asked: Asked, counts: tuple[int, ...], least: int = 1) -> None:
     if asked.whole_files:
         write_pictures(Path.cwd(), asked)
-    if asked.whole_files and not asked.reader and (least == 1 or StandIn.opened):
-        return  # they have the names of what is read
+    if not asked.reader and (StandIn.opened or (asked.whole_files and least == 1)):
+        paths = [path for path in paths if path.parent != Path.cwd()]  # the others have the names of what is read
     random = np.random.default_rng(len(counts))
     for path, count in zip(paths, itertools.cycle(counts), strict=False):
         path.parent.mkdir(parents=True, exist_ok=True)

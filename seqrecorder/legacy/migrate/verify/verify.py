@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -59,16 +60,13 @@ def tried(
         command = [sys.executable, "-W", "ignore", "-m", "seqrecorder.legacy.migrate.verify.trial", str(asked)]
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
         environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - text
-        try:
+        why = f"not done within {seconds:g} s"
+        with contextlib.suppress(subprocess.TimeoutExpired):
             done = subprocess.run(  # noqa: S603 - our own module
                 command, env=environment, capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
             )
-        except subprocess.TimeoutExpired:
-            return tuple(Trial(name, "unverified", f"not done within {seconds:g} s") for name in functions)
-        answer = asked.with_suffix(".found")
-        if not answer.exists():
             said = done.stderr.decode(errors="replace").strip().splitlines()
             why = f"the trial ended with code {done.returncode}: {said[-1] if said else ''}"
-            return tuple(Trial(name, "unverified", why) for name in functions)
-        found = json.loads(answer.read_text(encoding="utf-8"))
-    return tuple(Trial(name, *found[name]) for name in functions)
+        answer = asked.with_suffix(".found")
+        found = json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else {}
+    return tuple(Trial(name, *found.get(name, ("unverified", why))) for name in functions)

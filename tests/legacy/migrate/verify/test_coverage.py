@@ -57,3 +57,25 @@ def test_lines_in_words():
     """Neighbours are told as one range."""
     assert in_words([4]) == "line 4"
     assert in_words([1, 2, 4, 6, 7, 8]) == "lines 1-2, 4, 6-8"
+
+
+def test_functions_are_told_apart_by_their_classes():
+    """A method that changed is not one of the same name in another class; what guards and what logs is not counted."""
+    text = """
+class A:
+    def read(self, x):
+        if not x:
+            print("no files")
+            raise OSError
+        if x > 3:
+            tf.logging.info("many")
+        return batch(x)
+
+class B:
+    def read(self, x):
+        if x:
+            return 1
+        return 2
+"""
+    new = text.replace("batch(x)", "dataset(x)")
+    assert lines_left(ast.parse(text), ast.parse(new), {4, 7, 13, 15}) == [9]

@@ -203,6 +203,8 @@ def test_comparing_batches():
         compared(one, one[:1], ordered=False)
     with pytest.raises(AssertionError, match=r"batches of \[2\] became batches of \[1\]"):
         compared(one, [one[0], [np.array([3])]], ordered=False)
+    records = [[np.array([1, 2])], [np.array([3])], [np.array([4])]]  # each with a size of its own
+    assert "left to chance" in compared(records, [records[1], records[2], records[0]], ordered=False)
     assert compared([[np.array([[1, 0], [2, 2]])]], [[np.array([[2, 2, 0], [1, 0, 0]])]], ordered=False)
     with pytest.raises(AssertionError, match="other records"):
         compared([[np.array([1, 1, 2, 2])]], [[np.array([1, 3, 3, 3])]], ordered=False, records=2)
@@ -263,3 +265,97 @@ def test_lifted_functions_are_tried(tmp_path):
     assert {name: trial.outcome for name, trial in trials.items()} == dict.fromkeys(found.functions, "equal")
     assert set(trials) == {"read_pixels", "pictures", "main"}
     assert trials["main"].reason.startswith("6 batches equal, then 3 batches with the same records")
+
+
+KEPT = """\
+import argparse
+import tensorflow as tf
+from networks import network
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--image_size", type=int, default=5)
+parser.add_argument("--upper", action="store_true")
+FLAGS = parser.parse_args()
+
+
+def train(_):
+    session = tf.Session()
+    session.run(tf.global_variables_initializer())
+    queue = tf.train.string_input_producer(["../data/train.tfrecords"], num_epochs=2, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    if FLAGS.upper:
+        record = tf.strings.upper(record)
+    if FLAGS.image_size < 4:
+        print("too small")
+        raise ValueError
+    batch = tf.train.batch([record], 2)
+    loss = network(batch) + tf.contrib.losses.nothing()
+    while True:
+        session.run(loss)
+
+
+if __name__ == "__main__":
+    files = tf.train.string_input_producer(["other.tfrecords"], num_epochs=2, shuffle=False)
+    _, text = tf.TFRecordReader().read(files)
+    texts = tf.train.batch([text], 3)
+    with tf.Session() as session:
+        print(session.run(texts))
+"""
+
+
+@pytest.mark.usefixtures("warm_trials")
+def test_batches_that_are_kept_are_compared(tmp_path):
+    """A function that trains is run as far as its batches; what a script does when it is run is tried, as its flags."""
+    found = rewrite(KEPT, "graph")
+    assert found.status == "converted"
+    trials = {trial.function: trial for trial in tried(KEPT, found.text, found.functions, "graph", tmp_path)}
+    assert {name: trial.outcome for name, trial in trials.items()} == {"train": "equal", "<module>": "equal"}
+    assert trials["train"].reason == "7 batches equal; with .upper=True: 7 batches equal; with stand-ins for network"
+    wrong = found.text.replace("tf.strings.upper", "tf.strings.lower")
+    [trial] = tried(KEPT, wrong, ["train"], "graph", tmp_path)
+    assert (trial.outcome, trial.reason) == ("differs", "the batches hold other values, or in another order")
+
+
+OF_PROJECT = """\
+import random
+import numpy as np
+import tensorflow as tf
+from datasets import dataset_factory
+from preprocessing import preprocessing_factory
+
+slim = tf.contrib.slim
+
+
+def evaluate():
+    dataset = dataset_factory.get_dataset("flowers")
+    provider = slim.dataset_data_provider.DatasetDataProvider(dataset, shuffle=False, num_epochs=1)
+    [image, label] = provider.get(["image", "label"])
+    image = preprocessing_factory.get_preprocessing("vgg")(image, 24, 24)
+    images, labels = tf.train.batch([image, label], 2)
+    return images, labels
+
+
+def tensors(reader, data_pattern, batch_size):
+    files = tf.gfile.Glob(data_pattern)
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    return tf.train.batch_join([reader.prepare_reader(queue)], batch_size, enqueue_many=True)
+
+
+numbers = np.random.randn(20, 3)
+random.shuffle([1, 2, 3])
+queue = tf.FIFOQueue(100, [tf.float64], [[3]])
+tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue_many([numbers])]))
+row = queue.dequeue()
+with tf.Session() as session:
+    session.run(row)
+"""
+
+
+@pytest.mark.usefixtures("warm_trials")
+def test_what_other_modules_make_is_stood_in_for(tmp_path):
+    """Data sets, readers and preprocessing of a project's other modules are stood in for; a module's tensors count."""
+    found = lift_script(OF_PROJECT)
+    assert found.status == "converted"
+    trials = {trial.function: trial for trial in tried(OF_PROJECT, found.text, found.functions, "graph", tmp_path)}
+    assert {name: trial.outcome for name, trial in trials.items()} == dict.fromkeys(found.functions, "equal")
+    assert len(trials) == 3
