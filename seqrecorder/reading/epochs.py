@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.graph_ops import numbers, rows_at
-from seqrecorder.reading.tfdata_ops import Traced, flat_mapped, mapped, random_numbers, traced_once
+from seqrecorder.reading.tfdata_ops import Traced, flat_mapped, mapped, one_element, random_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,16 +53,13 @@ def iterations_begun() -> Any:
     >>> [[int(number) for number in begun] for _ in range(3)]
     [[0, 0], [1, 1], [2, 2]]
     """
-    import tensorflow as tf
-
-    nothing = random_numbers(0).take(0)  # what is concatenated is begun when it is asked for
-    drawn = nothing.concatenate(random_numbers(0).take(1))
-    number = traced_once(_place_of_seed).mapped(drawn)
-    return traced_once(_again).applied(tf.raw_ops.FlatMapDataset, number, number.element_spec)
+    drawn = random_numbers(0)
+    drawn = drawn.take(0).concatenate(drawn.take(1))  # what is concatenated is begun when it is asked for
+    return flat_mapped(drawn, _place_of_seed, key=_place_of_seed)
 
 
 def _place_of_seed(drawn: Any) -> Any:
-    """Return the place of a seed in the series of those that are drawn."""
+    """Return the place of a seed in the series of those that are drawn, again and again."""
     import tensorflow as tf
 
     # The one state that iterators share, and that can be saved and sent to other machines, is a seed that is drawn anew
@@ -72,13 +69,7 @@ def _place_of_seed(drawn: Any) -> Any:
     count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
     numbers = random_numbers(0).take(1).repeat()
     before = other.applied(tf.raw_ops.TakeWhileDataset, numbers, scalar, name="predicate")
-    return count.reduced(before, tf.constant(0, tf.int64))
-
-
-def _again(number: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.data.experimental.to_variant(tf.data.Dataset.from_tensors(number).repeat())
+    return one_element(count.reduced(before, tf.constant(0, tf.int64))).repeat()
 
 
 def _order_of(seed: int, epoch: Any) -> Any:

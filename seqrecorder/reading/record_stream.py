@@ -198,6 +198,8 @@ class _Files:
             values = column(self.origin.files, name)
             values = [str(path) for path in values] if name in _PATHS else values
             kind = tf.string if name in _PATHS else tf.int64
+            if self.count == 1:
+                return tf.constant(values[0], kind)
             if self.count <= _INLINED:
                 return _of_file(tf.constant(values, kind), file)
             with tf.init_scope():  # outside of the graph, where functions capture it: they would be copied with it

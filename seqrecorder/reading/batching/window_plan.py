@@ -159,8 +159,7 @@ def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | Non
         spec = PlannedBatch(tf.TensorSpec([], tf.variant), *batches.element_spec)
         return beside(one_element(sources).repeat(), batches, spec)
 
-    nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    state = (*nothing, tf.zeros([], tf.int64))
+    state = (tf.constant([], tf.string), tf.constant([], tf.int64), tf.constant(0, tf.int64))
     # The next window is read and planned while batches of this one are parsed. It takes two, for the end of an epoch is
     # one: behind it the first window of the next epoch would wait.
     planned = scanned(turns, state, step, key=("plan", key, permute)).prefetch(2)

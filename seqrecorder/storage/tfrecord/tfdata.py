@@ -28,14 +28,14 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
 
     if span is not None:
         records = tf.raw_ops.TFRecordDatasetV2(
-            filenames=path[tf.newaxis],
+            filenames=path,
             compression_type="",
             buffer_size=tf.clip_by_value(span[1] - span[0], 1, _BUFFER_BYTES),
             byte_offsets=span[0][tf.newaxis],
         )
         return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string))
     records = tf.raw_ops.TFRecordDataset(
-        filenames=[path] if isinstance(path, str) else path[tf.newaxis],
+        filenames=path,
         compression_type=compression or "",
         buffer_size=_BUFFER_BYTES,
     )
@@ -55,7 +55,7 @@ def opened(path: Any) -> Any:
     import tensorflow as tf
 
     byte = tf.raw_ops.FixedLengthRecordDatasetV2(
-        filenames=[path] if isinstance(path, str) else path[tf.newaxis],
+        filenames=path,
         header_bytes=tf.constant(0, tf.int64),
         record_bytes=tf.constant(1, tf.int64),
         footer_bytes=tf.constant(0, tf.int64),
