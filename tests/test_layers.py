@@ -152,7 +152,6 @@ def test_encoding_needs_no_parsing() -> None:
         "padding",
         "parser",
         "parsing_spec",
-        "presence",
     }
     assert not reached & {f"codec.{name}" for name in parsing}
 

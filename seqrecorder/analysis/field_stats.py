@@ -12,7 +12,7 @@ from seqrecorder.analysis.field_figures import FieldFigures
 from seqrecorder.analysis.numbers import Numbers
 from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.texts import Texts
-from seqrecorder.codec.field_map import FieldMap, as_numbers
+from seqrecorder.codec.derivation import FieldMap, as_numbers
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.display import html_table
 from seqrecorder.schema.svg import outlines

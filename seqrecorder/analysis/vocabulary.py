@@ -12,7 +12,7 @@ from seqrecorder.analysis.count_tokens import Tokens, count_tokens
 from seqrecorder.analysis.coverage import Coverage
 from seqrecorder.analysis.sources import selections_of
 from seqrecorder.analysis.token_lookup import bucket_of, keras_layer, lookup, text_of
-from seqrecorder.codec.field_map import FieldMap, as_numbers
+from seqrecorder.codec.derivation import FieldMap, as_numbers
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
 from seqrecorder.schema.display import html_table, number_of, some
 from seqrecorder.schema.svg import bars

@@ -1,7 +1,6 @@
 """Records to columns to bytes and back, in numpy, and bytes to tensors, in graphs; knows no files."""
 
 __all__ = [
-    "allocator",
     "arrow",
     "columns",
     "construct",
@@ -12,14 +11,13 @@ __all__ = [
     "dictionaries",
     "element_encoder",
     "encoder",
-    "field_map",
-    "forked_tensorflow",
     "graph_ops",
     "message_layout",
     "padding",
     "parser",
     "parsing_spec",
     "pieces",
+    "process_state",
     "record_index",
     "tables",
     "to_arrow",

@@ -9,7 +9,7 @@ import numpy as np
 from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.decode_values import decode_images
 from seqrecorder.codec.encode_values import tensor_header
-from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
+from seqrecorder.codec.process_state import check_threads_of_tensorflow
 from seqrecorder.wire.spans import Spans
 
 if TYPE_CHECKING:

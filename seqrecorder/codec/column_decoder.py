@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.absent_fields import Presence, agree, filled, known_presence, spread_fixed
+from seqrecorder.codec.absent_fields import NUMPY, agreed, fixed_values, presence_of, with_absent
 from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.flat_values import Reader, Values, kind_of
@@ -19,8 +19,8 @@ from seqrecorder.schema.field import value_features
 from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.wire.canonical_form import NoMessageError, canonical
 from seqrecorder.wire.many_messages import entries, halves, parts, payloads
-from seqrecorder.wire.packed_numbers import integers
 from seqrecorder.wire.spans import Messages, Spans
+from seqrecorder.wire.varints import integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,12 +141,12 @@ class ColumnDecoder:
                 columns[field.name] = self._fixed(field, found[field.feature.encode()], stated)
                 continue
             held = self._held(field, found)
-            presence = known_presence(field, held.sizes, held.held, stated)
-            columns[field.name], sizes[field.name] = _completed(field, held, presence)
+            known, presence = presence_of(NUMPY, field, held.sizes, stated, held.held)
+            columns[field.name], sizes[field.name] = with_absent(NUMPY, field, held.column, known, presence)
             if presence.excused is not None:
                 excused[field.name] = presence.excused
         for group in self.schema.groups:
-            agree(self.schema.members(group), sizes, excused)
+            agreed(NUMPY, self.schema.members(group), sizes, excused, sizes)
         return columns
 
     def _stated(self, field: Field, spans: dict[bytes, Spans]) -> NDArray[np.int64] | None:
@@ -172,7 +172,7 @@ class ColumnDecoder:
         found = self._read(field, span.some(rows), rows, len(span))
         have = np.zeros(len(span), bool)
         have[rows] = found.units > 0
-        return spread_fixed(field, found.values, have, stated)
+        return fixed_values(NUMPY, field, found.values, have, stated)[0]
 
     def _read(self, field: Field, features: Spans, rows: Any, size: int) -> Values:
         """Return the values in features, of the records `rows`, of `size` in all."""
@@ -249,19 +249,6 @@ class ColumnDecoder:
         indices, flat = _ascending(field, indices, values.values, counts, rows)
         steps = eaches[0] if field.is_list else None
         return _Held(Column(flat, steps=steps, counts=counts, indices=indices), held)
-
-
-def _completed(field: Field, held: _Held, presence: Presence) -> tuple[Column, NDArray[np.int64]]:
-    """Return the column in which defaults stand for what records lack, and the size of each record's value."""
-    column, sizes = held.column, held.sizes
-    if field.has_filling and presence.absent is not None and presence.absent.any():
-        column = filled(field, column, presence.absent)
-        if field.is_list:
-            sizes = np.where(presence.absent, len(field.default), sizes)
-    if presence.present is not None and not presence.present.all():
-        name = "steps" if field.is_list else "counts"
-        column = attrs.evolve(column, present=presence.present, **{name: getattr(column, name)[presence.present]})
-    return column, sizes
 
 
 def _spread(sizes: NDArray[np.int64], rows: NDArray[np.int64], size: int) -> NDArray[np.int64]:

@@ -6,7 +6,6 @@ the form that records hold, and value by value (with good messages) where they a
 
 from __future__ import annotations
 
-import contextlib
 from itertools import chain
 from operator import attrgetter, countOf
 from typing import TYPE_CHECKING, Any
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.schema.field import Field
     from seqrecorder.wire.byte_rows import Blob
-
-
-_dtype, _rank = attrgetter("dtype"), attrgetter("ndim")
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -246,12 +242,6 @@ def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading:
     if len(values) == 1 and values[0].dtype == field.element.numpy and values[0].ndim == leading + len(rest):
         alone: NDArray[Any] = values[0] if leading else values[0][np.newaxis]  # it may be all that the memory holds
         return np.ascontiguousarray(alone) if alone.shape[1:] == rest else None
-    if leading and not rest and not field.element.is_text:
-        kinds = countOf(map(_dtype, values), field.element.numpy), countOf(map(_rank, values), 1)
-        if kinds == (len(values), len(values)):
-            # Faster than to concatenate, for the shortest records; one may not be contiguous, or have no buffer.
-            with contextlib.suppress(TypeError, ValueError):
-                return np.frombuffer(b"".join(values), field.element.numpy)
     try:
         # `casting="no"` refuses arrays of another dtype, and ranks must agree to be joined at all.
         flat = (np.concatenate if leading else np.stack)(values, dtype=field.element.numpy, casting="no")

@@ -48,8 +48,6 @@ def builder(schema: Schema) -> Builder:
     if only_stores(schema.record_class, len(schema.fields)):
         return _storing(schema)
     build = schema.record_class
-    if _takes_by_position(schema):
-        return lambda values: list(map(build, *values))
     return lambda values: [build(**dict(zip(arguments, row, strict=True))) for row in zip(*values, strict=True)]
 
 
@@ -121,14 +119,6 @@ def _arguments(schema: Schema) -> list[str]:
             )
     aliases = {attribute.name: attribute.alias for attribute in attributes}
     return [aliases[field.name] or field.name for field in schema.fields]
-
-
-def _takes_by_position(schema: Schema) -> bool:
-    """Whether the class takes the stored fields first and by position, which is faster than by name."""
-    leading = [a for a in attrs.fields(schema.record_class) if a.init][: len(schema.fields)]
-    named = [attribute.name for attribute in leading] == [field.name for field in schema.fields]
-    own_init = "__attrs_init__" in vars(schema.record_class)  # and the class's own __init__ takes anything
-    return named and not own_init and not any(attribute.kw_only for attribute in leading)
 
 
 def only_stores(record_class: Any, fields: int) -> bool:

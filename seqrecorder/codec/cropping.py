@@ -39,7 +39,7 @@ Crop = tuple[slice | Stretch | Margins, ...]
 
 
 def check_steps(steps: Any) -> Crop:
-    """Return the crop of one slice, none for None.
+    """Return the crop of one slice.
 
     >>> check_steps(slice(0, 100, 2))
     (slice(0, 100, 2),)
@@ -47,8 +47,6 @@ def check_steps(steps: Any) -> Crop:
     Raises:
         OptionError: it is not a slice of ints, or goes backwards.
     """
-    if steps is None:
-        return ()
     parts = (steps.start, steps.stop, steps.step) if isinstance(steps, slice) else ("",)
     if not all(part is None or (isinstance(part, int) and not isinstance(part, bool)) for part in parts):
         raise OptionError(f"steps: expected a slice of ints, such as slice(0, 100, 2), got {steps!r}")

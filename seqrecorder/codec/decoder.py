@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.codec.allocator import keep_freed_memory
 from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.column_decoder import ColumnDecoder
 from seqrecorder.codec.columns import Column, group_lengths, scatter
@@ -13,6 +12,7 @@ from seqrecorder.codec.construct import builder
 from seqrecorder.codec.decode_one import SingleDecoder
 from seqrecorder.codec.message_layout import describe_message, has_feature
 from seqrecorder.codec.parsing_spec import require_bounds
+from seqrecorder.codec.process_state import keep_freed_memory
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.wire.message_objects import message_of
 from seqrecorder.wire.spans import Messages

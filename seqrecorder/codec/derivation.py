@@ -7,14 +7,15 @@ record, such as which one is next, is said once, of its columns, and holds where
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
 
+from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.schema.field import Field
@@ -104,3 +105,57 @@ def derivations_of(schema: Schema, derivations: Sequence[Derivation]) -> list[De
     """Return those derivations that make something of the fields of a schema, in their order."""
     sources, stored = sources_of(derivations), {field.name for field in schema.fields}
     return [each for each in derivations if sources.get(each.source, each.source) in stored]
+
+
+# Other values in the place of a field's -------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class FieldMap(Derivation):
+    """Other values in the place of a field's, one for each; what is padding afterwards is zeros.
+
+    Attributes:
+        made: what the values are afterwards.
+        tensor: from a tensor of values `(n, *known dimensions)` to one of the same shape, in a graph.
+    """
+
+    made: Field
+    tensor: Callable[[Any], Any] = attrs.field(eq=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields that are made beside the source: none."""
+        return ()
+
+    def fields(self, field: Field) -> tuple[Field, ...]:  # noqa: ARG002 - as every derivation has it
+        """Return what a field becomes (see `Derivation`)."""
+        return (self.made,)
+
+    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
+        """Return what its column becomes (see `Derivation`)."""
+        return (attrs.evolve(column, values=self.tensor(column.values)),)
+
+
+class MapsField(Protocol):
+    """What fields can be mapped by: vocabularies, and statistics."""
+
+    def field_map(self, field: Field) -> FieldMap:
+        """Return what becomes of the values of a field.
+
+        Raises:
+            OptionError: the field is not one of its kind.
+        """
+        ...
+
+
+def as_numbers(field: Field, dtype: str) -> Field:
+    """Return a field whose values have become others, of a number's dtype."""
+    return attrs.evolve(
+        field,
+        element=element_type(dtype),
+        storage="auto",
+        default=attrs.NOTHING,
+        key=False,
+        chunk=False,
+        deferred=False,
+    )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
+from seqrecorder.codec.process_state import check_threads_of_tensorflow
 from seqrecorder.wire.varints import varint
 
 if TYPE_CHECKING:

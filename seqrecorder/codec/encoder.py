@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.codec.allocator import keep_freed_memory
 from seqrecorder.codec.columns import Column, gather, group_lengths
 from seqrecorder.codec.encode_values import encode_images, encode_tensors
 from seqrecorder.codec.pieces import parts, sizer
+from seqrecorder.codec.process_state import keep_freed_memory
 from seqrecorder.errors import RecordError
 from seqrecorder.wire.feature_bytes import LARGE
 from seqrecorder.wire.sequence_example import Leaf, check_limit, serialize

@@ -12,8 +12,8 @@ from seqrecorder.codec.buffer_values import from_buffer, images_of, tensor_conte
 from seqrecorder.errors import FieldProblem
 from seqrecorder.wire.byte_rows import Blob, bounds
 from seqrecorder.wire.many_messages import fixed_steps, octets_at, parts, payloads, step_payloads, step_pieces
-from seqrecorder.wire.packed_numbers import integers
 from seqrecorder.wire.spans import Spans
+from seqrecorder.wire.varints import integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.cropping import MARGINS, cropped_lengths, without_margins
+from seqrecorder.codec.absent_fields import agreed, fixed_values, held_features, of_graphs, presence_of, with_absent
+from seqrecorder.codec.cropping import MARGINS, cropped_lengths, kept_of, without_margins
 from seqrecorder.codec.derivation import derive_columns, derived_schema, sources_of
 from seqrecorder.codec.graph_ops import differences, first_of_sparse, pad_steps, records_called, to_declared
 from seqrecorder.codec.padding import Padding, of_all_rows, padded
 from seqrecorder.codec.parsed_columns import column_of, fixed_values_of
 from seqrecorder.codec.parsing_spec import Specs, require_bounds
-from seqrecorder.codec.presence import agreed, fixed_values, held_features, presence_of, with_absent
 from seqrecorder.errors import SchemaError
 from seqrecorder.schema.field import DEFAULT_GROUP, value_features
 
@@ -257,25 +257,32 @@ class Parser:
                 continue
             stated = features.get(field.presence or "")
             if field.feature in steps:
-                sizes, presence = presence_of(field, tf.cast(steps[field.feature], tf.int64), stated, held.get(name))
+                sizes = tf.cast(steps[field.feature], tf.int64)
+                sizes, presence = presence_of(of_graphs(), field, sizes, stated, held.get(name))
                 parsed.lengths[name] = whole[name] = sizes
             elif self._is_counted(field):
                 column, sizes = column_of(field, features, self.specs, self._crop(field))
-                sizes, presence = presence_of(field, sizes, stated, held.get(name))
-                parsed.columns[name], sizes = with_absent(field, column, sizes, presence, self._crop(field))
+                sizes, presence = presence_of(of_graphs(), field, sizes, stated, held.get(name))
+                with tf.control_dependencies([sizes]):
+                    column = attrs.evolve(column, values=tf.identity(column.values))
+                crop = self._crop(field)  # `Crop` refuses fields with a default
+                kept = kept_of(len(field.default), crop) if crop and field.has_filling else slice(None)
+                parsed.columns[name], sizes = with_absent(of_graphs(), field, column, sizes, presence, kept=kept)
                 if field.is_list:
                     whole[name] = sizes
                     parsed.lengths[name] = of_all_rows(parsed.columns[name], parsed.columns[name].steps)
                 if name in self._wide:
                     parsed.lengths[name] = cropped_lengths(sizes, self.crops[field.group], tf)
             else:
-                parsed.columns[name], presence = fixed_values(field, *fixed_values_of(field, features), stated)
+                parsed.columns[name], presence = fixed_values(
+                    of_graphs(), field, *fixed_values_of(field, features), stated
+                )
             if presence.present is not None:
                 parsed.present[name] = presence.present
             if presence.excused is not None:
                 excused[name] = presence.excused
         for group in self.stored.groups:
-            parsed.of_group[group] = agreed(self.stored.members(group), whole, excused, parsed.lengths)
+            parsed.of_group[group] = agreed(of_graphs(), self.stored.members(group), whole, excused, parsed.lengths)
         return parsed
 
     def _crop(self, field: Field) -> Crop:

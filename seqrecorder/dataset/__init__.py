@@ -4,7 +4,7 @@ __all__ = [
     "assets",
     "common_keys",
     "corpus",
-    "csv_line",
+    "examples_csv",
     "generations",
     "key_index",
     "lengths_picture",

@@ -1,4 +1,4 @@
-"""The `examples.csv` of a split after its shards have changed: the lines of the records that are left.
+"""The `examples.csv` of a split: its lines, and those that are left of them after the shards have changed.
 
 Lines begin with the shard, the number of the record in it, and its steps (see `seqrecorder.writing.split_writer`); what
 follows is the user's, and stays as it is.
@@ -6,16 +6,42 @@ follows is the user's, and stays as it is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import csv
+import io
+from typing import TYPE_CHECKING, Any
 
 from seqrecorder.storage.files import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
+
+
+_END = "\r\n"  # up to Python 3.12, `csv` puts quotes around those characters only that end its lines
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    r"""Return a line, without an end; None is an empty text.
+
+    >>> csv_line(["a", 1, None, "b,c", "two\nlines"])
+    'a,1,,"b,c","two\nlines"'
+
+    Args:
+        values: texts, or what `str` makes a text of.
+
+    Raises:
+        ValueError: a text holds a NUL, which Python 3.10 neither writes nor reads.
+    """
+    text = io.StringIO()
+    try:
+        csv.writer(text, lineterminator=_END).writerow(values)
+    except csv.Error as error:
+        raise ValueError(f"it cannot stand in a CSV: {error} (Python 3.11 and later write NULs)") from error
+    return text.getvalue().removesuffix(_END)
+
 
 _HEAD = "shard,index,steps"
 _SURROGATES = "surrogatepass"  # as it was written

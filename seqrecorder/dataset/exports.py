@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +104,8 @@ class Exports(SelectedValues):
             OptionError: pyarrow is not installed, or has no type for a field.
             ShardWriteError: the disk is full, or failed.
         """
-        reader = _for_parquet(_reader(self, fields))
+        optional = {field.name for field in self.schema.fields if field.optional}
+        reader = _for_parquet(_reader(self, fields), optional)
         from pyarrow import parquet
 
         with replaced_file(path) as part, parquet.ParquetWriter(part, reader.schema, **options) as writer:
@@ -159,16 +159,16 @@ def _reader(selection: SelectedValues, fields: Sequence[str] | None) -> Any:
     return pa.RecordBatchReader.from_batches(arrow_schema(schema), batches)
 
 
-def _for_parquet(reader: Any) -> Any:
-    """Return a stream whose vectors that may be missing are lists, where pyarrow cannot write them otherwise."""
+def _for_parquet(reader: Any, optional: set[str]) -> Any:
+    """Return a stream whose vectors that may be missing are lists: not every pyarrow can read them otherwise."""
     pa = pyarrow()
-    kinds = list(reader.schema.types)
-    vectors = [place for place, kind in enumerate(kinds) if pa.types.is_fixed_size_list(kind)]
-    if not vectors or _parquet_takes_missing_vectors():
+    kinds, names = list(reader.schema.types), reader.schema.names
+    vectors = [i for i, kind in enumerate(kinds) if pa.types.is_fixed_size_list(kind) and names[i] in optional]
+    if not vectors:
         return reader
     for place in vectors:
         kinds[place] = pa.large_list(kinds[place].value_type)
-    schema = pa.schema(list(zip(reader.schema.names, kinds, strict=True)))
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
 
     def changed(batch: Any) -> Any:
         arrays = list(batch.columns)
@@ -180,20 +180,6 @@ def _for_parquet(reader: Any) -> Any:
         return pa.record_batch(arrays, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, map(changed, reader))
-
-
-@functools.cache
-def _parquet_takes_missing_vectors() -> bool:
-    """Whether this pyarrow writes, and reads again, lists of one size that may be null."""
-    pa = pyarrow()
-    from pyarrow import parquet
-
-    sink = pa.BufferOutputStream()
-    try:
-        parquet.write_table(pa.table({"x": pa.array([[1, 2], None], pa.list_(pa.int64(), 2))}), sink)
-        return bool(parquet.read_table(pa.BufferReader(sink.getvalue())).num_rows)
-    except pa.ArrowException:
-        return False
 
 
 def _library(name: str) -> Any:

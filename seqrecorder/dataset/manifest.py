@@ -7,16 +7,16 @@ data give equal manifests. It is data of unknown origin when read: every name is
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from seqrecorder.dataset.lengths_picture import lengths_picture
-from seqrecorder.dataset.manifest_text import manifest_text
+from seqrecorder.dataset.shard_info import COLUMNS, ShardTable, bins_of, column
 from seqrecorder.dataset.shard_info import ShardInfo as ShardInfo  # noqa: PLC0414 - one of the manifest's words
-from seqrecorder.dataset.shard_info import bins_of, column
-from seqrecorder.dataset.share_report import Shares, shares_of
-from seqrecorder.dataset.split_shares import Splitting, missed_shares
+from seqrecorder.dataset.split_shares import Shares, missed_shares, shares_of
 from seqrecorder.errors import DatasetNotFoundError, OptionError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, some
 from seqrecorder.storage.names import ASSETS, inside
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from seqrecorder.dataset.strata import Stratum
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.tfrecord.format import Compression
+
 
 FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
@@ -87,6 +89,50 @@ class AssetInfo:
     def relative(self, name: str) -> str:
         """Return the path inside the dataset of the asset of that name."""
         return f"{ASSETS}/g{self.generation:04d}/{name}" if self.generation else f"{ASSETS}/{name}"
+
+
+BY_FUNCTION = "()"
+"""What `Splitting.by` says of a function, which a manifest cannot hold; no attribute has such a name."""
+
+
+@attrs.frozen
+class Splitting:
+    """How records found their splits, so that an append continues in the same way.
+
+    Attributes:
+        seed: of the hash.
+        shares: share of each split; None where splits were named record by record.
+        by: name of the attribute that was hashed, as `split_by` gave it, or `BY_FUNCTION`; None for the key field, or
+            the position where there is none.
+        sources: how many source records were seen, which is the next one's position.
+        groups: for each split, the hashes of its groups, where `Balanced` dealt them or strata were; else None.
+        stratify: what strata go by, named like `by`; None without any.
+        strata: by the hash of its value, how many of a stratum each split has.
+        time: `TimeRule.to_dict` of splits in time; None of others.
+    """
+
+    seed: int = 0
+    shares: Mapping[str, float] | None = None
+    by: str | None = None
+    sources: int = 0
+    groups: Mapping[str, Sequence[int]] | None = None
+    stratify: str | None = None
+    strata: Mapping[int, Stratum] | None = None
+    time: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON holds; there, groups have 16 hexadecimal digits each."""
+        names = ["seed", "shares", "by", "sources"]
+        names += [name for name in ("stratify", "time") if getattr(self, name) is not None]
+        data: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if self.shares is not None:
+            data["shares"] = dict(self.shares)
+        if self.strata is not None:
+            data["strata"] = [[f"{value:016x}", part.name, part.counts] for value, part in self.strata.items()]
+        if self.groups is not None:
+            hashes = {name: map("{:016x}".format, members) for name, members in self.groups.items()}
+            data["groups"] = {name: "".join(members) for name, members in hashes.items()}
+        return data
 
 
 @attrs.frozen(slots=False, repr=False)
@@ -295,3 +341,54 @@ def is_too_deep(value: Any) -> bool:
             return False
         level = inner
     return True
+
+
+# Its text -------------------------------------------------------------------------------------------------------------
+
+_SEAL = ',\n "checksum": "'
+
+MOST_ROWS = 1000
+"""Shards of a split that are objects of JSON, one each, which are easily looked at; more are a table, easily read."""
+
+
+def manifest_text(data: Mapping[str, Any], splits: Mapping[str, Any]) -> str:
+    """Return the text of a manifest.
+
+    Args:
+        data: what stands in it before the splits.
+        splits: `SplitInfo` by name.
+    """
+    parts = [
+        f'\n  {json.dumps(name, ensure_ascii=False)}: {{\n   "shards": {_shards_text(split.shards)}\n  }}'
+        for name, split in splits.items()
+    ]
+    text = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
+    end = "\n " if parts else ""
+    return _sealed(f'{text},\n "splits": {{{",".join(parts)}{end}}}\n}}')
+
+
+def is_as_written(text: str) -> bool:
+    """Return whether the text of a manifest has the checksum that stands in it, so that nobody changed it since.
+
+    Reading does not ask for that: a manifest that somebody edited with care is still one.
+    """
+    unsealed, _, _ = text.rpartition(_SEAL)
+    return text == _sealed(f"{unsealed}\n}}")
+
+
+def _shards_text(shards: Any) -> str:
+    """Return the shards of a split as JSON, a line each; many as a table, a column a line."""
+    if len(shards) <= MOST_ROWS:
+        rows = ({name: getattr(shard, name) for name in COLUMNS} for shard in shards)
+        lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
+        return f"[\n{lines}\n   ]" if lines else "[]"
+    columns = ShardTable.of(shards).to_dict()
+    lines = ",\n".join(f'    "{name}": {json.dumps(values, ensure_ascii=False)}' for name, values in columns.items())
+    return f"{{\n{lines}\n   }}"
+
+
+def _sealed(text: str) -> str:
+    """Return the text of a mapping with the checksum of that text as its last item."""
+    checksum = hashlib.sha256(f"{text}\n".encode()).hexdigest()
+    unfinished = text.removesuffix("\n}")
+    return f'{unfinished}{_SEAL}{checksum}"\n}}\n'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from seqrecorder.dataset.ranks import ranked
-from seqrecorder.dataset.share_report import Shares, shares_of
+from seqrecorder.dataset.split_shares import Shares, shares_of
 from seqrecorder.dataset.splits import Ratios
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.names import check_names

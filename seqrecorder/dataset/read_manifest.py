@@ -6,11 +6,23 @@ import contextlib
 import gc
 import json
 import re
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.dataset.manifest import DEEPEST, FORMAT, FORMAT_VERSION, AssetInfo, Manifest, SplitInfo, is_too_deep
+from seqrecorder.dataset.manifest import (
+    DEEPEST,
+    FORMAT,
+    FORMAT_VERSION,
+    AssetInfo,
+    Manifest,
+    SplitInfo,
+    Splitting,
+    is_too_deep,
+)
 from seqrecorder.dataset.shard_info import COLUMNS, ShardTable, bins_text
-from seqrecorder.dataset.split_shares import splitting_of
+from seqrecorder.dataset.splits import Ratios
+from seqrecorder.dataset.strata import Stratum
+from seqrecorder.dataset.time_rule import TimeRule
 from seqrecorder.errors import DatasetNotFoundError, ManifestError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import MANIFEST, check_names, is_special
@@ -114,7 +126,7 @@ def _manifest(text: str, path: Path) -> Manifest:
         compression=check_compression(data["compression"]),
         generation=_count(data["generation"]),
         skipped=_count(data["skipped"]),
-        splitting=splitting_of(data["splitting"], _count),
+        splitting=_splitting(data["splitting"]),
         metadata=_metadata(data["metadata"]),
         asset_infos={
             name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
@@ -153,6 +165,50 @@ def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
     columns = {column: [shard[column] for shard in given] for column in COLUMNS}
     columns["histogram"] = list(map(bins_text, columns["histogram"]))
     return SplitInfo(name, tuple(ShardTable.parse(columns | {"together": ""})))
+
+
+def _splitting(data: Mapping[str, Any]) -> Splitting:
+    """Return what `Splitting.to_dict` gave; a `ValueError` says what is damaged."""
+    seed, shares, by = data["seed"], data["shares"], data["by"]
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise ValueError(f"expected a seed, got {seed!r}")  # noqa: TRY004 - all damage is one error
+    if shares is not None:
+        shares = dict(Ratios(shares).shares)
+    if not isinstance(by, (str, NoneType)):
+        raise ValueError(f"expected the name of what was hashed, got {by!r}")  # noqa: TRY004 - as above
+    groups = data.get("groups")
+    if groups is not None:
+        groups = {str(name): _hashes(text) for name, text in groups.items()}
+        if shares is None or set(groups) - set(shares):
+            raise ValueError(f"expected groups of the splits that have shares, got those of {sorted(groups)}")
+    stratify, strata = data.get("stratify"), data.get("strata")
+    if not isinstance(stratify, (str, NoneType)) or (stratify is None) != (strata is None):
+        raise ValueError(f"expected strata, and the name of what they go by, got {stratify!r}")
+    if strata is not None:
+        if shares is None:
+            raise ValueError("expected shares beside strata")
+        strata = {_hash(value): _stratum(name, counts, len(shares)) for value, name, counts in strata}
+    rule = data.get("time")
+    if rule is not None:
+        TimeRule(**rule)
+    return Splitting(seed, shares, by, _count(data["sources"]), groups, stratify, strata, rule)
+
+
+def _stratum(name: Any, counts: Any, splits: int) -> Stratum:
+    if not isinstance(name, str) or not isinstance(counts, list) or len(counts) != splits:
+        raise ValueError(f"expected a stratum and its counts, got {name!r:.80} and {counts!r:.80}")
+    return Stratum(name, list(map(_count, counts)))
+
+
+def _hash(text: Any) -> int:
+    (value,) = _hashes(text)
+    return value
+
+
+def _hashes(text: Any) -> tuple[int, ...]:
+    if not isinstance(text, str) or len(text) % 16 or not set(text) <= set("0123456789abcdef"):
+        raise ValueError(f"expected hashes of 16 hexadecimal digits each, got {text!r:.80}")
+    return tuple(int(text[start : start + 16], 16) for start in range(0, len(text), 16))
 
 
 def _digest(value: Any) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-import operator
 import struct
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -264,11 +263,10 @@ class KeyRegistry:
         Returns:
             int64 of shape (n,): -1 for a key that is new, else the position that was registered with its
             first occurrence, be it in this block or before. Later occurrences are not registered.
-
-        Raises:
-            OptionError: the arrays are of other types or lengths.
         """
-        positions = _checked_positions(hashes, first_position)
+        positions = first_position
+        if not isinstance(positions, np.ndarray):
+            positions = positions + np.arange(len(hashes), dtype=np.int64)
         earlier = np.full(len(hashes), -1, np.int64)
         if not len(hashes):
             return earlier
@@ -326,21 +324,3 @@ def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[
         column[rest] = into
         merged.append(column)
     return merged[0], merged[1]
-
-
-def _checked_positions(hashes: NDArray[np.uint64], given: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    if not isinstance(hashes, np.ndarray) or hashes.dtype != np.uint64 or hashes.ndim != 1:
-        raise OptionError(f"hashes: expected a uint64 array of shape (n,), got {_described(hashes)}")
-    if isinstance(given, np.ndarray):
-        if given.shape != hashes.shape or given.dtype.kind not in "iu":
-            raise OptionError(f"positions: expected int64 of shape {hashes.shape}, got {_described(given)}")
-        positions = given.astype(np.int64, copy=False)
-    else:
-        positions = operator.index(given) + np.arange(len(hashes), dtype=np.int64)
-    if len(positions) and int(positions.min()) < 0:
-        raise OptionError(f"positions: expected 0 or more, got {int(positions.min())}")
-    return positions
-
-
-def _described(value: object) -> str:
-    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__

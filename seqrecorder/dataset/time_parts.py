@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from seqrecorder.dataset.partition import Folds, Parts, S, check_folds
-from seqrecorder.dataset.record_times import time_field, time_of
-from seqrecorder.dataset.share_report import Shares
+from seqrecorder.dataset.split_shares import Shares
+from seqrecorder.dataset.time_rule import time_field, time_of
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.names import check_names
 

@@ -1,4 +1,4 @@
-"""Splits in time, given while records are written: which one each record belongs to, by when it is."""
+"""When a record is, and splits in time, given while records are written: which one each record belongs to."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.record_times import time_field, time_of
 from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.schema.conversion import exact_scalar
 from seqrecorder.schema.mismatch import Mismatch
 from seqrecorder.storage.names import check_names
 
@@ -21,6 +21,40 @@ if TYPE_CHECKING:
 
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
+
+
+def time_field(schema: Schema, name: Any, option: str) -> Field:
+    """Return the field of a record's time.
+
+    Raises:
+        OptionError: it is none of times or numbers.
+        SchemaError: there is no field of the name.
+    """
+    if not isinstance(name, str):
+        raise OptionError(f"{option}: expected the name of the field that says when a record is, got {name!r}")
+    field = schema[name]
+    if field.shape or field.sparse is not None or field.element.is_text or field.element.numpy.kind in "bc":
+        raise OptionError(f"{option}: expected a field of times or numbers without a shape, got {field!r}")
+    return field
+
+
+def time_of(field: Field, given: Any) -> Any:
+    """Return a time as a value of a field.
+
+    Raises:
+        OptionError: it cannot be one.
+    """
+    try:
+        value = np.datetime64(given) if field.element.is_time and isinstance(given, str) else given
+        kind = field.element.numpy
+        return (
+            np.asarray(value).astype(kind)[()]
+            if isinstance(value, np.datetime64)
+            else exact_scalar(value, field.element)
+        )
+    except (Mismatch, TypeError, ValueError, OverflowError) as error:
+        raise OptionError(f"at: expected a time as {field.element.name}, got {given!r} ({error})") from None
+
 
 STRADDLING = ("error", "drop", "cut")
 DROPPED = -1

@@ -15,7 +15,7 @@ import numpy as np
 from seqrecorder.codec.columns import group_lengths
 from seqrecorder.codec.construct import only_stores, records_of
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.manifest_text import is_as_written
+from seqrecorder.dataset.manifest import is_as_written
 from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.shard_info import bins_of
@@ -113,21 +113,39 @@ def _verify(path: Any, level: str, schema: object) -> VerifyReport:
     problems = [
         *_reported(MANIFEST, _manifest(manifest, schema)),
         *_reported(".", _names(manifest)),
-        *_reported(STATISTICS, _statistics(manifest)),
         *_assets(manifest),
     ]
     for split in manifest.splits.values():
         problems += _reported(split.name, _names_in(manifest, split))
+    return _with_shards(str(directory), level, manifest, problems)
+
+
+def _with_shards(
+    label: str, level: str, manifest: Manifest, problems: list[Problem], place: Place | None = None
+) -> VerifyReport:
+    """Return the report of a dataset whose shards are looked at too; at a URL some are fetched at a time, and go."""
     jobs = [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
 
-    def digest(job: tuple[str, ShardInfo]) -> str:
-        return sha256(manifest.shard_path(*job)) if level == "full" else ""
+    def bring(job: tuple[str, ShardInfo]) -> tuple[int | None, Future[str] | None]:
+        files = job[1].files(job[0])
+        if place is not None:
+            _download(place, manifest, [file.name for file in files[level == "quick" :]])
+        if level == "full":  # a digest takes as long as all the rest, and needs no lock of Python's
+            return None, worked_on(sha256, manifest.shard_path(*job))
+        return None if place is None else place.size(files[0].name), None
 
-    # One takes as long as all the rest, and needs no lock of Python's.
-    for (name, shard), made in ahead(digest, jobs, None if level == "full" else 0):
-        found = _verify_shard(manifest, name, shard, made if level == "full" else None)
-        problems += _reported(f"{name}/{shard.name}", found)
-    return VerifyReport(str(directory), level, len(jobs), manifest.records, manifest.bytes, tuple(problems))
+    threads = 0 if place is None and level == "quick" else _FETCHED if place is not None else None
+    for (split, shard), brought in ahead(bring, jobs, threads):
+        where = f"{split}/{shard.name}"
+        try:
+            size, digest = brought.result()
+        except DatasetError as error:
+            problems.append(Problem(where, error.message))
+            continue
+        problems += _reported(where, _verify_shard(manifest, split, shard, digest, size=size))
+        for file in shard.files(split) if place is not None else ():
+            inside(manifest.path, file.name).unlink(missing_ok=True)
+    return VerifyReport(label, level, len(jobs), manifest.records, manifest.bytes, tuple(problems))
 
 
 def _reported(where: str, found: Iterator[Problem]) -> Iterator[Problem]:
@@ -146,7 +164,7 @@ def _said(error: OSError) -> str:
 
 
 def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
-    """Check what the manifest says of itself, and whether its records can be read as a class."""
+    """Check what the manifest says of itself, whether its records can be read as a class, and kept statistics."""
     try:
         is_sound = is_as_written((manifest.path / MANIFEST).read_text(encoding="utf-8"))
     except ValueError:  # it was replaced since it was read
@@ -162,27 +180,23 @@ def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
         except SchemaMismatchError as error:
             for difference in error.differences:
                 yield Problem(MANIFEST, f"cannot be read as {Schema.of(schema).name}: {difference}")
-
-
-def _names(manifest: Manifest) -> Iterator[Problem]:
-    """Find files that the manifest does not know."""
-    for entry in sorted(manifest.path.iterdir()):
-        if entry.is_dir() and entry.name not in manifest.splits and not entry.name.startswith("."):
-            yield from _reported(entry.name, _strays(manifest, entry))
-        elif entry.suffix == ".tfrecord":
-            yield Problem(entry.name, "a shard of no split that the manifest knows")
-
-
-def _statistics(manifest: Manifest) -> Iterator[Problem]:
     try:
         read_statistics(manifest.path, (manifest.path / MANIFEST).read_bytes())
     except ManifestError as error:
         yield Problem(STATISTICS, str(error))
 
 
+def _names(manifest: Manifest) -> Iterator[Problem]:
+    """Find files that the manifest does not know."""
+    yield from _strays(manifest, manifest.path)
+    for entry in sorted(manifest.path.iterdir()):
+        if entry.is_dir() and entry.name not in manifest.splits and not entry.name.startswith("."):
+            yield from _reported(entry.name, _strays(manifest, entry))
+
+
 def _strays(manifest: Manifest, directory: Path) -> Iterator[Problem]:
     for stray in sorted(directory.iterdir()):
-        if stray.suffix == ".tfrecord":
+        if stray.suffix == ".tfrecord" and not stray.is_dir():
             yield Problem(str(stray.relative_to(manifest.path)), "a shard of no split that the manifest knows")
 
 
@@ -220,30 +234,11 @@ def _verify_place(place: Place, level: str, schema: object) -> VerifyReport:
     try:
         manifest = read_manifest(directory)
         problems = [*_manifest(manifest, schema), *_assets_at(place, manifest)]
-        jobs = [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
-
-        def bring(job: tuple[str, ShardInfo]) -> tuple[int | None, Future[str] | None]:
-            files = job[1].files(job[0])
-            _download(place, manifest, [file.name for file in files[level == "quick" :]])
-            if level == "quick":
-                return place.size(files[0].name), None
-            return None, worked_on(sha256, manifest.shard_path(*job))
-
-        for (split, shard), brought in ahead(bring, jobs, _FETCHED):
-            where = f"{split}/{shard.name}"
-            try:
-                size, made = brought.result()
-            except DatasetError as error:
-                problems.append(Problem(where, error.message))
-                continue
-            problems += _reported(where, _verify_shard(manifest, split, shard, made, size=size))
-            for file in shard.files(split):
-                inside(directory, file.name).unlink(missing_ok=True)
+        return _with_shards(place.url, level, manifest, problems, place)
     except ManifestError as error:
         return VerifyReport(place.url, level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    return VerifyReport(place.url, level, len(jobs), manifest.records, manifest.bytes, tuple(problems))
 
 
 def _assets_at(place: Place, manifest: Manifest) -> Iterator[Problem]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.field_map import MapsField
+    from seqrecorder.codec.derivation import MapsField
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
     from seqrecorder.reading.batching.pack import Pack

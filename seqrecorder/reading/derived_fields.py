@@ -16,7 +16,7 @@ from seqrecorder.schema.field import Field
 
 if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
-    from seqrecorder.codec.field_map import FieldMap
+    from seqrecorder.codec.derivation import FieldMap
     from seqrecorder.schema.schema import Schema
 
 
@@ -70,7 +70,7 @@ class DerivedFields:
         masks = {mask.source: mask for mask in mask_missing(chosen, missing)}
         parts, shifts = [], []
         for option, part in (("inputs", inputs), ("targets", targets), ("weights", weights)):
-            named, found = name_shifts(option, part)
+            named, found = (None, []) if part is None else name_shifts(option, part)
             parts.append(named)
             shifts += found
             if option == "targets":

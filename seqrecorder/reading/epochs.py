@@ -1,4 +1,4 @@
-"""Epochs: one after the other, each in an order of its own, which the seed decides."""
+"""Epochs: one after the other, each in an order of its own, which the seed decides, like all that is drawn in it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.graph_ops import numbers, rows_at
-from seqrecorder.reading.tfdata_ops import Traced, flat_mapped, mapped, one_element, random_numbers
+from seqrecorder.reading.tfdata_ops import Traced, flat_mapped, mapped, one_element, staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 _ENDLESS = 1 << 40
 """Epochs of an iteration without end."""
 
 _AUTO = 3
 """The number of `tf.random.Algorithm.AUTO_SELECT`."""
+
+
+_PROGRAM_SEED = 87654321
+"""What TensorFlow takes for the seed of a program that has none."""
 
 
 def in_epochs(
@@ -106,3 +111,86 @@ def permuted(windows: Any, number: Any) -> Any:
         return tuple(rows_at(part, order) for part in window)
 
     return mapped(windows.enumerate(), permute)
+
+
+# What is drawn beside the order ---------------------------------------------------------------------------------------
+
+
+def random_numbers(seed: int) -> Any:
+    """Return a `tf.data.Dataset` of random int64 without end: others each iteration, the same series for a seed.
+
+    `tf.data.Dataset.random` would draw others where a program has a seed of its own (`tf.random.set_seed`).
+
+    >>> first, second = (list(random_numbers(1).take(2).as_numpy_iterator()) for _ in range(2))
+    >>> first == second
+    True
+
+    Args:
+        seed: of the series.
+    """
+    import tensorflow as tf
+
+    return staged(
+        tf.raw_ops.RandomDatasetV2,
+        tf.TensorSpec([], tf.int64),
+        seed=_PROGRAM_SEED,
+        seed2=seed,
+        seed_generator=tf.raw_ops.DummySeedGenerator(),
+        rerandomize_each_iteration=True,
+    )
+
+
+_PURPOSES = 4
+
+
+def draw_below(sizes: Any, number: Any, index: Any, purpose: int = 0) -> Any:
+    """Return an int64 for each size, of which all from 0 up to that size are equally likely.
+
+    >>> import tensorflow as tf
+    >>> draw_below(tf.constant([1, 10, 10], tf.int64), 7, 0).numpy().tolist()
+    [0, 3, 1]
+
+    Args:
+        sizes: int64, `(n,)`, 1 or more.
+        number: int64 scalar: stands for the order of the epoch.
+        index: int64 scalar: of the window or batch in the epoch.
+        purpose: different numbers give draws that have nothing to do with each other.
+    """
+    import tensorflow as tf
+
+    # The orders of windows are drawn with indices that are not negative.
+    key = tf.stack([tf.cast(number, tf.int64), -1 - (tf.cast(index, tf.int64) * _PURPOSES + purpose)])
+    # 63 bits, so that the sizes of sequences divide them evenly enough.
+    most = tf.int64.max
+    drawn = tf.random.stateless_uniform(tf.shape(sizes), key, minval=0, maxval=most, dtype=tf.int64, alg="philox")
+    return drawn % sizes
+
+
+_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+def figures_of(positions: Any, number: Any) -> Any:
+    """Return a figure in [0, 1) for each position, float64, which depends on nothing but that and the epoch.
+
+    It is the generator SplitMix64 (Steele, Lea and Flood, 2014), which gives the n-th number of a series at once.
+
+    >>> import tensorflow as tf
+    >>> figures_of(tf.constant([0, 1, 2], tf.int64), tf.constant(7, tf.int64)).numpy().round(3).tolist()
+    [0.39, 0.017, 0.901]
+
+    Args:
+        positions: int64, `(n,)`.
+        number: int64 scalar: stands for the order of the epoch.
+    """
+    import tensorflow as tf
+
+    def constant(value: int) -> Any:
+        return tf.constant(value, tf.uint64)
+
+    def folded(value: Any, by: int) -> Any:
+        return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, constant(by)))
+
+    mixed = tf.bitcast(number, tf.uint64) + (tf.bitcast(positions, tf.uint64) + constant(1)) * constant(_STEP)
+    mixed = folded(folded(folded(mixed, 30) * constant(_FIRST), 27) * constant(_SECOND), 31)
+    # 53 bits are what a float64 holds.
+    return tf.cast(tf.bitwise.right_shift(mixed, constant(11)), tf.float64) * 2.0**-53

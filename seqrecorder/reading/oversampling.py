@@ -12,7 +12,7 @@ import attrs
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parser import Parser
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.random_draws import figures_of
+from seqrecorder.reading.epochs import figures_of
 
 if TYPE_CHECKING:
     from seqrecorder.dataset.shard_set import Origin
@@ -60,15 +60,13 @@ class Oversampling:
         return tf.cast(whole, tf.int64) + tf.cast(figures_of(positions, number) < weights - whole, tf.int64)
 
 
-def oversampling(origin: Origin, oversample: Any) -> Oversampling | None:
-    """Return what `oversample` of `read` says, None for nothing.
+def oversampling(origin: Origin, oversample: Any) -> Oversampling:
+    """Return what `oversample` of `read` says.
 
     Raises:
         SchemaError: there is no field of the name.
         OptionError: the field gives no weight of a record, or weights are none.
     """
-    if oversample is None:
-        return None
     if isinstance(oversample, Mapping) and len(oversample) == 1:
         [(name, weights)] = oversample.items()
     else:

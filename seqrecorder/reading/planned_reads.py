@@ -37,11 +37,9 @@ class PlannedReads:
     hint: Any
 
     @classmethod
-    def of(cls, origin: Origin) -> PlannedReads | None:
-        """Return what is read of an origin; None where files are."""
-        runs = [runs for runs in column(origin.files, "runs") if runs is not None]
-        if not runs:
-            return None
+    def of(cls, origin: Origin) -> PlannedReads:
+        """Return what is read of an origin, of whose files all have runs."""
+        runs = column(origin.files, "runs")
         bases = np.cumsum([0, *(len(run.paths) for run in runs)])
         tables = [run.table + np.array([base, 0, 0, 0, 0]) for run, base in zip(runs, bases.tolist(), strict=False)]
         paths = [str(path) for run in runs for path in run.paths]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numbers
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqrecorder.codec.allocator import keep_freed_memory
 from seqrecorder.codec.cropping import check_steps
-from seqrecorder.codec.forked_tensorflow import check_threads_of_tensorflow
 from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.process_state import check_threads_of_tensorflow, keep_freed_memory
 from seqrecorder.codec.record_index import with_number
 from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.dataset.resolve import resolve
@@ -25,8 +24,8 @@ from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.derived_fields import DerivedFields
 from seqrecorder.reading.elements import OutputOptions, needed_fields
 from seqrecorder.reading.oversampling import oversampling
-from seqrecorder.reading.record_length import record_length
-from seqrecorder.reading.record_stream import Limits, StreamOptions
+from seqrecorder.reading.record_length import Limits, record_length
+from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.shaping import shaper
 from seqrecorder.reading.strategy import WINDOW, Feed
 from seqrecorder.reading.tfdata_ops import counted
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from seqrecorder.codec.field_map import MapsField
+    from seqrecorder.codec.derivation import MapsField
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.elements import Output
@@ -261,7 +260,7 @@ def read(
     wanted = needed_fields(derived.schema, options, derived.choose(chosen))
     parsed, derivations = derived.of_fields(wanted)
     stored = parsed if index_name is None else with_number(parsed, index_name)
-    crops = dict.fromkeys(origin.schema.groups, check_steps(steps))
+    crops = {} if steps is None else dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(
         origin,
         Parser(stored, origin.layout, crops, origin.record, derivations),
@@ -277,7 +276,7 @@ def read(
             crops,
             _limits(origin, parsed, strategy, min_length, max_length),
             number=_numbered(origin, index_name),
-            oversampling=oversampling(origin, oversample),
+            oversampling=None if oversample is None else oversampling(origin, oversample),
         ),
     )
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.

@@ -1,4 +1,4 @@
-"""The length that a record counts for: that of one alignment group, or the longest or the sum of several."""
+"""Lengths of records: what one counts for, of one alignment group or of several, and how many there are of each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
+import numpy as np
 
 from seqrecorder.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from seqrecorder.schema.schema import Schema
+
 
 LengthOf = Literal["longest", "sum"]
 LENGTH_OF = ("longest", "sum")
@@ -98,3 +102,69 @@ def _names(value: Any) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise OptionError(f"length_field: expected each name once, got {value!r}")
     return tuple(names)
+
+
+@attrs.frozen(eq=False)
+class LengthCounts:
+    """How many records there are of each length.
+
+    Attributes:
+        values: int64 `(n,)`: lengths in steps, ascending, each once.
+        counts: int64 `(n,)`: records of each, one or more.
+    """
+
+    values: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lengths: NDArray[np.int64]) -> LengthCounts:
+        """Return the counts of lengths.
+
+        >>> LengthCounts.of(np.array([5, 3, 5])).counts.tolist()
+        [1, 2]
+        """
+        if lengths.size and lengths.max() <= lengths.size:  # then counting is faster than sorting
+            every = np.bincount(lengths)
+            return cls(np.flatnonzero(every), every[every > 0])
+        return cls(*np.unique(lengths, return_counts=True))
+
+    @property
+    def records(self) -> int:
+        """Number of all records."""
+        return int(self.counts.sum())
+
+    @property
+    def longest(self) -> int | None:
+        """The most steps of a record; None where there is none."""
+        return int(self.values[-1]) if self.values.size else None
+
+    @property
+    def mean(self) -> float:
+        """Steps of a record on average."""
+        return float(self.values @ self.counts) / max(1, self.records)
+
+    def longer(self, least: int) -> LengthCounts:
+        """Return those of the records that have more steps."""
+        kept = self.values > least
+        return LengthCounts(self.values[kept], self.counts[kept])
+
+
+@attrs.frozen
+class Limits:
+    """Which lengths records may have.
+
+    Attributes:
+        group: the alignment group whose length counts, or several.
+        least: the least steps.
+        most: the most steps; None for any.
+        after_cropping: whether the steps count that are left then.
+    """
+
+    group: RecordLength
+    least: int = 0
+    most: int | None = None
+    after_cropping: bool = False
+
+    def admits(self, lengths: Any) -> Any:
+        """Return whether records of these lengths are read."""
+        return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)

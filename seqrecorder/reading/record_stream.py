@@ -19,7 +19,7 @@ from seqrecorder.codec.record_index import numbered
 from seqrecorder.dataset.shard_info import column
 from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.planned_reads import PlannedReads
-from seqrecorder.reading.record_length import count_lengths, groups_of
+from seqrecorder.reading.record_length import Limits, count_lengths, groups_of
 from seqrecorder.reading.tfdata_ops import flat_mapped, interleaved, mapped, one_element, rebatched, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
@@ -50,27 +50,6 @@ _SHARE_BYTES = 1 << 22
 
 _SHUFFLED_BYTES = 3 << 26
 """Records that are permuted at a time, at most: three such windows are in memory, since two are planned ahead."""
-
-
-@attrs.frozen
-class Limits:
-    """Which lengths records may have.
-
-    Attributes:
-        group: the alignment group whose length counts, or several.
-        least: the least steps.
-        most: the most steps; None for any.
-        after_cropping: whether the steps count that are left then.
-    """
-
-    group: RecordLength
-    least: int = 0
-    most: int | None = None
-    after_cropping: bool = False
-
-    def admits(self, lengths: Any) -> Any:
-        """Return whether records of these lengths are read."""
-        return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)
 
 
 @attrs.frozen
@@ -181,7 +160,7 @@ class _Files:
     def __init__(self, origin: Origin, options: StreamOptions) -> None:
         self.origin, self.options = origin, options
         self.count = len(origin.files)
-        self.runs = PlannedReads.of(origin)
+        self.runs = PlannedReads.of(origin) if any(column(origin.files, "runs")) else None
         self._columns: dict[str, Any] = {}
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 

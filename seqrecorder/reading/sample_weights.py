@@ -6,14 +6,14 @@ weight of the target's class; and 0 where the target has no next step, or was no
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.parser import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.class_weights import check_class_weight, weights_of_classes
 from seqrecorder.reading.elements import mask_of, names_of, weight_names
-from seqrecorder.reading.keras_losses import loss_rank, loss_weights, with_last_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,3 +208,128 @@ def _pick(values: Mapping[str, Any], part: Any) -> Any:
     if isinstance(part, Mapping):
         return {key: values[name] for key, name in part.items()}
     return tuple(values[name] for name in part)
+
+
+# Weights of classes ---------------------------------------------------------------------------------------------------
+
+
+def check_class_weight(value: Any) -> Mapping[int, float]:
+    """Return the weight of each class of one target.
+
+    Raises:
+        OptionError: it is no mapping of classes, which are ints, to weights of 0 or more.
+    """
+    if isinstance(value, Mapping) and value and all(map(_is_class, value)) and all(map(_is_weight, value.values())):
+        return {int(key): float(weight) for key, weight in value.items()}
+    raise OptionError(
+        f"class_weight: expected a mapping of classes (ints) to weights of 0 or more, such as {{0: 1.0, 1: 5.0}}; for "
+        f"several targets one for each, structured as they are; got {value!r}"
+    )
+
+
+def _is_class(key: Any) -> bool:
+    return isinstance(key, numbers.Integral)
+
+
+def _is_weight(weight: Any) -> bool:
+    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
+    return is_number and 0 <= float(weight) < math.inf
+
+
+def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:
+    """Return the weight of the class of each value of a target, 1 for those that are not named.
+
+    >>> import tensorflow as tf
+    >>> weights_of_classes(tf.constant([[3, 7], [0, 3]]), 2, {3: 0.5, 0: 4.0}, "tags").numpy().tolist()
+    [[0.5, 1.0], [4.0, 0.5]]
+
+    Args:
+        target: ints or bools, one for each record or step; a last axis of 1 may follow.
+        outer: its dimensions of records and steps.
+        class_weight: weights by class.
+        name: of the target, for errors.
+
+    Raises:
+        OptionError: the values are no classes.
+    """
+    import tensorflow as tf
+
+    is_class = isinstance(target, tf.Tensor) and (target.dtype.is_integer or target.dtype == tf.bool)
+    if is_class and target.shape.rank == outer + 1 and target.shape[-1] == 1:
+        target = target[..., 0]
+    if not is_class or target.shape.rank != outer:
+        raise OptionError(
+            f"class_weight: expected ints or bools for the target {name!r}, one for each "
+            f"{'step' if outer > 1 else 'record'}, got {target.dtype.name} of shape {target.shape}"
+        )
+    keys = sorted(class_weight)
+    classes, known = tf.cast(target, tf.int64), tf.constant(keys, tf.int64)
+    at = tf.minimum(tf.searchsorted(known, tf.reshape(classes, [-1])), len(keys) - 1)
+    at = tf.reshape(at, tf.shape(classes))
+    weights = tf.gather(tf.constant([class_weight[key] for key in keys], tf.float32), at)
+    return tf.where(tf.gather(known, at) == classes, weights, 1.0)
+
+
+# What losses take -----------------------------------------------------------------------------------------------------
+
+
+def with_last_axis(target: Any) -> Any:
+    """Return a target of one value per step, `(B, T)`, as `(B, T, 1)`, unless its values are classes.
+
+    >>> import tensorflow as tf
+    >>> [with_last_axis(tf.zeros([2, 3], dtype)).shape.as_list() for dtype in (tf.float32, tf.bool, tf.int64)]
+    [[2, 3, 1], [2, 3, 1], [2, 3]]
+
+    Args:
+        target: a tensor whose second dimension counts steps; any other structure and rank is returned as it is.
+    """
+    import tensorflow as tf
+
+    if not isinstance(target, tf.Tensor) or target.shape.rank != 2:  # noqa: PLR2004 - batch and steps
+        return target
+    return target[..., tf.newaxis] if target.dtype.is_floating or target.dtype == tf.bool else target
+
+
+def loss_rank(target: Any, outer: int) -> int:
+    """Return the rank of what a loss makes of a target: without its last axis, which it takes together.
+
+    Args:
+        target: a tensor, before `with_last_axis`.
+        outer: its dimensions of records, and of steps where it has some; classes and scalars have no other.
+    """
+    rank: int = target.shape.rank
+    return max(outer, rank - 1)
+
+
+def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
+    """Return sample weights of the shape that a loss makes of a target.
+
+    >>> import tensorflow as tf
+    >>> target, real = tf.zeros([2, 3]), tf.sequence_mask([3, 1])
+    >>> loss_weights(target, 2, [tf.constant([2.0, 5.0]), real]).numpy().tolist()
+    [[2.0, 2.0, 2.0], [5.0, 0.0, 0.0]]
+
+    Args:
+        target: a tensor, before `with_last_axis`.
+        outer: as for `loss_rank`.
+        parts: what weights are made of: numbers, and bool where 0 stands for False, whatever the numbers are. Their
+            dimensions are the first ones of the loss; there may be none, for weights of 1.
+    """
+    import tensorflow as tf
+
+    rank = loss_rank(target, outer)
+    static = target.shape[:rank]
+    shape = tf.shape(target)[:rank]
+
+    def spread(part: Any) -> Any:
+        more = [1] * (rank - part.shape.rank)
+        return tf.broadcast_to(tf.reshape(part, tf.concat([tf.shape(part), more], 0)), shape)
+
+    weights = tf.ones(shape)
+    for part in parts:
+        if part.dtype != tf.bool:
+            weights *= spread(tf.cast(part, tf.float32))
+    for part in parts:
+        if part.dtype == tf.bool:
+            weights = tf.where(spread(part), weights, 0.0)
+    return tf.ensure_shape(weights, static)

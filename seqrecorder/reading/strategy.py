@@ -9,9 +9,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.dataset.shard_info import column
-from seqrecorder.reading.length_counts import LengthCounts
-from seqrecorder.reading.record_length import groups_of, record_length
-from seqrecorder.reading.record_stream import Limits, StreamOptions, stream
+from seqrecorder.reading.record_length import LengthCounts, Limits, groups_of, record_length
+from seqrecorder.reading.record_stream import StreamOptions, stream
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.storage.threads import cores
 

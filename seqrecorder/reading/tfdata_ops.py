@@ -11,39 +11,12 @@ if TYPE_CHECKING:
 
 _ZEROS = 1 << 12
 
-_PROGRAM_SEED = 87654321
-"""What TensorFlow takes for the seed of a program that has none."""
-
-
-def random_numbers(seed: int) -> Any:
-    """Return a `tf.data.Dataset` of random int64 without end: others each iteration, the same series for a seed.
-
-    `tf.data.Dataset.random` would draw others where a program has a seed of its own (`tf.random.set_seed`).
-
-    >>> first, second = (list(random_numbers(1).take(2).as_numpy_iterator()) for _ in range(2))
-    >>> first == second
-    True
-
-    Args:
-        seed: of the series.
-    """
-    import tensorflow as tf
-
-    return _staged(
-        tf.raw_ops.RandomDatasetV2,
-        tf.TensorSpec([], tf.int64),
-        seed=_PROGRAM_SEED,
-        seed2=seed,
-        seed_generator=tf.raw_ops.DummySeedGenerator(),
-        rerandomize_each_iteration=True,
-    )
-
 
 def undealt() -> Any:
     """Return a `tf.data.Dataset` of int64 without end, of which each worker of tf.data's service has all."""
     import tensorflow as tf
 
-    return _staged(tf.raw_ops.RandomDataset, tf.TensorSpec([], tf.int64), seed=0, seed2=1)
+    return staged(tf.raw_ops.RandomDataset, tf.TensorSpec([], tf.int64), seed=0, seed2=1)
 
 
 def _zeros(_: Any) -> Any:
@@ -106,7 +79,7 @@ def counted(dataset: Any, count: int) -> Any:
 
     other = tf.data.Dataset.from_tensors(tf.nest.map_structure(_blank, dataset.element_spec)).repeat()
     zeros = traced_once(_zeros).mapped(undealt())
-    turns = _staged(tf.raw_ops.UnbatchDataset, tf.TensorSpec([], tf.int64), input_dataset=zeros)
+    turns = staged(tf.raw_ops.UnbatchDataset, tf.TensorSpec([], tf.int64), input_dataset=zeros)
     taken = tf.data.Dataset.choose_from_datasets([dataset, other], turns, stop_on_empty_dataset=True)
     taken = taken if count == tf.data.INFINITE_CARDINALITY else taken.take(count)
     return tf.data.experimental.from_variant(tf.data.experimental.to_variant(taken), dataset.element_spec)
@@ -127,7 +100,7 @@ def _blank(spec: Any) -> Any:
     return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
-def _staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:
+def staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:
     """Return the dataset that an operation of `tf.raw_ops` makes.
 
     Args:
@@ -160,7 +133,7 @@ def beside(first: Any, second: Any, spec: Any) -> Any:
     """Return the elements of two datasets side by side, as `tf.data.Dataset.zip` does, in a structure of their own."""
     import tensorflow as tf
 
-    return _staged(
+    return staged(
         tf.raw_ops.ZipDataset, spec, input_datasets=[tf.data.experimental.to_variant(each) for each in (first, second)]
     )
 
@@ -182,7 +155,7 @@ def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
     rows = sizes if drop_remainder and isinstance(sizes, int) else None
     spec = tf.nest.map_structure(lambda part: tf.TensorSpec([rows, *part.shape[1:]], part.dtype), dataset.element_spec)
     sizes = tf.constant([sizes], tf.int64) if isinstance(sizes, int) else sizes
-    return _staged(
+    return staged(
         tf.raw_ops.RebatchDatasetV2, spec, input_dataset=dataset, batch_sizes=sizes, drop_remainder=drop_remainder
     )
 

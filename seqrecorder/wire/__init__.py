@@ -7,7 +7,6 @@ __all__ = [
     "many_messages",
     "message_objects",
     "one_message",
-    "packed_numbers",
     "sequence_example",
     "spans",
     "varints",

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLOCK = 128
-_OCTET = 255
 _LARGE_ROW = 4096  # mean bytes from which rows are copied one by one
 
 
@@ -39,12 +38,10 @@ class Blob(Sequence[bytes]):
     Attributes:
         data: uint8, the rows one behind the other.
         lengths: int64, bytes of each row.
-        width: the length of every row where all are equal and non-zero, else 0.
     """
 
     data: NDArray[np.uint8]
     lengths: NDArray[np.int64]
-    width: int = 0
 
     def __len__(self) -> int:
         return self.lengths.size
@@ -73,7 +70,7 @@ class Blob(Sequence[bytes]):
         """Return some of the rows, without a copy."""
         first = int(self.lengths[:start].sum())
         lengths = self.lengths[start:stop]
-        return Blob(self.data[first : first + int(lengths.sum())], lengths, self.width if lengths.size else 0)
+        return Blob(self.data[first : first + int(lengths.sum())], lengths)
 
 
 @attrs.frozen(eq=False)
@@ -112,13 +109,13 @@ def cut(blob: Blob, rows: NDArray[np.int64]) -> list[Blob]:
     """
     edges = bounds(blob.lengths)[rows].tolist()
     spans = zip(edges, edges[1:], rows.tolist(), rows[1:].tolist(), strict=False)
-    return [Blob(blob.data[start:end], blob.lengths[i:j], blob.width if j > i else 0) for start, end, i, j in spans]
+    return [Blob(blob.data[start:end], blob.lengths[i:j]) for start, end, i, j in spans]
 
 
 def of_matrix(matrix: NDArray[np.uint8]) -> Blob:
     """Return the rows of a matrix."""
     rows, width = matrix.shape
-    return Blob(matrix.reshape(-1), np.full(rows, width, np.int64), width)
+    return Blob(matrix.reshape(-1), np.full(rows, width, np.int64))
 
 
 def of_prefixes(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Blob:
@@ -129,8 +126,7 @@ def of_prefixes(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Blob:
     size = int(lengths.sum())
     out = np.empty(size + width, np.uint8)
     _overlapping(out, width)[np.cumsum(lengths) - lengths] = matrix.view(f"V{width}")[:, 0]
-    longest = int(lengths.max())
-    return Blob(out[:size], lengths, longest if longest == int(lengths.min()) else 0)
+    return Blob(out[:size], lengths)
 
 
 def scattered(data: NDArray[np.uint8], rows: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -141,21 +137,9 @@ def scattered(data: NDArray[np.uint8], rows: NDArray[np.uint8], starts: NDArray[
     return out
 
 
-def of_list(rows: Sequence[bytes], longest: int | None = None) -> Blob:
-    """Return rows that are bytes objects; a `Blob` is returned as it is.
-
-    Args:
-        rows: the rows.
-        longest: a bound of their lengths, where one is known.
-    """
-    if isinstance(rows, Blob):
-        return rows
-    if longest is not None and longest <= _OCTET:
-        # Numbers that fit a byte become an array faster as bytes.
-        lengths = np.frombuffer(bytes(list(map(len, rows))), np.uint8).astype(np.int64)
-    else:
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    return Blob(np.frombuffer(b"".join(rows), np.uint8), lengths)
+def of_list(rows: Sequence[bytes]) -> Blob:
+    """Return rows that are bytes objects; a `Blob` is returned as it is."""
+    return rows if isinstance(rows, Blob) else Blob(np.frombuffer(b"".join(rows), np.uint8), sizes(rows))
 
 
 def sizes(rows: Sequence[bytes]) -> NDArray[np.int64]:
@@ -183,8 +167,6 @@ def bounds(lengths: NDArray[Any]) -> NDArray[np.int64]:
 
 def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
     """Return rows that are each made of the next `counts[i]` rows."""
-    if rows.width:
-        return Blob(rows.data, counts * rows.width)
     if counts.size == 1:  # of very many rows, whose bounds would take much memory
         return Blob(rows.data, np.array([rows.data.size]))
     return Blob(rows.data, np.diff(bounds(rows.lengths)[bounds(counts)]))
@@ -204,9 +186,6 @@ def interleave(parts: Sequence[Blob]) -> Blob:
     >>> split_rows(interleave([of_list([b"a", b"bcd"]), of_list([b"", b"EF"])]))
     [b'a', b'bcdEF']
     """
-    parts = _joined_where_fixed(parts)
-    if len(parts) == 1:
-        return parts[0]
     lengths = np.stack([part.lengths for part in parts], 1)
     size = int(lengths.sum())
     if size > _LARGE_ROW * lengths.size:
@@ -234,43 +213,16 @@ def _views(blob: Blob) -> list[memoryview]:
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _joined_where_fixed(parts: Sequence[Blob]) -> list[Blob]:
-    """Return the parts with neighbours whose rows all have one length made one part."""
-    joined: list[Blob] = []
-    for fixed, run in itertools.groupby(parts, key=lambda part: part.width > 0):
-        members = list(run)
-        if fixed and len(members) > 1:
-            rows = members[0].lengths.size
-            joined.append(of_matrix(np.hstack([part.data.reshape(rows, part.width) for part in members])))
-        else:
-            joined += members
-    return joined
-
-
 def _copied_in_blocks(parts: Sequence[Blob], lengths: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    targets = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
-    ragged = [column for column, part in enumerate(parts) if not part.width]
-    out = _ragged_in_blocks([parts[i] for i in ragged], lengths[:, ragged], targets[:, ragged].reshape(-1), size)
-    # Rows of one width come last: they end where they end, and so overwrite nothing but what blocks wrote too much.
-    for column, part in enumerate(parts):
-        if part.width and size:
-            rows = np.ascontiguousarray(part.data).view(f"V{part.width}")
-            _overlapping(out, part.width)[targets[:, column]] = rows
-    return out[:size]
-
-
-def _ragged_in_blocks(
-    parts: Sequence[Blob], lengths: NDArray[np.int64], targets: NDArray[np.int64], size: int
-) -> NDArray[np.uint8]:
-    """Return so many bytes and more, with the rows of all parts, side by side, at their targets."""
     source = np.concatenate([*[part.data for part in parts], np.zeros(_BLOCK, np.uint8)])
     bases = np.cumsum([0, *[part.data.size for part in parts[:-1]]]).tolist()
     begins = np.stack(
         [np.cumsum(part.lengths) - part.lengths + base for part, base in zip(parts, bases, strict=True)], 1
     ).reshape(-1)
+    every = lengths.reshape(-1)
     out = np.empty(size + _BLOCK, np.uint8)
-    _copy_blocks(source, begins, out, targets, lengths.reshape(-1))
-    return out
+    _copy_blocks(source, begins, out, np.cumsum(every) - every, every)
+    return out[:size]
 
 
 def copied_rows(

@@ -135,7 +135,7 @@ def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: boo
     made = scattered(octets, _short_headers(room).take(lengths, axis=0, mode="clip"), starts)
     longest = int(lengths.max())
     if longest - 2 <= LARGEST_IN_A_BYTE:
-        return Blob(made, lengths, longest if longest == int(lengths.min()) else 0)
+        return Blob(made, lengths)
     long = np.flatnonzero(lengths - 2 > LARGEST_IN_A_BYTE)
     return _with_longer_headers(Blob(made, lengths), starts, long, wrapped) if _FEW * long.size <= len(texts) else None
 

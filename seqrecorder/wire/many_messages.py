@@ -349,6 +349,3 @@ def _short_steps(data: NDArray[np.uint8], tag: int) -> Places:
     like &= at(3) == at(5) + np.uint8(2)
     like &= at(1) == at(3) + np.uint8(2)
     return np.flatnonzero(like)
-
-
-# Values ---------------------------------------------------------------------------------------------------------------

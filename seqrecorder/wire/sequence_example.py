@@ -233,7 +233,7 @@ def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
     encoded = {value: _as_bytes(value) for value in set(values)}
     headers = {size: feature_header(size, "bytes", wrapped=wrapped) for size in set(map(len, encoded.values()))}
     features = {value: headers[len(data)] + data for value, data in encoded.items()}
-    return of_list(list(map(features.__getitem__, values)), max(map(len, features.values()), default=0))
+    return of_list(list(map(features.__getitem__, values)))
 
 
 def _buffer_features(values: Sequence[memoryview], *, wrapped: bool) -> Unjoined:

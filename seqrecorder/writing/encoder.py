@@ -17,7 +17,7 @@ import numpy as np
 
 from seqrecorder.codec.encoder import RecordEncoder
 from seqrecorder.codec.pieces import PIECE_BYTES, PIECE_RECORDS, sizer
-from seqrecorder.dataset.csv_line import csv_line
+from seqrecorder.dataset.examples_csv import csv_line
 from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
 from seqrecorder.writing.record_copies import CannotWait, snapshotter
 

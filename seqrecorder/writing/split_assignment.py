@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.split_shares import BY_FUNCTION, Balanced, Balancer, Splitting
-from seqrecorder.dataset.splits import Ratios, key_hashes
-from seqrecorder.dataset.strata import StratifiedDealer
+from seqrecorder.dataset.manifest import BY_FUNCTION, Splitting
+from seqrecorder.dataset.split_shares import Balanced
+from seqrecorder.dataset.splits import Ratios, key_hash, key_hashes
+from seqrecorder.dataset.strata import StratifiedDealer, Stratum
 from seqrecorder.dataset.time_rule import DROPPED, SplitsInTime, TimeRule
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.names import check_name
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from seqrecorder.writing.encoder import Sources
 
 DEFAULT_SPLIT = "train"
+_OF_ALL = key_hash(None)  # the one stratum of what is balanced, and not stratified
 
 
 class Router:
@@ -79,20 +81,19 @@ class Router:
         by = split_by if split_by is not None else (key.name if key is not None else None)
         self._key_of = None if by is None else _getter(by, "split_by", schema)
         self._by = BY_FUNCTION if callable(split_by) else split_by
-        self._balancer: Balancer | None = None
         self._dealer: StratifiedDealer | None = None
-        if stratify is not None:
-            if self.ratios is None:
-                raise OptionError("stratify needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
-            # Chunks of one source share its key, and stay together.
-            self._is_grouped = split_by is not None or any(field.chunk for field in schema.fields)
-            self._stratum_of = _getter(stratify, "stratify", schema)
-            known = (None, None) if old is None else (old.splitting.strata, old.splitting.groups)
-            self._dealer = StratifiedDealer(self.ratios.shares, self.seed, *known)
+        if stratify is not None and self.ratios is None:
+            raise OptionError("stratify needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
+        # Chunks of one source share its key, and stay together.
+        self._is_grouped = balanced or split_by is not None or any(field.chunk for field in schema.fields)
         self._stratify = stratify
-        if balanced and self.ratios is not None and self._dealer is None:
-            counts = {} if old is None else {name: split.records for name, split in old.splits.items()}
-            self._balancer = Balancer(self.ratios.shares, counts, (old and old.splitting.groups) or {})
+        self._stratum_of = None if stratify is None else _getter(stratify, "stratify", schema)
+        if self.ratios is not None and (balanced or stratify is not None):
+            strata, groups = (None, None) if old is None else (old.splitting.strata, old.splitting.groups)
+            if old is not None and stratify is None:
+                counts = [old.splits[name].records if name in old.splits else 0 for name in self.ratios.shares]
+                strata = {_OF_ALL: Stratum("", counts)}
+            self._dealer = StratifiedDealer(self.ratios.shares, self.seed, strata, groups)
 
     @property
     def needs(self) -> list[str] | None:
@@ -102,7 +103,8 @@ class Router:
         if self._in_time is not None:
             return self._in_time.needs
         if self._dealer is not None:
-            return [*([str(self._by_given)] if self._is_grouped and self._by_given else []), str(self._stratify)]
+            asked = (self._by_given if self._is_grouped else None, self._stratify)
+            return [str(name) for name in asked if name]
         name = self._by_given if self.ratios is not None else self._splits_given
         return [] if name is None else [str(name)]
 
@@ -131,11 +133,10 @@ class Router:
     def splitting(self, count: int) -> Splitting:
         """Return what the manifest says of this, after `count` records."""
         shares = dict(self.ratios.shares) if self.ratios else None
-        groups = self._balancer.groups if self._balancer else None
-        if self._dealer is None:
+        groups = self._dealer.groups if self._dealer and self._is_grouped else None
+        if self._dealer is None or self._stratify is None:
             rule = None if self._in_time is None else self._in_time.rule.to_dict(self._schema)
             return Splitting(self.seed, shares, self._by, self._first + count, groups, time=rule)
-        groups = self._dealer.groups if self._is_grouped else None
         stratify = BY_FUNCTION if callable(self._stratify) else str(self._stratify)
         return Splitting(self.seed, shares, self._by, self._first + count, groups, stratify, self._dealer.strata)
 
@@ -192,7 +193,7 @@ class Router:
             if self._dealer is not None:
                 return self._dealt(self._dealer, sources, given)
             hashes = key_hashes(self._keys(sources, given), self.seed)
-            names = self._balancer.assign(hashes.tolist()) if self._balancer else self.ratios.assign_all(hashes)
+            names = self.ratios.assign_all(hashes)
             left = iter(names)
             return names if named == {None} else [split or next(left) for split in given]
         if self._in_time is not None:
@@ -212,8 +213,10 @@ class Router:
     def _dealt(self, dealer: StratifiedDealer, sources: Sources, given: Sequence[str | None]) -> list[str]:
         free = [place for place, split in enumerate(given) if split is None]
         some = sources.only(free)
-        rows = zip(some.positions.tolist(), some.records, strict=True)
-        values = [_asked(self._stratum_of, "its stratum", position, record) for position, record in rows]
+        values: list[Any] = [None] * len(free)
+        if self._stratum_of is not None:
+            rows = zip(some.positions.tolist(), some.records, strict=True)
+            values = [_asked(self._stratum_of, "its stratum", position, record) for position, record in rows]
         groups = None
         if self._is_grouped:
             groups = key_hashes(self._keys(some, [None] * len(free)), self.seed).tolist()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.csv_line import csv_line
+from seqrecorder.dataset.examples_csv import csv_line
 from seqrecorder.dataset.manifest import ShardInfo, SplitInfo
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.digests import sha256

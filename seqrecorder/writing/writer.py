@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from seqrecorder.analysis.record_stats import Stats
-    from seqrecorder.dataset.split_shares import Splitting
+    from seqrecorder.dataset.manifest import Splitting
     from seqrecorder.writing.options import WriteKeywords
 
 _LOG = logging.getLogger("seqrecorder")

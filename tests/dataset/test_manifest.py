@@ -8,7 +8,7 @@ import pytest
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.dataset.manifest_text import is_as_written
+from seqrecorder.dataset.manifest import is_as_written
 from seqrecorder.dataset.read_manifest import parse_manifest, read_manifest
 
 
@@ -25,7 +25,6 @@ def test_json_round_trip(text: str, tmp_path: Path) -> None:
     manifest = parse_manifest(text, Path("anywhere"))
     assert manifest.to_json() == text
     assert is_as_written(text)
-    assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
     assert is_as_written(sr.write([], tmp_path / "empty", schema=Item, splits={"a": 1}, shards=2).to_json())
     assert manifest.schema.fingerprint == sr.Schema.of(Item).fingerprint
     assert manifest.metadata == {"a": [1, None]}

@@ -10,9 +10,8 @@ import pytest
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.dataset import manifest_text
-from seqrecorder.dataset.manifest import ShardInfo, SplitInfo
-from seqrecorder.dataset.manifest_text import is_as_written
+from seqrecorder.dataset import manifest as manifest_module
+from seqrecorder.dataset.manifest import ShardInfo, SplitInfo, is_as_written
 from seqrecorder.dataset.ranks import lowest_ranked, ranked
 from seqrecorder.dataset.read_manifest import parse_manifest
 from seqrecorder.dataset.shard_info import ShardTable, bins_of, column
@@ -107,7 +106,7 @@ def test_histograms_that_are_none(many: sr.Manifest, text: str) -> None:
 def test_a_dataset_with_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is done with a dataset goes with a table, too, and gives the same."""
     path, url = tmp_path / "items", "memory://tables/items"
-    monkeypatch.setattr(manifest_text, "MOST_ROWS", 1)
+    monkeypatch.setattr(manifest_module, "MOST_ROWS", 1)
     sr.write(items(40), path, shards=3)
     sr.write(items(80)[40:], path, append=True, shards=2, on_duplicate="first")
     assert isinstance(sr.info(path).splits["train"].shards, ShardTable)

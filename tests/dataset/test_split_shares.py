@@ -74,10 +74,10 @@ def test_an_append_goes_on_with_the_groups(tmp_path):
     sr.write(verses(SIZES), path, append=True, split_by=sr.Balanced("book"))
     assert books(path) == after
     assert not sr.info(path).missed_shares
-    with pytest.raises(sr.OptionError, match="was split by book"):
+    with pytest.raises(sr.OptionError, match="was written with split_by=.book."):
         sr.write(verses(), path, append=True, split_by=sr.Balanced("number"))
     sr.write(verses(), tmp_path / "hashed", splits=SHARES, split_by="book")
-    with pytest.raises(sr.OptionError, match="split by hash, and not balanced"):
+    with pytest.raises(sr.OptionError, match="split_by=.by hash.; leave it out, got .balanced."):
         sr.write(verses(), tmp_path / "hashed", append=True, split_by=sr.Balanced("book"))
 
 

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.dataset import manifest_text, shard_set
+from seqrecorder.dataset import manifest as manifest_module
+from seqrecorder.dataset import shard_set
 from seqrecorder.reading import read_records, record_stream
 
 
@@ -72,7 +73,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     sr.write({"train": records[:250], "eval": records[250:]}, few, shard_bytes=2000)
     shutil.copytree(few, many)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_text, "MOST_ROWS", 0)
+        patch.setattr(manifest_module, "MOST_ROWS", 0)
         many.joinpath("manifest.json").write_text(sr.info(few).to_json())
     assert len(sr.info(many).splits["train"].shards) > 8
     return few, many

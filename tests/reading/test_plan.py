@@ -40,7 +40,7 @@ STRATEGIES = {
     "budget in multiples": sr.TokenBudget(300, pad_to_multiple_of=16, max_batch_size=12),
     "budget, dropping": sr.TokenBudget(60, too_long="drop"),
     "budget, cutting": sr.TokenBudget(60, too_long="cut_end"),
-    "budget in buckets": sr.TokenBudget(300, pad_to_boundaries="auto", buckets=4),
+    "budget of multiples": sr.TokenBudget(300, pad_to_multiple_of=8),
     "ragged": sr.Ragged(16),
     "window": sr.Window(8, stride=2, batch_size=16, shift=3),
     "window, dropping": sr.Window(8, batch_size=16, tail="drop", horizon=2, drop_remainder=True),

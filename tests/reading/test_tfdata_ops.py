@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seqrecorder.reading.tfdata_ops import Traced, random_numbers, scanned
+from seqrecorder.reading.epochs import random_numbers
+from seqrecorder.reading.tfdata_ops import Traced, scanned
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
 
 

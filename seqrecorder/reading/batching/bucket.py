@@ -11,22 +11,21 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket_boundaries import boundaries_for, given_boundaries
 from seqrecorder.reading.batching.bucket_plan import BucketPlan, sorted_window
 from seqrecorder.reading.batching.by_length import BatchesByLength
-from seqrecorder.reading.batching.option_checks import check_batch_size, check_count
+from seqrecorder.reading.batching.options import check_count, positive
 
 if TYPE_CHECKING:
-    from seqrecorder.reading.length_counts import LengthCounts
-    from seqrecorder.reading.record_length import RecordLength
+    from seqrecorder.reading.record_length import LengthCounts, RecordLength
     from seqrecorder.reading.strategy import Feed
 
 
 def _batch_sizes(size: Any) -> int | tuple[int, ...]:
     if isinstance(size, Sequence) and not isinstance(size, str):
-        return tuple(map(check_batch_size, size))
-    return check_batch_size(size)
+        return tuple(check_count("batch_size", each) for each in size)
+    return check_count("batch_size", size)
 
 
 def _boundaries(value: Any) -> str | tuple[int, ...]:
-    return given_boundaries("boundaries", value, ("auto", "quantile", "sorted"))
+    return given_boundaries(value, ("auto", "quantile", "sorted"))
 
 
 @attrs.frozen
@@ -75,12 +74,11 @@ class Bucket(BatchesByLength):
 
     batch_size: int | tuple[int, ...] = attrs.field(converter=_batch_sizes)
     boundaries: str | tuple[int, ...] = attrs.field(default="auto", converter=_boundaries, kw_only=True)
-    buckets: int = attrs.field(default=8, kw_only=True)
+    buckets: int = attrs.field(default=8, validator=positive, kw_only=True)
     pad_to_bucket_boundary: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        check_count("buckets", self.buckets)
         if self.pad_to_bucket_boundary and self.length_of == "sum":
             raise OptionError("pad_to_bucket_boundary: boundaries of sums are no widths; use pad_to_multiple_of")
         if self.pad_to_bucket_boundary and self.boundaries == "sorted":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from seqrecorder.reading.length_counts import LengthCounts
+    from seqrecorder.reading.record_length import LengthCounts
 
 _INT64_MAX = int(np.iinfo(np.int64).max)
 
@@ -43,12 +43,7 @@ def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> l
 
     Returns:
         Ascending boundaries, one fewer than there are classes.
-
-    Raises:
-        OptionError: lengths, counts or buckets make no sense.
     """
-    if buckets < 1:
-        raise OptionError(f"buckets: expected 1 or more, got {buckets}")
     distinct, weights = _histogram(lengths, counts)
     n = len(distinct)
     if n <= buckets:
@@ -81,12 +76,7 @@ def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> 
         lengths: as for `optimal_boundaries`, like all that follows.
         counts: see there.
         buckets: see there.
-
-    Raises:
-        OptionError: lengths, counts or buckets make no sense.
     """
-    if buckets < 1:
-        raise OptionError(f"buckets: expected 1 or more, got {buckets}")
     distinct, weights = _histogram(lengths, counts)
     if not len(distinct):
         return []
@@ -111,18 +101,17 @@ def check_boundaries(boundaries: Sequence[int]) -> None:
             )
 
 
-def given_boundaries(option: str, value: Any, computed: Sequence[str]) -> str | tuple[int, ...]:
-    """Return an option's boundaries, or the word that says how they are computed.
+def given_boundaries(value: Any, computed: Sequence[str]) -> str | tuple[int, ...]:
+    """Return boundaries, or the word that says how they are computed.
 
     Args:
-        option: its name.
         value: ascending ints, or a word.
         computed: the words.
 
     Raises:
         OptionError: it is neither.
     """
-    expected = f"{option}: expected {', '.join(map(repr, computed))} or ascending"
+    expected = f"boundaries: expected {', '.join(map(repr, computed))} or ascending"
     if isinstance(value, str):
         if value not in computed:
             raise OptionError(f"{expected} lengths, got {value!r}")
@@ -155,25 +144,11 @@ def boundaries_for(boundaries: str | tuple[int, ...], lengths: LengthCounts | No
 
 def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the distinct lengths that records have, and their counts, in a dtype that cannot overflow."""
-    flat, weights = np.asarray(lengths), np.asarray(counts)
-    if flat.shape != weights.shape or flat.ndim != 1:
-        raise OptionError(
-            f"lengths and counts: expected two vectors of one size, got shapes {flat.shape} and {weights.shape}"
-        )
-    for name, values in (("lengths", flat), ("counts", weights)):
-        if values.size and (not np.issubdtype(values.dtype, np.integer) or values.min() < 0):
-            raise OptionError(
-                f"{name}: expected integers that are not negative, got {values.dtype}"
-                + (f" with minimum {values.min()}" if values.dtype != object else "")
-            )
-    if not flat.size:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    if int(flat.max()) > _INT64_MAX:
-        raise OptionError(f"lengths: expected at most {_INT64_MAX}, got {flat.max()}")
+    flat, weights = np.asarray(lengths, np.int64), np.asarray(counts, np.int64)
     distinct, inverse = np.unique(flat[weights > 0], return_inverse=True)
     total = sum(weights.tolist())
     # All records at the largest length are the most padded steps; past int64 numpy uses Python's integers.
-    exact = np.int64 if total * int(flat.max()) <= _INT64_MAX and total <= _INT64_MAX else object
+    exact = np.int64 if total * max(1, int(flat.max(initial=0))) <= _INT64_MAX else object
     summed = np.zeros(len(distinct), exact)
     np.add.at(summed, inverse, weights[weights > 0].astype(exact))
     return distinct.astype(exact), summed

@@ -6,15 +6,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
-import numpy as np
 
 from seqrecorder.codec.graph_ops import checked, longest_of
 from seqrecorder.codec.padding import to_longest
 from seqrecorder.codec.parser import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket_warm_up import largest_batch
-from seqrecorder.reading.batching.option_checks import NO_STEPS, check_choice
-from seqrecorder.reading.batching.pad_options import PaddedBatches
+from seqrecorder.reading.batching.options import NO_STEPS, PaddedBatches, one_of
 from seqrecorder.reading.record_length import (
     LENGTH_OF,
     JointLength,
@@ -25,12 +22,14 @@ from seqrecorder.reading.record_length import (
 from seqrecorder.reading.strategy import Batches, shape_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from seqrecorder.codec.padding import Padding
     from seqrecorder.reading.elements import Carried
-    from seqrecorder.reading.length_counts import LengthCounts
-    from seqrecorder.reading.record_length import LengthOf, RecordLength
+    from seqrecorder.reading.record_length import LengthCounts, LengthOf, RecordLength
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
+
 
 PLANNED_RECORDS = 2048
 """Records that are planned at a time."""
@@ -41,18 +40,12 @@ class LengthPlan(ABC):
     """A strategy for records whose lengths are known: which batches, how wide, and how many.
 
     Attributes:
-        boundaries: of the buckets.
-        pad_to_boundary: whether batches are padded to the largest length of their bucket.
         pad_to_multiple_of: as in `Pad`.
         drop_remainder: as in `Pad`.
-        last: the most steps of a record, None where that is not known.
     """
 
-    boundaries: tuple[int, ...]
-    pad_to_boundary: bool
     pad_to_multiple_of: int
     drop_remainder: bool
-    last: int | None
 
     @property
     def window(self) -> int:
@@ -101,23 +94,12 @@ class LengthPlan(ABC):
 
     def width(self, lengths: Any) -> Any:
         """Return how many steps a batch of records of these lengths has, before it is rounded up to a multiple."""
-        import tensorflow as tf
-
-        longest = longest_of(lengths)
-        if not self.pad_to_boundary:
-            return longest
-        bounds = tf.constant(self.boundaries, tf.int64)
-        widths = tf.concat([bounds - 1, [self.last or 0]], 0)
-        bucket = tf.searchsorted(bounds, longest[tf.newaxis], side="right")[0]
-        return tf.maximum(longest, widths[bucket])
+        return longest_of(lengths)
 
     @property
-    def widths(self) -> list[int]:
-        """What `width` gives, where batches are padded to the boundaries and the most steps of a record are known."""
-        if not self.pad_to_boundary or self.last is None:
-            return []
-        used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
-        return [max(1, last) for last in (*(b - 1 for b in self.boundaries[: used + 1]), self.last)[: used + 1]]
+    def widths(self) -> Sequence[int]:
+        """What `width` gives, where it gives no more than some numbers that are known; else none."""
+        return ()
 
 
 def _length_field(value: Any) -> Any:
@@ -130,14 +112,12 @@ class BatchesByLength(PaddedBatches, ABC):
 
     drop_remainder: bool = False
     length_field: str | tuple[str, ...] | None = attrs.field(default=None, converter=_length_field)
-    length_of: LengthOf = "longest"
+    length_of: LengthOf = attrs.field(default="longest", validator=one_of(*LENGTH_OF))
     warm_up: Literal["largest"] | None = None
 
     def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
         if self.warm_up not in (None, "largest"):
             raise OptionError(f"warm_up: expected 'largest' or None, got {self.warm_up!r}")
-        check_choice("length_of", self.length_of, LENGTH_OF)
         if self.length_of == "sum" and not (isinstance(self.length_field, tuple) and self.length_field[1:]):
             raise OptionError("length_of='sum': goes with the names of several feature lists in length_field")
         if self.length_of == "sum" and self.warm_up is not None:
@@ -183,7 +163,7 @@ class BatchesByLength(PaddedBatches, ABC):
             return values
 
         planned = self._planned(feed, plan, group)
-        width = max([*plan.boundaries, self.pad_to_multiple_of])
+        width = max([*plan.widths, self.pad_to_multiple_of])
         rows = plan.rows(lengths)
         batches = feed.made(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows, width=width)
         count = -1 if lengths is None else plan.batches(lengths)
@@ -229,3 +209,42 @@ class BatchesByLength(PaddedBatches, ABC):
         widths = plan.widths
         fixed = dict.fromkeys(planned, widths[0]) if len(widths) == 1 else {}
         return self.padding(feed, None, lambda g, n: plan.width(n) if g in planned else to_longest(g, n), fixed)
+
+
+def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, widths: Mapping[str, int]) -> Any:
+    """Return a `tf.data.Dataset` of one shaped batch, of zeros (empty text) and with sample weights of 0.
+
+    Args:
+        feed: the records.
+        parse: from serialized records and their lengths to the tensors of a batch, before they are shaped.
+        rows: of the batch.
+        widths: steps of the batch, by alignment group. Ragged steps have one element.
+
+    Raises:
+        OptionError: elements have no sample weights.
+    """
+    import tensorflow as tf
+
+    signature = [tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)]
+    traced = tf.function(parse, input_signature=signature, autograph=False).get_concrete_function()
+    groups = {field.name: field.group for field in feed.parser.schema.fields if field.is_list}
+    lengths = {length_name(group): width for group, width in widths.items()}
+
+    def zeros(name: str, spec: Any) -> Any:
+        if name in lengths:
+            return tf.fill([rows], tf.constant(lengths[name], tf.int64))
+        shape = [rows, *(size or 1 for size in spec.shape[1:])]
+        if name in groups:
+            shape[1] = widths[groups[name]]
+        if isinstance(spec, tf.SparseTensorSpec):
+            return tf.SparseTensor(tf.zeros([0, len(shape)], tf.int64), tf.zeros([0], spec.dtype), shape)
+        return tf.zeros(shape, spec.dtype)
+
+    def make(_: Any) -> Any:
+        values = {name: zeros(name, spec) for name, spec in traced.structured_outputs.items()}
+        match feed.shape(values):
+            case (inputs, targets, weights):
+                return inputs, targets, tf.nest.map_structure(tf.zeros_like, weights)
+        raise OptionError("warm_up: goes with inputs and targets, whose sample weights it sets to 0")
+
+    return tf.data.Dataset.range(1).map(make)

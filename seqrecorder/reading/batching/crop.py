@@ -11,10 +11,9 @@ from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.padding import to_longest
 from seqrecorder.codec.parser import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
-from seqrecorder.reading.batching.pad_options import PaddedBatches
+from seqrecorder.reading.batching.options import PaddedBatches, one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names
-from seqrecorder.reading.random_draws import draw_below
+from seqrecorder.reading.epochs import draw_below
 from seqrecorder.reading.record_length import JointLength, record_length
 from seqrecorder.reading.strategy import Batches, batch_count, shape_of
 from seqrecorder.reading.tfdata_ops import mapped, rebatched
@@ -25,12 +24,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
 
-TOO_SHORT = ("pad", "drop")
 CROP_START = "crop_start"
-
-
-def _length(value: Any) -> int:
-    return check_count("length", value)
 
 
 @attrs.frozen
@@ -69,15 +63,11 @@ class Crop(PaddedBatches):
         mask_name: see `Pad`.
     """
 
-    length: int = attrs.field(converter=_length)
-    batch_size: int = attrs.field(default=32, converter=check_batch_size, kw_only=True)
-    too_short: Literal["pad", "drop"] = attrs.field(default="pad", kw_only=True)
+    length: int = attrs.field(validator=positive)
+    batch_size: int = attrs.field(default=32, validator=positive, kw_only=True)
+    too_short: Literal["pad", "drop"] = attrs.field(default="pad", validator=one_of("pad", "drop"), kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_field: str | None = attrs.field(default=None, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        check_choice("too_short", self.too_short, TOO_SHORT)
 
     def carried(self, schema: Schema) -> Carried:
         """Return what batches carry beside the fields of a schema and their lengths."""

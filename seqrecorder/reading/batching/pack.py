@@ -8,9 +8,8 @@ import attrs
 
 from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
 from seqrecorder.reading.batching.best_fit import best_fit_rows
-from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
+from seqrecorder.reading.batching.options import fit_lengths, one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names, group_of_steps, parse_records
-from seqrecorder.reading.batching.too_long import fit_lengths
 from seqrecorder.reading.batching.window_plan import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
 TOO_LONG = ("error", "drop", "cut_end", "split")
 
 _CARRIES = ("segment_ids", "positions", "segment_count", "segment_start")
-
-
-def _length(value: Any) -> int:
-    return check_count("length", value)
-
-
-def _buffer(value: Any) -> int:
-    return check_count("buffer", value)
 
 
 @attrs.frozen
@@ -89,16 +80,15 @@ class Pack:
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
 
-    length: int = attrs.field(converter=_length)
-    batch_size: int = attrs.field(default=32, converter=check_batch_size)
-    buffer: int = attrs.field(default=1024, converter=_buffer, kw_only=True)
-    too_long: Literal["error", "drop", "cut_end", "split"] = attrs.field(default="error", kw_only=True)
+    length: int = attrs.field(validator=positive)
+    batch_size: int = attrs.field(default=32, validator=positive)
+    buffer: int = attrs.field(default=1024, validator=positive, kw_only=True)
+    too_long: Literal["error", "drop", "cut_end", "split"] = attrs.field(
+        default="error", validator=one_of(*TOO_LONG), kw_only=True
+    )
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        check_choice("too_long", self.too_long, TOO_LONG)
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
         """Return what batches carry beside the fields of a schema and their lengths."""

@@ -10,10 +10,8 @@ import attrs
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.padding import to_longest
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.consecutive import Consecutive, parts_of
-from seqrecorder.reading.batching.option_checks import check_batch_size, check_choice, check_count
-from seqrecorder.reading.batching.pad_options import PaddedBatches, by_group
-from seqrecorder.reading.batching.too_long import fit_lengths
+from seqrecorder.reading.batching.options import PaddedBatches, by_group, check_count, fit_lengths, one_of, positive
+from seqrecorder.reading.batching.window_plan import Consecutive, parts_of
 from seqrecorder.reading.strategy import Batches, shape_of
 
 if TYPE_CHECKING:
@@ -65,14 +63,14 @@ class Pad(PaddedBatches):
             another alignment group than the first is `<group>_<mask_name>`.
     """
 
-    batch_size: int = attrs.field(converter=check_batch_size)
+    batch_size: int = attrs.field(validator=positive)
     length: int | Mapping[str, int] | None = attrs.field(default=None, kw_only=True)
-    too_long: Literal["error", "drop", "cut_end", "cut_start"] = attrs.field(default="error", kw_only=True)
+    too_long: Literal["error", "drop", "cut_end", "cut_start"] = attrs.field(
+        default="error", validator=one_of(*TOO_LONG), kw_only=True
+    )
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        check_choice("too_long", self.too_long, TOO_LONG)
         if self.length is None and self.too_long != "error":
             raise OptionError("too_long: goes with length, which says how many steps there may be")
         for steps in self.length.values() if isinstance(self.length, Mapping) else [self.length]:

@@ -9,9 +9,9 @@ import attrs
 from seqrecorder.codec.graph_ops import checked, longest_of
 from seqrecorder.codec.padding import Padding, of_all_rows, padded
 from seqrecorder.codec.parser import SEQUENCE_LENGTH, Parser, length_name
-from seqrecorder.reading.batching.consecutive import Consecutive, parts_of
-from seqrecorder.reading.batching.option_checks import EMPTY, NO_STEPS, check_batch_size, check_choice
+from seqrecorder.reading.batching.options import EMPTY, NO_STEPS, one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names
+from seqrecorder.reading.batching.window_plan import Consecutive, parts_of
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches
 from seqrecorder.schema.field import DEFAULT_GROUP
@@ -67,14 +67,11 @@ class Ragged:
         length_name: name under which batches carry the lengths, int64 `(B,)`.
     """
 
-    batch_size: int = attrs.field(converter=check_batch_size)
+    batch_size: int = attrs.field(validator=positive)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
-    empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", kw_only=True)
+    empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY), kw_only=True)
     flat: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        check_choice("empty", self.empty, EMPTY)
 
     @property
     def mask_name(self) -> None:

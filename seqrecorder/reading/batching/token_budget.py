@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket_boundaries import boundaries_for, given_boundaries
 from seqrecorder.reading.batching.by_length import BatchesByLength
-from seqrecorder.reading.batching.option_checks import check_choice, check_count
+from seqrecorder.reading.batching.options import fit_lengths, one_of, positive
 from seqrecorder.reading.batching.token_budget_plan import TokenBudgetPlan
-from seqrecorder.reading.batching.too_long import fit_lengths
 
 if TYPE_CHECKING:
-    from seqrecorder.reading.length_counts import LengthCounts
-    from seqrecorder.reading.record_length import RecordLength
+    from seqrecorder.reading.record_length import LengthCounts, RecordLength
     from seqrecorder.reading.strategy import Feed
 
 TOO_LONG = ("error", "drop", "cut_end")
-
-
-def _max_steps(value: Any) -> int:
-    return check_count("max_steps", value)
-
-
-def _boundaries(value: Any) -> str | tuple[int, ...] | None:
-    return None if value is None else given_boundaries("pad_to_boundaries", value, ("auto", "quantile"))
 
 
 @attrs.frozen
@@ -55,10 +44,6 @@ class TokenBudget(BatchesByLength):
         batch_size_multiple: what the number of records in a batch is a multiple of, but for the last.
         too_long: what happens to records of more steps than there is room for: an `"error"`, raised before anything is
             read; they are left out (`"drop"`); or their last steps are (`"cut_end"`). A warning counts such records.
-        pad_to_boundaries: what batches are padded to, for few distinct shapes: the largest length of the longest
-            record's bucket, `boundaries[i] - 1`. Ascending lengths, `"auto"` or `"quantile"`, as the `boundaries` of
-            `Bucket`; None is the longest of each batch.
-        buckets: how many buckets `"auto"` and `"quantile"` may use.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller than `batch_size_multiple`.
         length_field: see `Bucket`. Of several the records times the steps to which each is padded are at most
             `max_steps`, as fairseq counts `max_tokens` of source and target.
@@ -74,40 +59,33 @@ class TokenBudget(BatchesByLength):
         mask_name: see `Pad`.
     """
 
-    max_steps: int = attrs.field(converter=_max_steps)
-    max_batch_size: int | None = attrs.field(default=None, kw_only=True)
-    batch_size_multiple: int = attrs.field(default=1, kw_only=True)
-    too_long: Literal["error", "drop", "cut_end"] = attrs.field(default="error", kw_only=True)
-    pad_to_boundaries: str | tuple[int, ...] | None = attrs.field(default=None, converter=_boundaries, kw_only=True)
-    buckets: int = attrs.field(default=8, kw_only=True)
+    max_steps: int = attrs.field(validator=positive)
+    max_batch_size: int | None = attrs.field(default=None, validator=positive, kw_only=True)
+    batch_size_multiple: int = attrs.field(default=1, validator=positive, kw_only=True)
+    too_long: Literal["error", "drop", "cut_end"] = attrs.field(
+        default="error", validator=one_of(*TOO_LONG), kw_only=True
+    )
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        check_count("batch_size_multiple", self.batch_size_multiple)
-        check_count("buckets", self.buckets)
-        check_choice("too_long", self.too_long, TOO_LONG)
         if self.length_of == "sum":
             self._check_sum()
-        if self.pad_to_boundaries is not None and self.pad_to_multiple_of != 1:
-            raise OptionError("give pad_to_boundaries or pad_to_multiple_of, one of them")
         if self._longest < 1:
             raise OptionError(
                 f"max_steps: expected at least batch_size_multiple={self.batch_size_multiple} rows of "
                 f"pad_to_multiple_of={self.pad_to_multiple_of} steps, got {self.max_steps}"
             )
-        if self.max_batch_size is not None:
-            check_count("max_batch_size", self.max_batch_size)
-            if self.max_batch_size < self.batch_size_multiple:
-                raise OptionError(
-                    f"max_batch_size: expected at least batch_size_multiple={self.batch_size_multiple}, "
-                    f"got {self.max_batch_size}"
-                )
+        if self.max_batch_size is not None and self.max_batch_size < self.batch_size_multiple:
+            raise OptionError(
+                f"max_batch_size: expected at least batch_size_multiple={self.batch_size_multiple}, "
+                f"got {self.max_batch_size}"
+            )
 
     def _check_sum(self) -> None:
         if self.too_long == "cut_end":
             raise OptionError("too_long='cut_end': a sum does not tell which feature list to cut; use 'drop'")
-        if self.pad_to_boundaries is not None or self.pad_to_multiple_of != 1:
-            raise OptionError("length_of='sum': goes without pad_to_boundaries and pad_to_multiple_of, of single lists")
+        if self.pad_to_multiple_of != 1:
+            raise OptionError("length_of='sum': goes without pad_to_multiple_of, which is for single lists")
 
     @property
     def _longest(self) -> int:
@@ -124,20 +102,11 @@ class TokenBudget(BatchesByLength):
         option = f"max_steps={self.max_steps}"
         feed = fit_lengths(feed, group, self._longest, self.too_long, option=option, words=TOO_LONG, parse=True)
         lengths = feed.length_counts(group, parse=True, drop_empty=self.empty == "drop")
-        boundaries: tuple[int, ...] = ()
-        if self.pad_to_boundaries is not None:
-            # Nothing is padded to more than fits: the last bucket's records are padded to the longest of them.
-            given = boundaries_for(self.pad_to_boundaries, lengths, self.buckets)
-            boundaries = tuple(boundary for boundary in given if boundary - 1 <= self._longest)
         plan = TokenBudgetPlan(
-            boundaries=boundaries,
-            pad_to_boundary=self.pad_to_boundaries is not None,
             pad_to_multiple_of=self.pad_to_multiple_of,
             drop_remainder=self.drop_remainder,
-            last=None if lengths is None else lengths.longest,
             max_steps=self.max_steps,
             max_batch_size=self.max_batch_size,
             batch_size_multiple=self.batch_size_multiple,
-            longest=self._longest,
         )
         return plan, feed, lengths

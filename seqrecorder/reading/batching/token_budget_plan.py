@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket_boundaries import check_boundaries
 from seqrecorder.reading.batching.by_length import LengthPlan
 from seqrecorder.reading.batching.window_plan import Turn, drawn, in_turns, plan_batches, rows_of, sort_rows
 from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from seqrecorder.reading.length_counts import LengthCounts
+    from seqrecorder.reading.record_length import LengthCounts
 
 
 @attrs.frozen(kw_only=True)
@@ -27,13 +23,11 @@ class TokenBudgetPlan(LengthPlan):
         max_steps: as in `TokenBudget`.
         max_batch_size: as in `TokenBudget`.
         batch_size_multiple: as in `TokenBudget`.
-        longest: the most steps of a record that fits.
     """
 
     max_steps: int
     max_batch_size: int | None
     batch_size_multiple: int
-    longest: int
 
     def rows(self, lengths: LengthCounts | None) -> int:
         """Return about how many records of these lengths a batch has."""
@@ -49,7 +43,7 @@ class TokenBudgetPlan(LengthPlan):
         return budget_batches(
             turns,
             self.max_steps,
-            boundaries=self._counted(),
+            pad_to_multiple_of=self.pad_to_multiple_of,
             batch_size_multiple=self.batch_size_multiple,
             max_batch_size=self.max_batch_size,
             drop_remainder=self.drop_remainder,
@@ -63,28 +57,19 @@ class TokenBudgetPlan(LengthPlan):
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
         distinct = np.maximum(lengths.values, 1)
-        bounds = np.asarray(self._counted(), np.int64)
-        widths = np.maximum(distinct, np.append(bounds - 1, 0)[np.searchsorted(bounds, distinct, side="right")])
+        widths = -(-distinct // self.pad_to_multiple_of) * self.pad_to_multiple_of
         rows = np.minimum(self.max_steps // widths, self.max_batch_size or self.max_steps)
         rows = rows // self.batch_size_multiple * self.batch_size_multiple
         steps = rows * widths
         largest = int(np.flatnonzero(steps == steps.max())[-1])  # of equal ones that of the longest
         return int(rows[largest]), int(distinct[largest])
 
-    def _counted(self) -> tuple[int, ...]:
-        """Return the boundaries up to which the budget counts steps, for they are padded so far."""
-        if self.pad_to_boundary:
-            end = 0 if self.last is None else self.last + 1
-            return self.boundaries if end <= max(self.boundaries, default=0) else (*self.boundaries, end)
-        multiple = self.pad_to_multiple_of
-        return () if multiple == 1 else tuple(range(multiple + 1, self.longest + 2, multiple))
-
 
 def budget_batches(
     turns: Any,
     max_steps: int,
     *,
-    boundaries: Sequence[int] | None = None,
+    pad_to_multiple_of: int = 1,
     batch_size_multiple: int = 1,
     max_batch_size: int | None = None,
     drop_remainder: bool = False,
@@ -111,9 +96,7 @@ def budget_batches(
         turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them. No length may exceed
             `max_steps // batch_size_multiple`: leave such records out before, or split them.
         max_steps: most padded steps of a batch. A record of length 0 counts as one step.
-        boundaries: ascending; for a caller who pads to boundaries (minus one), so that there are few
-            different shapes: each length counts as the next one of these. Lengths past the last boundary
-            count as they are.
+        pad_to_multiple_of: for a caller who pads to multiples: each length counts as the next multiple of this.
         batch_size_multiple: the rows of each batch are a multiple of it; of the last batch of all they may be
             fewer.
         max_batch_size: most rows of a batch.
@@ -125,21 +108,14 @@ def budget_batches(
         A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. It can be saved with
         `tf.train.Checkpoint(iterator=...)` before any batch. A length that is too long raises
         `tf.errors.InvalidArgumentError` while iterating.
-
-    Raises:
-        OptionError: an argument makes no sense, alone or with the others.
     """
     import tensorflow as tf
 
-    longest = _longest(max_steps, boundaries, batch_size_multiple, max_batch_size)
     multiple = batch_size_multiple
+    longest = max_steps // multiple
 
     def counted(lengths: Any) -> Any:
-        if boundaries:
-            bounds = tf.constant(boundaries, tf.int64)
-            to = tf.searchsorted(bounds, lengths, side="right", out_type=tf.int64)
-            lengths = tf.maximum(lengths, tf.gather(tf.concat([bounds - 1, [0]], 0), to))
-        return tf.maximum(lengths, 1)
+        return -(-tf.maximum(lengths, 1) // pad_to_multiple_of) * pad_to_multiple_of
 
     def plan(lengths: Any, turn: Turn) -> Any:
         # No cut is possible then, and the search for one would not end.
@@ -170,8 +146,7 @@ def budget_batches(
             starts, sizes = drawn(starts, sizes, turn)
         return tf.concat([tf.gather(rows, rows_of(starts, sizes)), rows[planned:]], 0), sizes
 
-    bounds = None if boundaries is None else tuple(boundaries)
-    key = ("budget", max_steps, bounds, batch_size_multiple, max_batch_size, drop_remainder, at_random)
+    key = ("budget", max_steps, pad_to_multiple_of, batch_size_multiple, max_batch_size, drop_remainder, at_random)
     return plan_batches(turns, plan, key)
 
 
@@ -203,30 +178,3 @@ def _zero_unless_over(most: int, value: Any, message: str) -> Any:
 
     text = tf.where(value > most, tf.strings.join([message, tf.strings.as_string(value)]), "0")
     return tf.strings.to_number(text, tf.int64)
-
-
-def _longest(
-    max_steps: int, boundaries: Sequence[int] | None, batch_size_multiple: int, max_batch_size: int | None
-) -> int:
-    """Return the most steps that a record may have, after checking the options."""
-    for name, value in (("max_steps", max_steps), ("batch_size_multiple", batch_size_multiple)):
-        if value < 1:
-            raise OptionError(f"{name}: expected 1 or more, got {value}")
-    longest = max_steps // batch_size_multiple
-    if not longest:
-        raise OptionError(
-            f"max_steps: expected at least batch_size_multiple={batch_size_multiple}, so that rows of one "
-            f"step fit, got {max_steps}; raise max_steps or lower batch_size_multiple"
-        )
-    if max_batch_size is not None and max_batch_size < batch_size_multiple:
-        raise OptionError(
-            f"max_batch_size: expected at least batch_size_multiple={batch_size_multiple}, got {max_batch_size}"
-        )
-    check_boundaries(boundaries or ())
-    if boundaries and boundaries[-1] - 1 > longest:
-        raise OptionError(
-            f"boundaries[{len(boundaries) - 1}]: expected at most {longest + 1}, as {batch_size_multiple} "
-            f"rows of {boundaries[-1] - 1} steps exceed max_steps={max_steps}, got {boundaries[-1]}; "
-            "leave that boundary out or raise max_steps"
-        )
-    return longest

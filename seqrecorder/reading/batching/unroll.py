@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
-from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.option_checks import check_batch_size, check_count
+from seqrecorder.reading.batching.options import one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.batching.window_plan import at_end
 from seqrecorder.reading.elements import Carried
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 _CARRIES = ("reset", "segment_index", "segment_count", "total_length")
-
-
-def _length(value: Any) -> int:
-    return check_count("length", value)
 
 
 @attrs.frozen
@@ -72,16 +67,12 @@ class Unroll:
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
 
-    batch_size: int = attrs.field(converter=check_batch_size)
-    length: int = attrs.field(converter=_length)
-    tail: Literal["drain", "drop"] = attrs.field(default="drain", kw_only=True)
+    batch_size: int = attrs.field(validator=positive)
+    length: int = attrs.field(validator=positive)
+    tail: Literal["drain", "drop"] = attrs.field(default="drain", validator=one_of("drain", "drop"), kw_only=True)
     bucket: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        if self.tail not in ("drain", "drop"):
-            raise OptionError(f"tail: expected 'drain' or 'drop', got {self.tail!r}")
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
         """Return what batches carry beside the fields of a schema and their lengths."""

@@ -9,11 +9,11 @@ import numpy as np
 
 from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.option_checks import check_batch_size, check_count
+from seqrecorder.reading.batching.options import not_negative, one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.batching.window_plan import at_end, rows_of
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.random_draws import draw_below
+from seqrecorder.reading.epochs import draw_below
 from seqrecorder.reading.shifted_steps import Shift
 from seqrecorder.reading.strategy import Batches
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
 
-Tail = Literal["keep", "pad", "drop"]
-TAILS = ("keep", "pad", "drop")
 
 _RECORDS = 256  # fewer than other strategies hold, since each of them may give thousands of windows
 
@@ -85,32 +83,24 @@ class Window:
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
 
-    length: int
-    shift: int | None = attrs.field(default=None, kw_only=True)
-    stride: int = attrs.field(default=1, kw_only=True)
-    batch_size: int = attrs.field(default=32, converter=check_batch_size, kw_only=True)
-    horizon: int = attrs.field(default=0, kw_only=True)
-    gap: int = attrs.field(default=0, kw_only=True)
-    jitter: int = attrs.field(default=0, kw_only=True)
-    max_windows: int | None = attrs.field(default=None, kw_only=True)
-    tail: Tail = attrs.field(default="keep", kw_only=True)
+    length: int = attrs.field(validator=positive)
+    shift: int | None = attrs.field(default=None, validator=positive, kw_only=True)
+    stride: int = attrs.field(default=1, validator=positive, kw_only=True)
+    batch_size: int = attrs.field(default=32, validator=positive, kw_only=True)
+    horizon: int = attrs.field(default=0, validator=not_negative, kw_only=True)
+    gap: int = attrs.field(default=0, validator=not_negative, kw_only=True)
+    jitter: int = attrs.field(default=0, validator=not_negative, kw_only=True)
+    max_windows: int | None = attrs.field(default=None, validator=positive, kw_only=True)
+    tail: Literal["keep", "pad", "drop"] = attrs.field(
+        default="keep", validator=one_of("keep", "pad", "drop"), kw_only=True
+    )
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        for name in ("length", "stride"):
-            check_count(name, getattr(self, name))
-        if self.shift is not None:
-            check_count("shift", self.shift)
-        for name in ("horizon", "gap", "jitter"):
-            check_count(name, getattr(self, name), 0)
         if self.gap and not self.horizon:
             raise OptionError("gap: steps between a window and its horizon; give horizon too")
-        if self.max_windows is not None:
-            check_count("max_windows", self.max_windows)
-        if self.tail not in TAILS:
-            raise OptionError(f"tail: expected one of {', '.join(TAILS)}, got {self.tail!r}")
 
     @property
     def distance(self) -> int:

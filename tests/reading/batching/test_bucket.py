@@ -9,8 +9,7 @@ from slow_records import written
 from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epochs, plain, rows, streams_of, windows_of
 
 import seqrecorder as sr
-from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket_by_length import bucket_batches
+from seqrecorder.reading.batching.bucket_plan import bucket_batches
 from seqrecorder.reading.batching.window_plan import in_turns
 from seqrecorder.reading.epochs import permutation
 
@@ -120,21 +119,6 @@ def test_windows_of_static_size_are_taken():
     assert rows(bucket_batches(in_turns(records), [3], [2, 2])) == [[(0, 1), (2, 1)], [(1, 9), (3, 9)]]
 
 
-@pytest.mark.parametrize(
-    ("boundaries", "sizes", "message"),
-    [
-        ([3], [2], r"expected one for each of the 2 buckets \(1 boundaries\), got 1"),
-        ([3], [2, 0], r"batch_sizes\[1\]: expected 1 or more rows, got 0"),
-        ([3, 3], [2, 2, 2], r"boundaries\[1\]: expected more than 3 .* got 3"),
-        ([0], [2, 2], r"boundaries\[0\]: expected more than 0"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(boundaries, sizes, message):
-    """The message says which, what was expected and what came."""
-    with pytest.raises(OptionError, match=message):
-        bucket_batches(epochs_of([[[1]]]), boundaries, sizes)
-
-
 def test_rows_are_permuted_within_their_windows():
     """Each window as if it had come permuted, by the number of its epoch and its place there; leftovers stay first."""
     streams = [log_normal(200, 30, seed) for seed in range(2)]
@@ -165,9 +149,3 @@ def test_written_lengths_that_are_wrong_are_noticed(tmp_path, strategy):
     lengths.write_bytes(np.array([4, 3], "<i8").tobytes())
     with pytest.raises(tf.errors.InvalidArgumentError, match="the lengths files disagree with a record of .*verify"):
         list(sr.read(path, batch=strategy, check="none"))
-
-
-def test_records_instead_of_windows_are_refused():
-    """The planner takes vectors."""
-    with pytest.raises(OptionError, match="zip the windows of records with the windows of their lengths"):
-        in_turns(tf.data.Dataset.from_tensors("a"))

@@ -83,23 +83,6 @@ def test_ten_thousand_lengths_take_a_fraction_of_a_second():
     assert real / padded_steps(zip(lengths.tolist(), counts.tolist(), strict=True), boundaries) > 0.87
 
 
-@pytest.mark.parametrize(
-    ("lengths", "counts", "buckets", "message"),
-    [
-        ([1], [1], 0, "buckets: expected 1 or more, got 0"),
-        ([1, 2], [1], 2, "two vectors of one size"),
-        ([-1], [1], 2, "lengths: expected integers that are not negative, got int64 with minimum -1"),
-        ([1], [-1], 2, "counts: expected integers"),
-        ([1.5], [1], 2, "lengths: expected integers that are not negative, got float64"),
-        (np.array([2**63], np.uint64), [1], 2, "lengths: expected at most"),
-    ],
-)
-def test_arguments_that_make_no_sense_are_refused(lengths, counts, buckets, message):
-    """The message says which, what was expected and what came."""
-    with pytest.raises(OptionError, match=message):
-        optimal_boundaries(lengths, counts, buckets)
-
-
 def test_boundaries_that_do_not_ascend_are_refused():
     """They would leave buckets that no length can be in."""
     with pytest.raises(OptionError, match=r"boundaries\[1\]: expected more than 5"):

@@ -219,7 +219,7 @@ def test_a_dataset_without_steps_gives_no_batches(tmp_path: Path) -> None:
         (lambda: Unroll(0, 4), "batch_size: expected an int of 1 or more, got 0"),
         (lambda: Unroll(2, 0), "length: expected an int of 1 or more, got 0"),
         (lambda: Unroll(2, True), "length"),
-        (lambda: Unroll(2, 4, tail="keep"), "tail: expected 'drain' or 'drop', got 'keep'"),
+        (lambda: Unroll(2, 4, tail="keep"), "tail: expected one of drain, drop, got 'keep'"),
     ],
 )
 def test_options_that_make_no_sense(make: object, message: str) -> None:

@@ -13,8 +13,7 @@ from vector_windows import (
     streams_of,
 )
 
-from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket_sorted import sorted_batches
+from seqrecorder.reading.batching.bucket_plan import sorted_batches
 
 
 def specified(stream, batch_size, boundaries, drop_remainder, first=0):
@@ -92,9 +91,3 @@ def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path, stride):
 
     assert build().element_spec.rows.shape.as_list() == [2 if drop_remainder else None]
     assert_resumes_before_every_batch(build, tmp_path, stride)
-
-
-def test_a_batch_without_rows_is_refused():
-    """The message says what was expected and what came."""
-    with pytest.raises(OptionError, match="batch_size: expected 1 or more rows, got 0"):
-        sorted_batches(epochs_of([[[1]]]), 0)

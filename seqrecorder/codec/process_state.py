@@ -1,9 +1,12 @@
-"""A forked process copies TensorFlow's memory, but takes none of its threads along: to use it there would hang."""
+"""What is done once for a process: freed memory is kept, and a fork of one that used TensorFlow is known."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+
+import numpy as np
 
 from seqrecorder.errors import OptionError
 
@@ -36,3 +39,18 @@ def _begin_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
+
+
+_LARGEST = 31 << 20  # bytes: just under the largest block by which glibc adjusts itself
+
+
+@functools.cache
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed for what is allocated next, instead of giving it back to the system.
+
+    Encoding and parsing make and drop arrays of megabytes. glibc maps such blocks for each and unmaps them, and the
+    system fills each page with zeros again, which can take longer than the encoding itself. glibc raises its threshold
+    to the largest block that it has seen freed (`mallopt(3)`, M_MMAP_THRESHOLD), so one that is freed without having
+    been touched is enough. At most twice as much stays with the process. Other C libraries do not mind.
+    """
+    np.empty(_LARGEST, np.uint8)
