@@ -36,14 +36,10 @@ if TYPE_CHECKING:
     from seqrecorder.reading.oversampling import Oversampling
     from seqrecorder.reading.record_length import RecordLength
 
-_WRITTEN = ("start", "step")
-_PATHS = ("path", "lengths_path")
+_WRITTEN, _PATHS = ("start", "step"), ("path", "lengths_path")
 
-_INLINED = 1000
-"""Files whose paths and counts stand in the functions themselves."""
-
-_CYCLE = 16
-"""Files that a shuffled stream mixes at a time."""
+_INLINED = 1000  # files whose paths and counts stand in the functions themselves
+_CYCLE = 16  # files that a shuffled stream mixes at a time
 
 _SHARE_BYTES = 1 << 22
 """Records that are taken from a file at its turn, at most: of each file of a cycle as many are read ahead."""
