@@ -112,9 +112,9 @@ def read(
             nothing mixes. How far that goes: of 20,000 records with shuffle=1000, a record moves by 31 % of the split
             on average where it lies in 18 shards that were filled one after the other (33 % is perfect), and by 1.7 %
             where it lies in one, or in shards to which records were dealt in turn (`shards=16`), as each of these goes
-            through the whole split. Data whose order matters are best written with `shuffle`, too. Three windows
-            are in memory, since two are planned ahead; of large records a window is what fits 192 MiB, however many are
-            asked for.
+            through the whole split. Data whose order matters are best written with `shuffle`, too. Two windows are
+            in memory, and of up to 32 MiB three, since the next are read ahead; of large records a window is what fits
+            256 MiB, however many are asked for.
         seed: of the order; the same seed gives the same orders, a new one each epoch. Each iteration over the dataset
             goes on with the epoch after the last one of the iteration before.
         epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.

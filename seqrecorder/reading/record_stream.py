@@ -44,8 +44,8 @@ _CYCLE = 16  # files that a shuffled stream mixes at a time
 _SHARE_BYTES = 1 << 22
 """Records that are taken from a file at its turn, at most: of each file of a cycle as many are read ahead."""
 
-_SHUFFLED_BYTES = 3 << 26
-"""Records that are permuted at a time, at most: three such windows are in memory, since two are planned ahead."""
+_SHUFFLED_BYTES = 1 << 28
+"""Records that are permuted at a time, at most: two such windows are in memory, since one is planned ahead."""
 
 
 @attrs.frozen

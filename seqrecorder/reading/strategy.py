@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # Bytes of the records of a batch as they are stored, and of its tensors.
 _SMALL_BATCH = 1 << 14
 _SMALL_TENSORS = 1 << 18
+_SMALL_WINDOW = 1 << 25  # of records, as they are stored
 _AHEAD_BYTES = 1 << 27
 """Records, as they are stored, of which batches are made at a time, or wait for the consumer."""
 
@@ -209,6 +210,15 @@ class Feed:
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
         return stream(self.origin, options, transform, permute=permute, draw=draw)
+
+    def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
+        """Return the windows of all epochs for a plan, where they are small one ahead; takes what `stream` does.
+
+        What is planned ahead may be the end of an epoch, which is a turn too. Then the next epoch is begun here.
+        """
+        turns = self.stream(transform, **options)
+        size = max(self.options.shuffle, WINDOW) * self.origin.mean_bytes
+        return turns.prefetch(1) if size <= _SMALL_WINDOW else turns
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:

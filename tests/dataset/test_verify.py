@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
+from seqrecorder.storage import bad_sectors
 
 
 @sr.record
@@ -259,6 +260,7 @@ class FailOn:
     @contextlib.contextmanager
     def patched(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         calls: list[tuple[Any, str]] = [(io, "open"), (os, "listdir"), (os, "scandir"), (os, "open")]
+        calls.append((bad_sectors, "_open"))  # which is `open` as it was when the module was imported
         if self.file is None:  # to look at a file is another right than to open it
             calls.append((os, "stat"))
         with monkeypatch.context() as patch:

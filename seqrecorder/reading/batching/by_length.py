@@ -193,7 +193,7 @@ class BatchesByLength(PaddedBatches, ABC):
     def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
         drop = self.empty == "drop"
-        turns = feed.stream(
+        turns = feed.turns(
             plan.turns,
             window=plan.window,
             multiple=plan.least_window,

@@ -101,9 +101,9 @@ class PlannedBatch:
 def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | None = None, permute: bool = False) -> Any:
     """Return the batches into which `plan` divides the rows of each window and of the leftovers before it.
 
-    Nothing but the leftovers and the number of windows seen is carried on, so memory is bounded by three windows (the
-    next two are planned ahead) and the leftovers, and an iterator can be saved with
-    `tf.train.Checkpoint(iterator=...)` before any batch.
+    Nothing but the leftovers and the number of windows seen is carried on, so memory is bounded by two windows (the
+    next is planned ahead) and the leftovers, and an iterator can be saved with `tf.train.Checkpoint(iterator=...)`
+    before any batch.
 
     All epochs are one stream. Made inside the function of a `flat_map` over epochs, the functions of this stage would
     be instantiated again for each epoch.
@@ -161,9 +161,8 @@ def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | Non
         return beside(one_element(sources).repeat(), batches, spec)
 
     state = (tf.constant([], tf.string), tf.constant([], tf.int64), tf.constant(0, tf.int64))
-    # The next window is read and planned while batches of this one are parsed. It takes two, for the end of an epoch is
-    # one: behind it the first window of the next epoch would wait.
-    planned = scanned(turns, state, step, key=("plan", key, permute)).prefetch(2)
+    # The next window is planned while batches of this one are parsed.
+    planned = scanned(turns, state, step, key=("plan", key, permute)).prefetch(1)
     return flat_mapped(planned, cut, key=("cut", batch_size))
 
 
@@ -326,7 +325,7 @@ class Consecutive:
             starts = tf.range(0, planned, size, tf.int64)
             return rows, tf.minimum(planned - starts, size)
 
-        turns = feed.stream(in_order, permute=False, **options)
+        turns = feed.turns(in_order, permute=False, **options)
         key = ("consecutive", size, self.drop_remainder)
         return plan_batches(turns, plan, key, batch_size=size if self.drop_remainder else None, permute=True)
 
