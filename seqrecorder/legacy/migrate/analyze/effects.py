@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import CHANGING, own_nodes, walk
+from seqrecorder.legacy.migrate.analyze.names import READERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +109,10 @@ class Effects:
 
     def _found(self, node: ast.AST) -> _Effect:
         taken, bound, changed = set[Variable](), set[Variable](), set[Variable]()
+        readers = set[ast.AST]()  # of which each use is checked, and which go
         for inner in _carried_out(node):
+            if isinstance(inner, ast.Assign) and self._names.called(inner.value) in READERS:
+                readers |= {*inner.targets}
             if (variable := self._bindings.bound_by(inner)) is not None:
                 bound.add(variable)
             if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Store):
@@ -117,7 +121,7 @@ class Effects:
                 taken |= {self._variable(name) for name, _ in _objects(inner.target)}
                 changed |= self._seen(inner.target) if not isinstance(inner.value, ast.Constant) else set()
             elif isinstance(inner, (ast.Attribute, ast.Subscript)) and not isinstance(inner.ctx, ast.Load):
-                changed |= self._seen(inner)
+                changed |= self._seen(inner) if inner not in readers else set()
             elif isinstance(inner, ast.Call):
                 changed |= self._changed_by(inner)
             for function in self._meant(inner):

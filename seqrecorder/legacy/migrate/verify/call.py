@@ -313,7 +313,8 @@ class Callee:
             with contextlib.suppress(tf.errors.OutOfRangeError):
                 [dataset] = [item for item in _flat(self.call(values)) if isinstance(item, tf.data.Dataset)]
                 self.structure = structure(dataset.element_spec)
-                return [tf.nest.flatten(as_arrays(item)) for item in itertools.islice(dataset, most)], False
+                found = [tf.nest.flatten(as_arrays(item)) for item in itertools.islice(dataset, most)]
+                return [self._together(batch) for batch in found], False
         v1 = tf.compat.v1
         with graph():
             with lines_run(self._place, self.ran) if self._old else contextlib.nullcontext():
@@ -322,12 +323,14 @@ class Callee:
             built = v1.get_default_graph()  # the function may have made another one
             if not tensors:
                 return [], False
-            if self._old:
-                self.groups = together(tensors) if not self._lines else self._of_places()
-            tensors = [tensors[place] for place in self.groups[self.at]]
             session = v1.Session(graph=tensors[0].graph)
             with tensors[0].graph.as_default():
                 one_thread_each()
+                shuffled = is_shuffled(built) or is_shuffled(tensors[0].graph)
+                if self._old:
+                    apart = together(tensors) if shuffled else [[*range(len(tensors))]]
+                    self.groups = self._of_places() if self._lines else apart
+                tensors = self._together(tensors)
                 starting = [
                     v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()
                 ]  # fmt: skip
@@ -343,7 +346,12 @@ class Callee:
             with contextlib.suppress(RuntimeError):  # threads that are late
                 coordinator.join(threads, stop_grace_period_secs=5)
             session.close()
-        return found, is_shuffled(built) or is_shuffled(tensors[0].graph)
+        return found, shuffled
+
+    def _together(self, parts: list[Any]) -> list[Any]:
+        """Return those of the group that is run; all, where they are other ones than the groups are of."""
+        known = sum(map(len, self.groups)) == len(parts)
+        return [parts[place] for place in self.groups[self.at]] if known else parts
 
     def _of_places(self) -> list[list[int]]:
         places = iter(range(len(_flat(self.lifted))))

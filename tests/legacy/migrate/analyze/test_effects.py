@@ -140,6 +140,16 @@ def test_what_records_read_does_not_change_behind_them(code, body):
     assert (done.status, {finding.code for finding in done.findings}) == ("flagged", {code})
 
 
+@pytest.mark.parametrize(("kept", "codes"), [("", []), ("\n        self.last = v", ["escapes"])])
+def test_a_method_may_keep_its_reader(kept, codes):
+    """The reader goes, so nothing of it is kept; a record that others may look for does not."""
+    read = f"        self.reader = tf.TextLineReader()\n        _, v = self.reader.read(queue){kept}\n        return v"
+    method = f"    def read(self, queue):\n{read}"
+    body = f"{PRODUCER}\n    x = self.read(queue)\n    return tf.train.batch([x], 2)".replace("\n", "\n    ")
+    done = rewrite(f"import tensorflow as tf\n\nclass A:\n{method}\n\n    def f(self, files):\n    {body}\n")
+    assert [finding.code for finding in done.findings] == codes
+
+
 def test_a_function_that_reads_may_have_a_global_that_its_caller_has_not():
     """Its reader is written where it is called, where the name may be another variable's."""
     body = f"    number = 2\n{PRODUCER}\n    x = read(queue)\n    return tf.train.batch([x], number)\n"
