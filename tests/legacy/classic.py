@@ -398,28 +398,6 @@ def in_parts(filenames, batch_size, shuffle=False):
 
 BETWEEN = """
 
-def shuffled(tensors, capacity, min_after_dequeue):
-    \"\"\"Shuffle tensors that have no fixed shapes.\"\"\"
-    queue = tf.RandomShuffleQueue(capacity, min_after_dequeue, [t.dtype for t in tensors])
-    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(tensors)]))
-    out = queue.dequeue()
-    for index in range(len(tensors)):
-        out[index].set_shape(tensors[index].shape)
-    return out
-
-
-def shuffled_and_padded(filenames, batch_size, shuffle=False):
-    queue = tf.train.string_input_producer(filenames, num_epochs=2, shuffle=False)
-    pair = tf.TFRecordReader().read(queue)
-    codes = tf.decode_raw(pair.value, tf.uint8)
-    codes.set_shape([None])
-    tensors = [codes, tf.size(codes)]
-    if shuffle:
-        capacity = 20 * batch_size
-        tensors = shuffled(tensors, capacity=capacity, min_after_dequeue=2 * batch_size)
-    return tf.train.batch(tensors, batch_size, dynamic_pad=True)
-
-
 def through_two_queues(filenames, batch_size):
     queue = tf.train.string_input_producer(filenames, num_epochs=2)
     _, record = tf.TFRecordReader().read(queue)
@@ -452,5 +430,5 @@ def of_contrib_in_order(pattern, batch_size):
 TOGETHER = HEAD + JOINED + KEPT + IN_BRANCHES + METHODS + IN_PARTS + BETWEEN + OF_CONTRIB
 OF_TOGETHER = (
     *("joined", "shuffled_and_joined", "kept", "kept_and_shuffled", "in_branches", "queue_in_branches"),
-    *("of_contrib", "of_contrib_in_order", "Reader.batches", "in_parts", "shuffled_and_padded", "through_two_queues"),
+    *("of_contrib", "of_contrib_in_order", "Reader.batches", "in_parts", "through_two_queues"),
 )

@@ -14,6 +14,7 @@ _ADVICE = {
     "defined-twice": "give each of them a name of its own, and migrate again",
     "differs": "please report it; until then write that function by hand",
     "internal": "please report it, with the script if you may",
+    "later-python": "write it as an assignment, an if or an except, and migrate again",
     "missing": "write what TensorFlow 2 has for it",
     "escapes": "batch it too, or compute it from the batch",
     "explicit-queue": _BY_HAND,

@@ -26,14 +26,12 @@ class Joined:
         readers: how many there are; None for one.
         extras: statements that only make the list.
         loop: that makes it; None where it is written as an expression.
-        index: name of the reader's number, where the examples differ by it.
     """
 
     example: ast.expr
     readers: ast.expr | None
     extras: tuple[ast.stmt, ...] = ()
     loop: ast.For | None = None
-    index: str | None = None
 
 
 def joined(scope: Scope, examples: ast.expr | None) -> Joined:
@@ -79,16 +77,14 @@ def _written(value: ast.List | ast.ListComp | ast.BinOp, extras: tuple[ast.stmt,
         raise Unclear(
             "batch-join", f"how often examples are made is no range(n): {ast.unparse(generator).strip()}", value
         )
-    return Joined(repeated.elt, count, extras, index=_index(generator.target, [repeated.elt]))
+    _check_alike(generator.target, [repeated.elt])
+    return Joined(repeated.elt, count, extras)
 
 
-def _index(target: ast.expr, made: Sequence[ast.AST]) -> str | None:
-    """Return the number of a reader by which examples differ; None where they do not."""
-    if not any(reads(node) & binds(target) for node in made):
-        return None
-    if not isinstance(target, ast.Name):
-        raise Unclear("batch-join", "the examples differ by more than one number", target)
-    return target.id
+def _check_alike(target: ast.expr, made: Sequence[ast.AST]) -> None:
+    """Raise where examples hang on the number of their reader."""
+    if any(reads(node) & binds(target) for node in made):
+        raise Unclear("batch-join", "the examples differ by the number of their reader", target)
 
 
 def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
@@ -110,7 +106,8 @@ def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
     jumps = [s for s in statements(loop.body) if isinstance(s, (ast.Break, ast.Continue))]
     if jumps:
         raise Unclear("batch-join", "the loop over the readers is left early", jumps[0])
-    return Joined(call.args[0], count, (made, appends[0]), loop, _index(loop.target, loop.body))
+    _check_alike(loop.target, loop.body)
+    return Joined(call.args[0], count, (made, appends[0]), loop)
 
 
 def _not_before(statement: ast.AST, use: ast.Name) -> bool:

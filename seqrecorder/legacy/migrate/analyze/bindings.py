@@ -76,10 +76,6 @@ class Bindings(ast.NodeVisitor):
         """Return the id of the scope, and the name, of the variable that a node binds; None where it binds none."""
         return self._binding.get(node)
 
-    def names(self) -> list[ast.Name]:
-        """Return all names of the module, as expressions."""
-        return [node for node, _ in self._placed.values()]
-
     def unbound(self) -> set[str]:
         """Return the names that are read and that nothing of the module binds where they are: Python's own too."""
         placed = (node for node, _ in self._placed.values())
@@ -92,15 +88,6 @@ class Bindings(ast.NodeVisitor):
         self._placed[id(node)] = node, self._here
         if not isinstance(node.ctx, ast.Load):
             self._bind(node.id, node)
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        """Bind outside of comprehensions."""
-        self.visit(node.value)
-        inner = self._here
-        while isinstance(self._here.node, _COMPREHENSIONS) and self._here.outer is not None:
-            self._here = self._here.outer
-        self.visit(node.target)
-        self._here = inner
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         """Enter a function; its defaults and decorators stand outside."""
@@ -146,10 +133,8 @@ class Bindings(ast.NodeVisitor):
                 self._here.elsewhere[name] = isinstance(node, ast.Global)
         elif isinstance(node, ast.alias):
             self._bind(node.asname or node.name.partition(".")[0], node)
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        elif isinstance(node, ast.ExceptHandler) and node.name:
             self._bind(node.name, node)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            self._bind(node.rest, node)
         super().generic_visit(node)
 
     def _all(self, nodes: Iterable[ast.AST]) -> None:

@@ -222,7 +222,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield what a statement, or an expression, assigns to what."""
     if isinstance(node, ast.Assign):
         yield from ((target, node.value) for target in node.targets)
-    elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
         yield node.target, node.value
     elif isinstance(node, (ast.For, ast.comprehension)):
         yield node.target, node.iter

@@ -131,7 +131,7 @@ def _take_batch(stages: Stages, node: ast.Assign | ast.Return, names: Names) -> 
         if made.readers is not None:
             given["num_threads"] = made.readers
         stages.batches.append(
-            Batch(node, plain, attrs.evolve(given_to, given=given), made.extras, made.readers, made.loop, made.index)
+            Batch(node, plain, attrs.evolve(given_to, given=given), made.extras, made.readers, made.loop)
         )
 
 
@@ -177,9 +177,7 @@ def _read(node: ast.Assign, call: ast.Call, verb: str, reader: Reader, scope: Sc
     pair = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
     if len(pair) != 2 or not isinstance(pair[1], ast.Name):  # noqa: PLR2004 - a key and a value
         raise Unclear("read-result", "the result of the read is not unpacked into a key and a value", node)
-    options = {keyword.arg or "": keyword.value for keyword in call.keywords}
-    several = options.pop("readers", None)
-    given = [*call.args, *(value for option, value in options.items() if option != "name")]
+    given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg != "name")]
     wanted = 1 if verb == "read" else 2
     if len(given) != wanted:
         raise Unclear("arguments", f"the arguments of {verb} cannot be told apart", node)
@@ -188,6 +186,6 @@ def _read(node: ast.Assign, call: ast.Call, verb: str, reader: Reader, scope: Sc
     if not isinstance(key, ast.Name):
         taken = {inner.id for inner in walk(scope) if isinstance(inner, ast.Name)}
         name = "key" if "key" not in taken else "record_key"
-        return Read(node, reader, given[0], name, value, up_to, key, several)
+        return Read(node, reader, given[0], name, value, up_to, key)
     used = any(key.id in reads(inner) for inner in own_nodes(scope) if isinstance(inner, ast.Name))
-    return Read(node, reader, given[0], key.id if used else None, value, up_to, readers=several)
+    return Read(node, reader, given[0], key.id if used else None, value, up_to)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import loads, walk
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 _State = dict[str, frozenset[ast.AST]]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-
-_TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))  # the second from Python 3.11 on
 
 
 class Reaching:
@@ -75,10 +73,8 @@ class Reaching:
             after, left = self._block(node.body, state), self._raising.pop()
             swallows = any("suppress" in ast.unparse(item.context_expr) for item in node.items)
             return _either(after, *left) if swallows else after
-        if isinstance(node, _TRIES):
+        if isinstance(node, ast.Try):
             return self._try(node, state)
-        if isinstance(node, ast.Match):
-            return self._match(node, state)
         return self._simple(node, state)
 
     def _simple(self, node: ast.stmt, state: _State) -> _State | None:
@@ -89,19 +85,6 @@ class Reaching:
         if isinstance(node, (ast.Return, ast.Raise)):
             return None
         return self._bound(node, node, state)
-
-    def _match(self, node: ast.Match, state: _State) -> _State | None:
-        self._read(node.subject, state)
-        ends: list[_State | None] = [state]
-        for case in node.cases:
-            inner = state
-            for part in walk(case.pattern):
-                name = getattr(part, "name", None) or getattr(part, "rest", None)
-                inner = self._binding(node, name, inner) if isinstance(name, str) else inner
-            if case.guard is not None:
-                self._read(case.guard, inner)
-            ends.append(self._block(case.body, inner))
-        return _either(*ends)
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, state: _State) -> _State | None:
         if not isinstance(node, ast.While):
@@ -123,7 +106,7 @@ class Reaching:
             start = _either(start, after, *self._begun.pop()) or start
         return _either(self._block(node.orelse, start), *left)
 
-    def _try(self, node: Any, state: _State) -> _State | None:
+    def _try(self, node: ast.Try, state: _State) -> _State | None:
         self._raising.append([state])
         after = self._block(node.body, state)
         raised = _either(*self._raising.pop(), after) or state
@@ -156,8 +139,6 @@ class Reaching:
             node = waiting.pop()
             if isinstance(node, _FUNCTIONS):
                 continue  # they run later: all that binds the name may hold by then
-            if isinstance(node, ast.NamedExpr):
-                self._all.setdefault(node.target.id, set()).add(part)
             if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 self._note(node.target, state)
             elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
@@ -195,9 +176,7 @@ def _names_bound(part: ast.AST) -> list[str]:
             found.append(node.name)
         elif isinstance(node, ast.alias):
             found.append(node.asname or node.name.partition(".")[0])
-        elif isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            found += [n.target.id for n in walk(node) if isinstance(n, ast.NamedExpr)]
-        elif not isinstance(node, ast.Lambda):
+        elif not isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 found.append(node.id)
             waiting += ast.iter_child_nodes(node)

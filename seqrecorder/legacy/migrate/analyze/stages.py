@@ -65,7 +65,6 @@ class Read:
         value: name of the value.
         up_to: how many records at a time, None for one.
         key_target: what the key is assigned to, where that is not a name.
-        readers: how many there are of its kind, None for one.
         choices: the readers of which branches choose one; none where there is no choice.
     """
 
@@ -76,7 +75,6 @@ class Read:
     value: str
     up_to: ast.expr | None = None
     key_target: ast.expr | None = None
-    readers: ast.expr | None = None
     choices: tuple[Reader, ...] = ()
 
 
@@ -92,7 +90,6 @@ class Batch:
         extras: the statements that made, filled and ran such a queue, or a list of examples.
         readers: how many make such a list, None for one.
         loop: in which they do; None where there is none.
-        index: the number of each, where the examples differ by it.
     """
 
     statement: ast.Assign | ast.Return
@@ -101,7 +98,6 @@ class Batch:
     extras: tuple[ast.stmt, ...] = ()
     readers: ast.expr | None = None
     loop: ast.For | None = None
-    index: str | None = None
 
 
 @attrs.define(eq=False)

@@ -70,7 +70,6 @@ class Structures:
     def _run(self, statements: Sequence[ast.stmt]) -> None:
         """Carry out statements, as far as structures go; after branches holds what holds after each of them."""
         for statement in statements:
-            self._bind_inside(statement)
             if isinstance(statement, ast.Assign):
                 structure, least = self.of(statement.value), self.least(statement.value)
                 self._least |= {t.id: least for t in statement.targets if isinstance(t, ast.Name)}
@@ -92,14 +91,6 @@ class Structures:
                 self._forget(statement)
                 if any(isinstance(n, ast.Delete) or getattr(n, "attr", "") in _SHORTENING for n in walk(statement)):
                     self._least.clear()
-
-    def _bind_inside(self, statement: ast.stmt) -> None:
-        """Take in what expressions inside of a statement bind."""
-        for inner in walk(statement):
-            if isinstance(inner, ast.NamedExpr):
-                simple = isinstance(statement, (ast.Assign, ast.Return))
-                self._known[inner.target.id] = self.of(inner.value) if simple else None
-                self._least.pop(inner.target.id, None)
 
     def _branch(self, statement: ast.If | ast.For | ast.While | ast.Try) -> None:
         """Carry out each branch; what holds after all of them holds then."""

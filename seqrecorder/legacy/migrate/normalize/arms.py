@@ -28,7 +28,7 @@ def _parted(source: Source, names: Names, condition: ast.If) -> list[Edit]:
     """Return the edits by which the work goes before a condition; none where it does not, or there is none."""
     arms = [condition.body, condition.orelse]
     batches = [[s for s in arm if _tensors(names, s) is not None] for arm in arms]
-    plain = not any(isinstance(node, (ast.Call, ast.NamedExpr)) for node in walk(condition.test))
+    plain = not any(isinstance(node, ast.Call) for node in walk(condition.test))
     if not plain or [len(found) for found in batches] != [1, 1] or condition.lineno != condition.test.lineno:
         return []
     works = [_work(names, arm, batch) for arm, [batch] in zip(arms, batches, strict=True)]

@@ -1,66 +1,18 @@
-"""Readers that loops and callers give, in plainer words: made where they read."""
+"""Readers that callers give, in plainer words: made where they read."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.batch_join import repetitions
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, own_nodes, reads, scopes, walk, writes
-from seqrecorder.legacy.migrate.analyze.names import READERS, Names
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, own_nodes, scopes, walk
+from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.readers import is_plain
 from seqrecorder.legacy.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
-
-MANY = "readers"
-"""The argument of a read, in a script in plainer words, that says how many readers there are."""
-
-
-def readers_of_loops(text: str) -> str:
-    """Let `for reader in [Reader() for _ in range(n)]` be `for _ in range(n)`, with `reader = Reader()` inside."""
-    source = Source(text)
-    names = Names(source.tree)
-    for scope in scopes(source.tree):
-        for loop in own_nodes(scope):
-            if isinstance(loop, ast.For) and (edits := _numbered(source, names, scope, loop)):
-                return readers_of_loops(source.edited(edits))
-    return text
-
-
-def _numbered(source: Source, names: Names, scope: Scope, loop: ast.For) -> list[Edit]:
-    made = reaching(scope).of(loop.iter) if isinstance(loop.iter, ast.Name) else frozenset[ast.AST]()
-    listing = next(iter(made)) if len(made) == 1 else None
-    value: ast.AST = loop.iter
-    if isinstance(loop.iter, ast.Name):
-        if not isinstance(listing, ast.Assign) or len(loads(scope, loop.iter.id)) != 1 or not source.alone(listing):
-            return []
-        value = listing.value
-    if not isinstance(value, ast.ListComp) or len(value.generators) != 1 or not isinstance(loop.target, ast.Name):
-        return []
-    [generator], first = value.generators, loop.body[0]
-    if generator.ifs or not is_plain(value.elt, names) or first.lineno == loop.lineno or not source.alone(first):
-        return []
-    counted = reads(generator.iter)
-    inside = {id(n) for n in walk(value)}
-    same = {n.id for n in own_nodes(scope) if isinstance(n, ast.Name) and id(n) not in inside}
-    stored = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    later = [n for n in stored if n.id in counted and value.lineno < n.lineno < loop.lineno]
-    if later or binds(generator.target) & same - {"_"}:
-        return []  # what is counted may be another number then, or the number another variable
-    header = f"for {source.segment(generator.target)} in {source.segment(generator.iter)}:"
-    edits = [Edit(loop.lineno, source.span(first)[0] - 1, (
-        source.indent(loop) + header,
-        f"{source.indent(first)}{loop.target.id} = {source.segment(value.elt)}",
-    ))]  # fmt: skip
-    return edits + ([Edit(*source.span(listing), ())] if isinstance(listing, ast.stmt) else [])
-
-
-# Parameters -----------------------------------------------------------------------------------------------------------
 
 
 def readers_of_parameters(text: str) -> str:
@@ -133,54 +85,3 @@ def _shorter(source: Source, items: Sequence[ast.AST], gone: ast.AST) -> Edit | 
         return None
     said = source.lines[line - 1].encode()
     return Edit(line, line, ((said[:start] + said[end:]).decode(),))
-
-
-# Queues that loops fill -----------------------------------------------------------------------------------------------
-
-
-def readers_of_queues(text: str) -> str:
-    """Let a loop that reads into a queue once for each reader read once, with as many readers."""
-    if "enqueue" not in text:
-        return text
-    source = Source(text)
-    names = Names(source.tree)
-    for scope in scopes(source.tree):
-        for loop in own_nodes(scope):
-            if isinstance(loop, ast.For) and (edits := _once(source, names, scope, loop)):
-                return readers_of_queues(source.edited(edits))
-    return text
-
-
-def _once(source: Source, names: Names, scope: Scope, loop: ast.For) -> list[Edit]:
-    *body, last = loop.body
-    call = last.value if isinstance(last, ast.Expr) else None
-    count = repetitions(loop.iter)
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "append":
-        return []
-    listed, operation = call.func.value, call.args[0] if len(call.args) == 1 else None
-    put = operation.func if isinstance(operation, ast.Call) else None
-    if not isinstance(listed, ast.Name) or not isinstance(put, ast.Attribute) or put.attr != "enqueue" or count is None:
-        return []
-    made = [*reaching(scope).of(listed)]
-    empty = made[0] if len(made) == 1 else None
-    if not isinstance(empty, ast.Assign) or ast.unparse(empty) != f"{listed.id} = []" or not source.alone(empty):
-        return []
-    plain = all(isinstance(s, ast.Assign) and source.alone(s) for s in body) and source.alone(last)
-    bound = {name for s in body for name in writes(s)}
-    inner = [name for n, s in enumerate(body) for name in reads(s) & bound - {w for b in body[:n] for w in writes(b)}]
-    inside = walk(loop)
-    later = [u for s in (loop, *body) for name in binds(s) for u in reaching(scope).uses([s], name) if u not in inside]
-    taken = binds(loop.target) & {name for s in loop.body for name in reads(s)}
-    if not plain or inner or later or taken or reads(count) & bound or loop.orelse or body[0].lineno == loop.lineno:
-        return []
-    reading = [n for s in body for n in walk(s) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith(".read")]
-    own = any(names.called(n) in READERS for s in body for n in walk(s))
-    indent, lines = source.indent(loop), list[str]()
-    if len(reading) != 1 or len(reading[0].args) != 1 or reading[0].keywords:
-        return []
-    for statement in body:
-        several = f"{source.segment(reading[0].args[0])}, {MANY}={source.segment(count)}"
-        changed = [(reading[0].args[0], several)] if own and reading[0] in walk(statement) else []
-        lines += source.moved(statement, indent, changed)
-    lines.append(f"{indent}{listed.id} = [{source.segment(operation) if operation else ''}]")
-    return [Edit(*source.span(empty), ()), Edit(loop.lineno, loop.end_lineno or loop.lineno, tuple(lines))]

@@ -38,7 +38,7 @@ def _parted(source: Source, names: Names, function: ast.FunctionDef) -> list[Edi
         return []
     rest, head = body[place + 1 :], body[made[0] : place]
     arms = [condition.body, [*condition.orelse, *rest]]
-    plain = not any(isinstance(node, (ast.Call, ast.NamedExpr)) for node in walk(condition.test))
+    plain = not any(isinstance(node, ast.Call) for node in walk(condition.test))
     ending = [sorted(_batched(names, arm)) for arm in arms]
     told = reads(condition.test) & {name for statement in head for name in writes(statement)}
     if not plain or told or not any(ending) or ending[0] == ending[1] or any(_batched(names, head)):

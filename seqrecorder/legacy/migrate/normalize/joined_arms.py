@@ -41,11 +41,11 @@ def _behind(source: Source, scope: Scope, condition: ast.If, name: str) -> list[
     arms = [condition.body, condition.orelse]
     before = _emptied_before(scope, condition, name)
     made = [_made([*before, *arm] if before and not _sets(arm, name) else arm, name) for arm in arms]
-    if any(isinstance(node, (ast.Call, ast.NamedExpr)) for node in walk(condition.test)) or None in made:
+    if any(isinstance(node, ast.Call) for node in walk(condition.test)) or None in made:
         return []
     lists = [each for each in made if each is not None]
-    if any(each.index for each in lists) or not all(source.alone(s) for each in lists for s in each.extras):
-        return []  # whose examples hang on the numbers of their readers, which only one arm may have
+    if not all(source.alone(s) for each in lists for s in each.extras):
+        return []
     indent, test = source.indent(condition), source.segment(condition.test)
     counts = [source.segment(each.readers) if each.readers is not None else "1" for each in lists]
     count = counts[0] if counts[0] == counts[1] else f"{counts[0]} if {test} else {counts[1]}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
 
-_LATER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp, ast.BoolOp, ast.NamedExpr)
+_LATER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp, ast.BoolOp)
 """What may carry out its parts later, more than once, or not at all."""
 
 

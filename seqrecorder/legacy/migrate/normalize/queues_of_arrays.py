@@ -69,52 +69,29 @@ def queues_of_arrays(text: str) -> str:
 
 
 def _sliced(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> list[Edit]:
-    """Return the edits by which arrays are sliced and batched; none where what is put in may differ each time."""
+    """Return the edits by which arrays are sliced; none where what is put in may differ each time."""
     [made, *others], [kind, *_], put = queue.made, queue.kinds, queue.put
     given = arguments(made.value, kind) if isinstance(made.value, ast.Call) else None
     items = put.elts if isinstance(put, (ast.List, ast.Tuple)) else [put]
     dtypes = given["dtypes"] if given is not None else None
     types = dtypes.elts if isinstance(dtypes, (ast.List, ast.Tuple)) else [dtypes]
-    if (
-        given is None
-        or others
-        or kind == "tf.PaddingFIFOQueue"
-        or given["names"]
-        or given["shared_name"]
-        or queue.call.keywords
-    ):
+    target = queue.taken.targets[0] if isinstance(queue.taken, ast.Assign) else None
+    if given is None or others or given["names"] or given["shared_name"] or queue.call.keywords:
+        return []
+    if queue.verb != "dequeue" or kind != "tf.FIFOQueue" or target is None:
         return []
     if dtypes is None or len(types) != len(items) or not all(_is_held(names, scope, item) for item in items):
         return []
     if not all(source.alone(s) for s in (*queue.gone, queue.taken)):
         return []
-    tf, target = names.module, queue.taken.targets[0] if isinstance(queue.taken, ast.Assign) else None
-    pairs = zip(items, types, strict=True)
+    tf, pairs = names.module, zip(items, types, strict=True)
     tensors = [f"{tf}.convert_to_tensor({source.segment(i)}, {source.segment(t)})" for i, t in pairs if t is not None]
+    single = isinstance(target, ast.Name) and len(items) == 1
+    taking = f"({source.segment(target)},)" if single else source.segment(target)
     slices = f"{tf}.train.slice_input_producer([{', '.join(tensors)}], shuffle=False)"
-    indent, taking = source.indent(queue.taken), source.segment(queue.taken).partition(source.segment(queue.call))[0]
-    if queue.verb == "dequeue" and kind == "tf.FIFOQueue":
-        single = isinstance(target, ast.Name) and len(items) == 1
-        if target is None:
-            return []
-        lines = [f"{indent}{f'({source.segment(target)},) = ' if single else taking}{slices}"]
-    elif queue.verb != "dequeue" and len(queue.call.args) == 1:
-        used = {n.id for n in walk(source.tree) if isinstance(n, ast.Name)}
-        name = next(n for n in ("element", "one_element", "element_of_arrays") if n not in used)
-        parts = [f"{name}_{number}" for number in range(len(items))] if len(items) > 1 else [name]
-        size, capacity = source.segment(queue.call.args[0]), given["capacity"]
-        options, batch = [f"[{', '.join(parts)}]", size], "batch"
-        if kind == "tf.RandomShuffleQueue" and capacity is not None:
-            least, seed = given["min_after_dequeue"], given["seed"]
-            options += [source.segment(capacity), source.segment(least) if least is not None else "0"]
-            options += [f"seed={source.segment(seed)}"] if seed is not None else []
-            batch = "shuffle_batch"
-        lines = [f"{indent}{', '.join(parts)}{',' * (len(parts) == 1)} = {slices}"]
-        lines.append(f"{indent}{taking}{tf}.train.{batch}({', '.join(options)})")
-    else:
-        return []
+    line = f"{source.indent(queue.taken)}{taking} = {slices}"
     edits = [Edit(*source.span(s), ()) for s in queue.gone]
-    return [*edits, Edit(queue.taken.lineno, queue.taken.end_lineno or queue.taken.lineno, tuple(lines))]
+    return [*edits, Edit(queue.taken.lineno, queue.taken.end_lineno or queue.taken.lineno, (line,))]
 
 
 def _is_held(names: Names, scope: Scope, item: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""How a script finds and reads its files, in plainer words: no records by attribute or index, no variables of files."""
+"""How a script finds and reads its files, in plainer words: no readers without a read, no variables of files."""
 
 from __future__ import annotations
 
@@ -70,29 +70,6 @@ def readers_of_several_queues(text: str) -> str:
                     new = source.substituted(use.lineno, [(use, source.segment(value))])
                     edits[use.lineno] = Edit(use.lineno, use.lineno, (new,))
     return source.edited([*edits.values()]) if edits else text
-
-
-def records_by_attribute(text: str) -> str:
-    """Unpack `pair = reader.read(queue)`, of which only `pair.value` is used."""
-    source = Source(text)
-    names = Names(source.tree)
-    changed: dict[int, list[tuple[ast.expr, str]]] = {}
-    for scope in scopes(source.tree):
-        for node in own_nodes(scope):
-            if not isinstance(node, ast.Assign) or not is_read(node.value, scope, names):
-                continue
-            target = node.targets[0]
-            if not isinstance(target, ast.Name):
-                continue
-            uses = [use for use in loads(scope, target.id) if use.lineno > node.lineno]
-            values = [
-                n for n in walk(scope)
-                if isinstance(n, ast.Attribute) and n.attr == "value" and n.value in uses and n.lineno == n.end_lineno
-            ]  # fmt: skip
-            if len(values) == len(uses) and _bound_last(scope, node, target.id):
-                for inner, new in [(target, f"_, {target.id}"), *((value, target.id) for value in values)]:
-                    changed.setdefault(inner.lineno, []).append((inner, new))
-    return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
 
 
 def readers_of_objects(text: str) -> str:

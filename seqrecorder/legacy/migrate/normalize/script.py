@@ -16,9 +16,7 @@ from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.arms import work_before_arms
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.given_readers import (
-    readers_of_loops,
     readers_of_parameters,
-    readers_of_queues,
 )
 from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
@@ -29,7 +27,6 @@ from seqrecorder.legacy.migrate.normalize.readers import (
     matched_files,
     readers_of_objects,
     readers_of_several_queues,
-    records_by_attribute,
     unused_readers,
 )
 from seqrecorder.legacy.migrate.source import Edit, Source
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
 
 SHUFFLED = "__seqrecorder_shuffled__"
 """What is called, in a script in plainer words, where the dataset is to be shuffled, with the arguments for that."""
-HANDED = "__seqrecorder_handed__"
-"""What is called where a function, the first argument, is to be called with the dataset and the other arguments."""
 
 
 def plainer(text: str) -> str:
@@ -50,21 +45,19 @@ def plainer(text: str) -> str:
     >>> print(plainer('''
     ... import tensorflow as tf
     ... def f(queue):
-    ...     pair = tf.TFRecordReader().read(queue)
-    ...     return tf.size(pair.value)
+    ...     return tf.size(tf.TFRecordReader().read(queue)[1])
     ... '''))
     <BLANKLINE>
     import tensorflow as tf
     def f(queue):
-        _, pair = tf.TFRecordReader().read(queue)
-        return tf.size(pair)
+        _, record = tf.TFRecordReader().read(queue)
+        return tf.size(record)
     <BLANKLINE>
     """
     for change in (
         *(without_contrib_learn, matched_files, unused_readers, readers_of_objects, readers_of_parameters),
-        *(runners_started_by_hand, queues_of_arrays, readers_of_loops, readers_of_queues, readers_of_several_queues),
-        *(stages_by_themselves, records_by_attribute, _shuffling_functions, _queues_between, work_before_arms),
-        *(lists_behind_arms, heads_in_arms),
+        *(runners_started_by_hand, queues_of_arrays, readers_of_several_queues),
+        *(stages_by_themselves, _queues_between, work_before_arms, lists_behind_arms, heads_in_arms),
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say
@@ -200,85 +193,6 @@ def _mark(source: Source, scope: Scope, queue: FilledQueue, made: ast.Assign, ki
         return None
     last = queue.filling.end_lineno or queue.filling.lineno
     return Edit(queue.filling.lineno, last, tuple(lines))
-
-
-# Functions that shuffle ---------------------------------------------------------------------------------------------
-
-
-def _shuffling_functions(text: str) -> str:
-    """Let functions that send tensors through a queue shuffle a dataset."""
-    source = Source(text)
-    names = Names(source.tree)
-    edits: list[Edit] = []
-    for function in source.tree.body:
-        if isinstance(function, ast.FunctionDef):
-            for queue in filled_queues(function, names):
-                edits += _shuffling(source, function, queue) or []
-    return source.edited(edits) if edits else text
-
-
-def _shuffling(source: Source, function: ast.FunctionDef, queue: FilledQueue) -> list[Edit] | None:
-    """Return the edits by which a function takes a dataset and returns it shuffled, None where it does more."""
-    [made, *others], [kind, *_] = queue.made, queue.kinds
-    given = arguments(made.value, kind) if isinstance(made.value, ast.Call) else None
-    parameters = [argument.arg for argument in function.args.args]
-    if not isinstance(queue.taken, ast.Assign) or queue.many:
-        return None
-    put, out = queue.put, queue.taken.targets[0]
-    if others or given is None or given["capacity"] is None or not parameters or queue.call not in walk(function):
-        return None
-    if not isinstance(put, ast.Name) or put.id != parameters[0] or not isinstance(out, ast.Name):
-        return None
-    rest = [s for s in function.body if s not in queue.gone and s is not queue.taken and not _is_text(s)]
-    returned = rest[-1] if rest else None
-    if not isinstance(returned, ast.Return) or ast.unparse(returned) != f"return {out.id}":
-        return None
-    if not all(_sets_shapes(statement) for statement in rest[:-1]):
-        return None
-    calls = _handing(source.tree, function)
-    if calls is None:
-        return None
-    capacity, seed = given["capacity"], given["seed"]
-    if capacity is not None and "Shuffle" in kind:
-        said = source.segment(capacity) + (f", seed={source.segment(seed)}" if seed is not None else "")
-        result = f"dataset.shuffle({said})"
-    else:
-        result = "dataset"
-    edits = [Edit(*source.span(s), ()) for s in (*queue.gone, queue.taken, *rest[:-1])]
-    edits.append(Edit(*source.span(returned), (f"{source.indent(returned)}return {result}",)))
-    header = function.args.args[0]
-    edits.append(Edit(header.lineno, header.lineno, (source.substituted(header.lineno, [(header, "dataset")]),)))
-    for statement, call in calls:
-        options = [source.segment(item) for item in call.args[1:]]
-        options += [f"{keyword.arg}={source.segment(keyword.value)}" for keyword in call.keywords]
-        line = f"{source.indent(statement)}{HANDED}({', '.join([function.name, *options])})"
-        edits.append(Edit(statement.lineno, statement.end_lineno or statement.lineno, (line,)))
-    return edits
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _sets_shapes(statement: ast.stmt) -> bool:
-    """Whether a statement only sets shapes, which records keep in a dataset."""
-    if isinstance(statement, ast.For):
-        return not statement.orelse and all(_sets_shapes(inner) for inner in statement.body)
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "set_shape"
-
-
-def _handing(tree: ast.Module, function: ast.FunctionDef) -> list[tuple[ast.Assign, ast.Call]] | None:
-    """Return the calls `tensors = f(tensors, ...)` of a function, None where it is used otherwise, or not at all."""
-    uses = [n for n in walk(tree) if isinstance(n, ast.Name) and n.id == function.name]
-    found = [
-        (n, n.value) for scope in scopes(tree) for n in own_nodes(scope)
-        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and n.value.func in uses and n.value.args
-        and len(n.targets) == 1 and ast.unparse(n.targets[0]) == ast.unparse(n.value.args[0])
-        and not any(isinstance(a, ast.Starred) for a in n.value.args) and all(k.arg for k in n.value.keywords)
-        and _are_several(scope, ast.unparse(n.targets[0]), n)
-    ]  # fmt: skip
-    return found if found and len(found) == len(uses) else None
 
 
 def _are_several(scope: Scope, name: str, taking: ast.Assign) -> bool:

@@ -58,8 +58,6 @@ class Mapper:
             dropping.append(f"{self.dataset} = {self.dataset}.filter(lambda keep, tensors: keep)")
             dropping.append(f"{self.dataset} = {self.dataset}.map(lambda keep, tensors: tensors)")
         parameters = ", ".join(("*" if origin.starred else "") + name for name in origin.names)
-        if batch.index is not None:
-            parameters = f"{batch.index}, {parameters}"  # never those of a function that is called alone
         if not moved and returned == ", ".join(origin.names) and not origin.starred and origin.call is None:
             return [], structure
         if not moved and origin.starred and returned in (f"tuple({origin.names[0]})", origin.names[0]):
@@ -71,26 +69,7 @@ class Mapper:
         function, lines = self._function(moved, parameters, returned, batch, structures, first=listed)
         parallel = self._delivery.parallel(several=batch.arguments.constant("num_threads", 1) != 1)
         lines += [""] * bool(lines)
-        if batch.index is not None and batch.readers is not None:
-            lines += self._by_turns(function, batch.readers, several=len(origin.names) > 1 or origin.starred)
-            function = lines[-4].removeprefix("def ").partition("(")[0]
-        turns = ".enumerate()" if batch.index is not None else ""
-        return [*lines, f"{self.dataset} = {self.dataset}{turns}.map({function}{parallel})", *dropping], structure
-
-    def _by_turns(self, function: str, readers: ast.expr, *, several: bool) -> list[str]:
-        """Return the lines of a function that makes the examples of each reader by turns, as threads did by chance."""
-        tf, count = self.text.tf, self.text.of(readers)
-        count = count if isinstance(readers, (ast.Constant, ast.Name, ast.Attribute, ast.Call)) else f"({count})"
-        name, number, record, thread = (self.text.fresh(n, f"{n}_") for n in ("by_turns", "number", "record", "thread"))
-        unit = self.text.source.unit()
-        self._delivery.notes.append(f"{function}: records go by turns to the readers, which took them by chance")
-        made = f"lambda {thread}={thread}: {function}({thread}, {'*' * several}{record})"
-        return [
-            f"def {name}({number}, {record}):",
-            f"{unit}examples = [{made} for {thread} in range({count})]",
-            f"{unit}return {tf}.switch_case({tf}.cast({number} % {count}, {tf}.int32), examples)",
-            "",
-        ]
+        return [*lines, f"{self.dataset} = {self.dataset}.map({function}{parallel})", *dropping], structure
 
     def _keep(self, batch: Batch) -> str | None:
         """Return the expression of whether a record is kept, None where all are."""

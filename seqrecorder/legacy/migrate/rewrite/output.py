@@ -50,7 +50,6 @@ class Delivery:
         self.text, self.mover, self.dataset, self.target = text, mover, dataset, target
         self.notes: list[str] = []
         self.structures: Mapping[str, Structure | None] = {}  # that functions of the script return
-        self.looks_up = False  # whether records are looked up in tables, which are initialised with the graph's others
 
     def parallel(self, *, several: bool) -> str:
         """Return the argument that lets a function be mapped over several records at a time.
@@ -62,26 +61,18 @@ class Delivery:
             return ""
         return f", num_parallel_calls={self.text.tf}.data.AUTOTUNE"
 
-    def next(self) -> tuple[list[str], str]:
-        """Return the lines that make an iterator, if it takes any, and the expression of the tensors of one element."""
-        tf = self.text.tf
-        if not self.looks_up:
-            return [], f"{tf}.data.make_one_shot_iterator({self.dataset}).get_next()"
-        iterator = self.text.fresh("iterator", "dataset_iterator")
-        lines = [
-            f"{iterator} = {tf}.data.make_initializable_iterator({self.dataset})",
-            f"{tf}.add_to_collection({tf}.GraphKeys.TABLE_INITIALIZERS, {iterator}.initializer)",
-        ]
-        return lines, f"{iterator}.get_next()"
+    def next(self) -> str:
+        """Return the expression of the tensors of one element."""
+        return f"{self.text.tf}.data.make_one_shot_iterator({self.dataset}).get_next()"
 
     def tensors(self, batch: Batch, lines: Sequence[str], structure: str) -> list[Edit]:
         """Return the edits by which a batch statement gives tensors."""
-        statement, (making, got) = batch.statement, self.next()
+        statement, got = batch.statement, self.next()
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
         if structure == "list" and not isinstance(target, ast.Tuple):
             got = f"list({got})"
         ending = f"return {got}" if target is None else f"{self.text.source.segment(target)} = {got}"
-        return [self.text.replaced(statement, [*lines, *making, ending])]
+        return [self.text.replaced(statement, [*lines, ending])]
 
     def called(self, batch: Batch, call: str) -> Edit:
         """Return the edit by which a batch statement calls a function that gives the tensors of a batch."""

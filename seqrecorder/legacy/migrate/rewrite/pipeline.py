@@ -24,7 +24,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
 from seqrecorder.legacy.migrate.analyze.names import PRODUCERS, QUEUES
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import call_lines, signature
 from seqrecorder.legacy.migrate.analyze.structure import Structures
-from seqrecorder.legacy.migrate.normalize.script import HANDED, SHUFFLED
+from seqrecorder.legacy.migrate.normalize.script import SHUFFLED
 from seqrecorder.legacy.migrate.rewrite.map_function import Mapper
 from seqrecorder.legacy.migrate.rewrite.output import HARMLESS, Delivery
 from seqrecorder.legacy.migrate.rewrite.reading import Reading
@@ -183,20 +183,14 @@ class Rewriter:
             if not isinstance(node, ast.Expr):
                 continue
             mark = node.value
-            if not isinstance(mark, ast.Call) or ast.unparse(mark.func) not in (SHUFFLED, HANDED):
+            if not isinstance(mark, ast.Call) or ast.unparse(mark.func) != SHUFFLED:
                 continue
             inside = self._in_step() or any(node in walk(statement) for statement in self._gone)
             late = any(batch.statement.lineno < node.lineno for batch in self.stages.batches)
             if inside or late or node.lineno < max(made, default=0) or not self.stages.batches:
                 raise Unclear("explicit-queue", "a queue whose place in the pipeline is not clear", node)
             given = [*map(self.text.of, mark.args), *(f"{k.arg}={self.text.of(k.value)}" for k in mark.keywords)]
-            handed = ast.unparse(mark.func) == HANDED
-            call = (
-                f"{given[0]}({', '.join([self.name, *given[1:]])})"
-                if handed
-                else f"{self.name}.shuffle({', '.join(given)})"
-            )
-            edits.append(self.text.replaced(node, [f"{self.name} = {call}"]))
+            edits.append(self.text.replaced(node, [f"{self.name} = {self.name}.shuffle({', '.join(given)})"]))
         return edits
 
     def _of_queue(self, producer: Producer) -> list[Edit]:
@@ -308,7 +302,7 @@ class Rewriter:
             return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred, known=held)
         made = isinstance(producer.target, (ast.List, ast.Tuple)) and len(producer.target.elts) > 1
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
-        _, got = self._delivery.next()
+        got = self._delivery.next()
         got = f"list({got})" if origin.starred else got
         reading.append(f"{target} = {got}")
         if origin.call is None:
@@ -327,9 +321,9 @@ class Rewriter:
         self._mover.check_held([*moved, *(value for batch in batches for value in batch.arguments.given.values())])
         self.stages.check_apart([*moved, anchor])
         self._check_ends(origin, between, anchor)
-        self._delivery.looks_up = self._mover.looks_up(moved)
-        if self._delivery.looks_up and any(batch.kind == "function" for batch in batches):
-            raise Unclear("tables", "records are looked up in a table, and batched by another function", anchor)
+        if self.target == "graph" and self._mover.looks_up(moved):
+            said = "records are looked up in a table, which a dataset's iterator would need before it is initialised"
+            raise Unclear("tables", said, anchor)
         listed: dict[str, Structure] = {origin.names[0]: "list"} if origin.starred else {}
         structures = Structures(self.names, moved, self.structures, listed)
         tensors = {ast.unparse(element(batch)) for batch in batches}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
@@ -62,15 +61,11 @@ class Reading:
         if origin.read.reader.kind == "tf.FixedLengthRecordReader":
             self.notes.append("a partial record at the end of a file, which the reader dropped, is an error now")
         keyed = self.text.fresh("records_of", "other_records_of")
-        joining = [batch for batch in self.stages.batches if batch.readers and _repeats_reader(batch, origin)]
-        several = next((batch.readers for batch in joining if batch.readers), origin.read.readers)
-        readers = self.text.of(several) if several is not None else None
+        joining = [batch.readers for batch in self.stages.batches if batch.readers and _repeats_reader(batch, origin)]
+        readers = self.text.of(joining[0]) if joining else None
         lines = read_lines(origin.read, self.name, keyed, self.tf, self.text.of, readers=readers)
         if origin.chosen:
             lines = self._chosen(origin, producer, keyed, readers)
-        numbers = {batch.index for batch in self.stages.batches if batch.index is not None}
-        if numbers & {*re.findall(r"\w+", "\n".join(lines))}:
-            raise Unclear("batch-join", "the readers themselves differ by their numbers", producer.statement)
         self._check(origin.read, place, origin.call)
         return self.text.units(lines, producer.statement)
 

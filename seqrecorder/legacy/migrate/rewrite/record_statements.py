@@ -108,7 +108,6 @@ class Mover:
         """Return the statements that become the mapped function."""
         queues = {producer.target.id for producer in producers[:1] if isinstance(producer.target, ast.Name)}
         first = queues if origin.call is not None else set[str]()
-        first |= {batch.index for batch in self.stages.batches if batch.index is not None}
         hanging, _ = depending(between, {*origin.names, *first})
         moved = set(hanging)
         made = [s for producer in producers for s in block if producer.statement in [s, *statements([s])]]

@@ -6,7 +6,7 @@ import ast
 import builtins
 import contextlib
 import tokenize
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
@@ -17,7 +17,7 @@ from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, f
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
 from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
-from seqrecorder.legacy.migrate.normalize.script import HANDED, SHUFFLED, plainer
+from seqrecorder.legacy.migrate.normalize.script import SHUFFLED, plainer
 from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
 from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
 from seqrecorder.legacy.migrate.rewrite.names import left, renamed, verdict, without_old_names
@@ -168,6 +168,10 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
     script = _Script(source, target)
     if not script.mentioned:
         return Rewritten("nothing", text)
+    if (later := next(filter(_is_later, walk(source.tree)), None)) is not None:
+        said = "names are bound here in a way that no Python of TensorFlow 1 had, and are not followed"
+        finding = Finding(getattr(later, "lineno", 1), "later-python", said)
+        return Rewritten("flagged", source.edited(comments(source, [finding])), (finding,))
     plain = plainer(current)
     if plain != current:
         script = _Script(Source(plain), target, script.unbound)
@@ -195,20 +199,20 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
     return Rewritten("flagged", flagged, findings)
 
 
+def _is_later(node: ast.AST) -> bool:
+    """Whether something is `:=`, `match` or `except*`."""
+    return isinstance(node, (ast.NamedExpr, ast.Match, getattr(ast, "TryStar", ast.Match)))
+
+
 def _emptied(source: Source, plain: _Script) -> set[str]:
     """Return the scopes of a script that have nothing of a pipeline any more once it is in plainer words."""
     names = Names(source.tree)
-    handed = {ast.unparse(call.args[0]) for call in walk(plain.source.tree) if _is_handed(call)}
     making = PIPELINE - frozenset(READERS)  # a reader may be made elsewhere in plainer words
     before, after = (
         {qualified(tree, scope) for scope in scopes(tree) if any(known.called(n) in making for n in own_nodes(scope))}
         for tree, known in ((source.tree, names), (plain.source.tree, plain.names))
     )
-    return before - after - handed
-
-
-def _is_handed(node: ast.AST) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == HANDED
+    return before - after
 
 
 def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool, python2: bool) -> Rewritten | None:
@@ -251,7 +255,7 @@ def _written(script: _Script, edits: list[Edit]) -> Source | None:
         script.findings.append(Finding(first, "branches", "nothing would be left of a block, or of one half of it"))
         return None
     for node in walk(script.source.tree):
-        if isinstance(node, ast.Name) and node.id in (SHUFFLED, HANDED) and node.id in written.text:
+        if isinstance(node, ast.Name) and node.id == SHUFFLED and SHUFFLED in written.text:
             said = "a queue that is filled by hand, outside of a pipeline that is known"
             script.findings.append(Finding(node.lineno, "explicit-queue", said))
             return None

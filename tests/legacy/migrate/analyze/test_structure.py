@@ -86,13 +86,3 @@ def test_a_list_of_one_gave_no_list(made):
     body = READ + f"    {made}\n    return tf.train.batch(columns, 3)\n"
     done = rewrite(script(body, parameters="files, wide"))
     assert [finding.code for finding in done.findings] == ([] if LISTS[made] else ["structure"])
-
-
-@pytest.mark.parametrize(
-    "line", ["y = (x := tf.size(x[0])) * 2", "(x := tf.size(x[0]))", "if (x := tf.size(x[0])) is None: pass"]
-)
-def test_names_that_are_bound_inside_of_expressions(line):
-    """A list is none any more where an expression gives its name another value."""
-    tree = ast.parse(f"{HEAD}x = [a, b]\n{line}\nx")
-    structures = Structures(Names(tree), tree.body, {})
-    assert structures.of(tree.body[-1].value) == ("one" if line.startswith("y") else None)

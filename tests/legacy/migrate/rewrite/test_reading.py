@@ -1,9 +1,9 @@
-"""How files become records: several queues in step, and readers that branches, loops and callers choose."""
+"""How files become records: several queues in step, and readers that branches and callers choose."""
 
 import pytest
 from old_scripts import script
 
-from seqrecorder.legacy.migrate.normalize.given_readers import readers_of_loops, readers_of_parameters
+from seqrecorder.legacy.migrate.normalize.given_readers import readers_of_parameters
 from seqrecorder.legacy.migrate.rewrite.script import rewrite
 from seqrecorder.legacy.migrate.verify.verify import tried
 
@@ -43,28 +43,6 @@ def chosen(files, lines=True):
     return tf.train.batch([record], 2, allow_smaller_final_batch=True)
 
 
-def looped(files):
-    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
-    readers = [tf.TFRecordReader() for _ in range(2)]
-    examples = []
-    for reader in readers:
-        _, record = reader.read(queue)
-        examples.append([record, tf.strings.length(record)])
-    return tf.train.batch_join(examples, 2, allow_smaller_final_batch=True)
-
-
-def queued(files):
-    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
-    records = tf.FIFOQueue(9, [tf.string], shapes=[[]])
-    filling = []
-    for _ in range(2):
-        reader = tf.TFRecordReader()
-        _, record = reader.read(queue)
-        filling.append(records.enqueue([record]))
-    tf.train.add_queue_runner(tf.train.QueueRunner(records, filling))
-    return records.dequeue_many(2)
-
-
 def read(queue, reader):
     _, record = reader.read(queue)
     return tf.strings.length(record)
@@ -83,12 +61,11 @@ def test_readers_and_queues_that_are_several_are_rewritten(tmp_path):
     done = rewrite(WAYS)
     assert (done.status, done.findings) == ("converted", ())
     assert done.text.count("data.Dataset.zip((") == 2
-    assert done.text.count("interleave(") == 2
     assert "def read(record):" in done.text
     assert "read has no parameter reader any more: callers in other files have to follow" in done.notes
     trials = tried(WAYS, done.text, done.functions, "graph", tmp_path)
     assert [trial for trial in trials if trial.outcome == "differs"] == []
-    assert [trial.outcome for trial in trials] == ["equal"] * 6
+    assert [trial.outcome for trial in trials] == ["equal"] * 4
 
 
 TWICE = "    queue = tf.train.string_input_producer(files)\n    other = tf.train.string_input_producer(files)\n"
@@ -99,15 +76,6 @@ ARMS = """    queue = tf.train.string_input_producer(files)
         reader = %s
     %s
     return tf.train.batch([record], 3)
-"""
-LOOP = """    queue = tf.train.string_input_producer(files)
-    records = tf.FIFOQueue(9, [tf.string], shapes=[[]])
-    filling = []
-    for number in range(2):
-        _, record = tf.TFRecordReader().read(queue)
-%s        filling.append(records.enqueue([record]))
-    tf.train.add_queue_runner(tf.train.QueueRunner(records, filling))
-    return records.dequeue_many(2)
 """
 
 
@@ -124,9 +92,6 @@ LOOP = """    queue = tf.train.string_input_producer(files)
         ("queue-given", ARMS % ("tf.WholeFileReader()", "_, record = reader.read(queue)")),
         ("queue-given", ARMS % ("tf.TextLineReader()", "key, record = reader.read(queue)\n    files.append(key)")),
         ("queue-given", ARMS % ("files.reader()", "_, record = reader.read(queue)")),
-        ("explicit-queue", LOOP % "        record = record + str(number)\n"),
-        ("explicit-queue", LOOP % "        files = files[1:]\n"),
-        ("explicit-queue", LOOP % "        print(record)\n"),
     ],
 )  # fmt: skip
 def test_what_is_not_read_alike_stays(code, body):
@@ -152,27 +117,3 @@ def test_a_reader_that_callers_give_stays_where_they_may_give_another(calls):
 
 
 READING = "import tensorflow as tf\ndef read(queue, reader):\n    _, record = reader.read(queue)\n    return record\n"
-
-
-LOOPED = """import tensorflow as tf
-def f(queue, n):
-    readers = [tf.TFRecordReader() for i in range(n)]
-    for reader in readers:
-        _, record = reader.read(queue)
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("    for reader", "    n = 3\n    for reader"),
-        ("    readers", "    i = 3\n    readers"),
-        ("    for reader", "    print(readers)\n    for reader"),
-        ("Reader()", "Reader(options=n)"),
-    ],
-)
-def test_a_list_of_readers_stays_where_its_loop_could_not_make_them(old, new):
-    """Its length, its number or the list itself may be something else there."""
-    assert "for i in range(n):\n        reader = tf.TFRecordReader()\n" in readers_of_loops(LOOPED)
-    text = LOOPED.replace(old, new)
-    assert readers_of_loops(text) == text

@@ -199,27 +199,36 @@ def test_constants_are_taken_for_what_they_are():
 
 
 def test_a_list_of_one_tensor_is_not_shuffled_as_a_list():
-    """A queue gives the tensor of a list of one, and the list of more: a function that shuffles is to be given more."""
-    shuffling = classic.BETWEEN[: classic.BETWEEN.index("def shuffled_and_padded")]
-    body = READ + "    tensors = [record{}]\n    tensors = shuffled(tensors, 9, 2)\n    return tf.train.batch({}, 3)\n"
-    assert rewrite(script(body.format(", record", "tensors"), before=shuffling)).status == "converted"
-    found = rewrite(script(body.format("", "[tensors]"), before=shuffling))
+    """A queue gives the tensor of a list of one, and the list of more: which is put in has to be told."""
+    body = READ + (
+        "    tensors = [record{}]\n    mixed = tf.RandomShuffleQueue(9, 2, [tf.string])\n"
+        "    tf.train.add_queue_runner(tf.train.QueueRunner(mixed, [mixed.enqueue(tensors)]))\n"
+        "    tensors = mixed.dequeue()\n    return tf.train.batch({}, 3)\n"
+    )
+    assert rewrite(script(body.format(", record", "tensors"))).status == "converted"
+    found = rewrite(script(body.format("", "[tensors]")))
     assert "explicit-queue" in {finding.code for finding in found.findings}
 
 
-def test_tables_are_initialised_with_the_iterator():
-    """An iterator over records that are looked up in a table is initialised where the tables of the graph are."""
+def test_tables_are_there_before_the_records():
+    """A graph initialises its tables after the iterator over what is looked up in them: that is left to a person."""
     tables = "words = tf.lookup.StaticHashTable(pairs, 0)\n\n\ndef known(record):\n    return words.lookup(record)\n"
-    body = READ + "    x = known(record)\n    return tf.train.batch([x], 3)\n"
-    new = rewrite(script(body, before=tables)).text
-    assert new.endswith(
-        """\
-    iterator = tf.data.make_initializable_iterator(dataset)
-    tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
-    return iterator.get_next()
-"""
-    )
-    assert "initializable" not in rewrite(script(READ + BATCH, before=tables)).text
+    looked_up = script(READ + "    x = known(record)\n    return tf.train.batch([x], 3)\n", before=tables)
+    assert [finding.code for finding in rewrite(looked_up).findings] == ["tables"]
+    assert rewrite(looked_up, "eager").status == "converted"
+    assert rewrite(script(READ + BATCH, before=tables)).status == "converted"
+
+
+def test_python_after_tensorflow_1_is_left():
+    """Names that an expression or a pattern binds are not followed, and no script of queues has them."""
+    for line in ("if (n := len(files)): pass", "match files:\n        case [first]: pass"):
+        done = rewrite(script(READ + f"    {line}\n" + BATCH))
+        assert [(each.line, each.code) for each in done.findings] == [
+            (
+                done.text.splitlines().index(next(each for each in done.text.splitlines() if MARK in each)) + 1,
+                "later-python",
+            )
+        ]
 
 
 FILLED = """    codes = tf.decode_raw(record, tf.uint8)

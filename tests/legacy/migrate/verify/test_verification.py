@@ -58,7 +58,7 @@ ONE = """\
 
 # Of which the order is left to chance: always, and where a switch is on.
 SHUFFLED = {"image_batches", "shuffled_and_joined", "kept_and_shuffled", "through_two_queues"}
-SWITCHED = {"branches", "in_branches", "queue_in_branches", "in_parts", "shuffled_and_padded"}
+SWITCHED = {"branches", "in_branches", "queue_in_branches", "in_parts"}
 # Of which two threads fill the queue, as a rule in the order of the files.
 RACING = {"of_contrib", "of_contrib_in_order"}
 
