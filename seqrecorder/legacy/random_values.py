@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.legacy.graph import through_identities
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -33,12 +35,31 @@ def seeds(op: Any) -> tuple[int, int] | None:
     return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
 
 
+def branches(op: Any) -> list[tuple[Any, int]]:
+    """Return the conditions under which an operation runs, from the inside out, each with its value as a number."""
+    return [(through_identities(each.pred), each.branch) for each in contexts(op) if hasattr(each, "pred")]
+
+
+def can_count(op: Any) -> bool:
+    """Whether an operation draws values whose number can be told: all but those in loops of the graph."""
+    return op.type in STATELESS and all(hasattr(context, "pred") for context in contexts(op))
+
+
+def contexts(op: Any) -> list[Any]:
+    """Return the branches and loops of a graph that an operation stands in, from the inside out."""
+    found, context = [], op._get_control_flow_context()  # noqa: SLF001 - there is no public way
+    while context is not None:
+        found.append(context)
+        context = context.outer_context
+    return found
+
+
 def along(elements: Any, ops: Sequence[Any], run: Callable[[Any, dict[str, Any]], tuple[Any, Any]]) -> Any:
     """Return a dataset of what a function makes of elements and random values, one after the other.
 
     Args:
         elements: a `tf.data.Dataset`.
-        ops: the operations that draw, all of a type in `STATELESS`. Where their seeds are zero, others are drawn in
+        ops: the operations that draw, all of which `can_count` is true. Where their seeds are zero, others are drawn in
             each iteration.
         run: takes an element, as a tuple, and for each operation, by its name, what follows the shape among the inputs
             of the stateless one. Returns what is made of them, and how many values each operation drew.

@@ -8,7 +8,7 @@ import attrs
 
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.graph import DEQUEUES, READS, SparseSlot, through_identities
-from seqrecorder.legacy.random_values import make_stateless
+from seqrecorder.legacy.random_values import branches, contexts, make_stateless
 from seqrecorder.legacy.refusals import LOOKUPS, TABLES, VARIABLES, check
 
 if TYPE_CHECKING:
@@ -180,10 +180,24 @@ def run_section(
     for op in section.cut.values():
         given[op.outputs[0].name] = state.value(op)
     wanted = [tensor for target in section.targets for tensor in parts_of(target) if tensor.name not in given]
-    drawn = [section.inner[name].outputs[0] for name in places]
-    given |= _imported(section, [*wanted, *drawn], given, places)
+    ops = [section.inner[name] for name in places]
+    also = {tensor.name: tensor for op in ops for tensor in (op.outputs[0], *(pred for pred, _ in branches(op)))}
+    given |= _imported(section, [*wanted, *(also[name] for name in also if name not in given)], given, places)
     found = [_stored(target, given) for target in section.targets]
-    return [*found, tf.stack([tf.size(given[tensor.name], tf.int64) for tensor in drawn])] if drawn else found
+    return [*found, tf.stack([_count(op, given) for op in ops])] if ops else found
+
+
+def _count(op: Any, given: Mapping[str, Any]) -> Any:
+    """Return how many values a random operation drew: none in a branch that was not taken."""
+    import tensorflow as tf
+
+    values = given[op.outputs[0].name]
+    # What `tf.size` folds into a constant would be there too where the branch is not taken.
+    count = tf.raw_ops.Size(input=values, out_type=tf.int64) if branches(op) else tf.size(values, tf.int64)
+    for pred, branch in branches(op):
+        none = tf.raw_ops.Switch(data=tf.constant(0, tf.int64), pred=given[pred.name])[1 - branch]
+        count = tf.raw_ops.Merge(inputs=[count, none]).output
+    return count
 
 
 def _stored(target: Any, given: Mapping[str, Any]) -> Any:
@@ -231,9 +245,14 @@ def _imported(
     mapping |= {name: tensor for name, tensor in given.items() if name in used}
     here = tf.compat.v1.get_default_graph()
     _keep_python_alive(graph, here)
+    inside = [op for op in section.inner.values() if contexts(op)]
     found = tf.graph_util.import_graph_def(
-        definition, input_map=mapping, return_elements=[tensor.name for tensor in wanted], name="lifted"
+        definition, input_map=mapping, return_elements=[part.name for part in (*wanted, *inside)], name="lifted"
     )
+    for old, new in zip(inside, found[len(wanted) :], strict=True):
+        # Else what has a state, an `Assert` too, would wait for the one before it, which may be in a branch not taken.
+        new._set_control_flow_context(contexts(old)[0])  # noqa: SLF001 - as that of `contexts`
+    del found[len(wanted) :]
     for old, new in zip(wanted, found, strict=True):
         new.set_shape(old.shape)
     return {old.name: new for old, new in zip(wanted, found, strict=True)}

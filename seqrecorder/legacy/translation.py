@@ -24,7 +24,7 @@ from seqrecorder.legacy.graph import (
     sparse_slot,
 )
 from seqrecorder.legacy.random_order import numbered, shuffled
-from seqrecorder.legacy.random_values import STATELESS, along, seeds
+from seqrecorder.legacy.random_values import along, can_count, seeds
 from seqrecorder.legacy.reader_ops import reading
 from seqrecorder.legacy.shared_sources import SharedSources
 from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_section
@@ -114,7 +114,7 @@ class Translation:
 
     def _run(self, section: Section, elements: Any, unpack: Any, parallel: int | None = None) -> Any:
         """Return a dataset of what a section makes of elements, which a function sorts by pull."""
-        draws = [op for op in section.stateful if op.type in STATELESS]
+        draws = [op for op in section.stateful if can_count(op)]
         self._note_kept(op for op in section.stateful if op not in draws)
         if not draws:
             return elements.map(

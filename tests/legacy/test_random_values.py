@@ -1,5 +1,7 @@
 """Random values between queues: those of the old operations, and iterators that can be saved."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,16 @@ from seqrecorder import legacy
 
 def numbers(limit=20):
     return v1.train.range_input_producer(limit, num_epochs=1, shuffle=False).dequeue()
+
+
+@contextlib.contextmanager
+def old_control_flow():
+    """Let conditions and loops be operations of the graph, as those of scripts of TensorFlow 1 are."""
+    v1.disable_control_flow_v2()
+    try:
+        yield
+    finally:
+        v1.enable_control_flow_v2()
 
 
 def test_all_kinds_of_draws(tmp_path):
@@ -37,6 +49,42 @@ def test_all_kinds_of_draws(tmp_path):
     assert len(rest) == len(found) - 4
     for ours, theirs in zip(rest, found[4:], strict=True):
         assert_equal_elements(ours, theirs)
+
+
+def test_draws_in_branches(tmp_path):
+    """A stream goes on where its branch is taken only; branches may be nested, and be chosen by chance."""
+
+    @old_control_flow()
+    def input_fn():
+        number = numbers()
+        chance = v1.random_uniform([], seed=4)
+
+        def inner():
+            return v1.cond(chance > 0.5, lambda: v1.random_normal([], seed=1), lambda: tf.zeros([]))
+
+        return v1.cond(number % 3 > 0, inner, lambda: v1.random_uniform([], seed=2)), number
+
+    lifted, found = assert_lifts_exactly(input_fn)
+    assert len({str(value) for value, _ in found}) > 10
+    assert lifted.kept == ()
+    rest, _ = rest_after(lifted.dataset, 9, tmp_path)
+    np.testing.assert_array_equal(rest, found[9:])
+
+
+def test_what_has_a_state_does_not_wait_for_branches():
+    """Checks in a branch that is not taken are none, whatever else has a state."""
+
+    @old_control_flow()
+    def input_fn():
+        def flipped(x, number):
+            number = v1.py_func(lambda n: n + 1, [number], tf.int32)
+            unknown = v1.placeholder_with_default(x, [None, None, None])
+            return v1.cond(number % 3 > 0, lambda: v1.image.flip_left_right(unknown), lambda: unknown), number
+
+        return flipped(*flipped(tf.zeros([2, 3, 3]), numbers()))
+
+    _, found = assert_lifts_exactly(input_fn)
+    assert len(found) == 20
 
 
 def test_draws_without_a_source(tmp_path):
@@ -78,7 +126,10 @@ def in_a_branch():
 
 
 def in_a_loop():
-    return tf.map_fn(lambda _: v1.random_uniform([], seed=1), tf.zeros([numbers()]))
+    return tf.while_loop(lambda x: x < 9, lambda x: x + v1.random_uniform([], 1, 3, x.dtype, seed=1), [numbers()])
+
+
+in_an_old_loop = old_control_flow()(in_a_loop)
 
 
 def of_a_shuffle():
@@ -87,14 +138,21 @@ def of_a_shuffle():
 
 @pytest.mark.parametrize(
     ("input_fn", "kept"),
-    [(of_python, "PyFunc"), (in_a_branch, "If"), (in_a_loop, "While"), (of_a_shuffle, "Random")],
+    [
+        (of_python, "PyFunc"),
+        (in_a_branch, "If"),
+        (in_a_loop, "While"),
+        (in_an_old_loop, "Random"),
+        (of_a_shuffle, "Random"),
+    ],
 )
 def test_what_cannot_be_saved_is_named(input_fn, kept, tmp_path):
     """What keeps a state elsewhere still works; it is named with its line, and TensorFlow refuses to save."""
     lifted = legacy.trace(input_fn)
     [named] = lifted.kept
     assert named.startswith(kept)
-    assert named.endswith(f" in {__file__}, line {input_fn.__code__.co_firstlineno + 1}")
+    line = getattr(input_fn, "__wrapped__", input_fn).__code__.co_firstlineno
+    assert named.endswith(f" in {__file__}, line {line + 1}")
     assert f"no saving: {named} has a state of its own, so an iterator cannot be saved\n" in str(lifted)
     iterator = iter(lifted.dataset)
     assert next(iterator) is not None

@@ -277,7 +277,8 @@ def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[
         return [place]
     known = None if lower.endswith(_FUNCTIONS) else known_value(name)
     if known is not None and (missing or any(word in lower for word in _CHANCE)):
-        sides = [(name, IMAGE), (name, IMAGE[:2])] if any(word in lower for word in _SIDES) else []
+        is_shape = any(word in lower for word in _SIDES) and "batch" not in lower  # a queue aborts the process there
+        sides = [(name, IMAGE), (name, IMAGE[:2])] if is_shape else []
         found = [(name, known), *sides]
         return [*found, (name, StandIn())] if missing else found
     return _unsaid(name, names) if missing else [(name, parameter.default)]
