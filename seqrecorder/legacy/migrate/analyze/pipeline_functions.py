@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import hanging_after, own_nodes, reads, walk, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import hanging_after, own_nodes, reads, writes
 from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, Arguments
-from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, check_only
+from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, check_only, mentions_of
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -178,17 +178,13 @@ def _given(part: Part, call: ast.Call) -> dict[str, ast.expr]:
     return {name: given[name] for name in own if name in given}
 
 
-def check_calls(part: Part, tree: ast.Module, names: Names) -> None:
+def check_calls(part: Part, names: Names) -> None:
     """Raise `Unclear` where a part is used otherwise than by the pipelines that are rewritten."""
-    name, method = part.function.name, part.called.startswith("self.")
-    for node in walk(tree):
-        named = (
-            isinstance(node, ast.Attribute) and node.attr == name
-            if method
-            else isinstance(node, ast.Name) and node.id == name and names.bindings.scope_of(node) is tree
-        )
-        if named and id(node) not in part.calls:
-            raise Unclear("part-used", f"{name} is also used where no pipeline goes on from what it does", node)
+    if other := next(
+        (node for node in mentions_of(part.function, part.called, names) if id(node) not in part.calls), None
+    ):
+        said = f"{part.function.name} is also used where no pipeline goes on from what it does"
+        raise Unclear("part-used", said, other)
 
 
 # What is written ------------------------------------------------------------------------------------------------------

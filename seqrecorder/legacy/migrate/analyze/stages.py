@@ -13,9 +13,10 @@ from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+    from seqrecorder.legacy.migrate.analyze.names import Names
 
 
 @attrs.frozen(eq=False)
@@ -229,6 +230,17 @@ def bound(call: ast.Call, kind: str) -> Arguments:
     if found is None:
         raise Unclear("arguments", f"the arguments of {kind} cannot be told apart", call)
     return found
+
+
+def mentions_of(function: ast.FunctionDef, called: str, names: Names) -> Iterator[ast.expr]:
+    """Yield the expressions that mean a function of the module, or the method that is called `self.method`."""
+    tree = names.bindings.tree
+    for node in walk(tree):
+        if called.startswith("self."):
+            if isinstance(node, ast.Attribute) and node.attr == function.name:
+                yield node
+        elif isinstance(node, ast.Name) and node.id == function.name and names.bindings.scope_of(node) is tree:
+            yield node
 
 
 def check_only(function: ast.FunctionDef, tree: ast.Module) -> None:

@@ -30,46 +30,35 @@ def matched_files(text: str) -> str:
     return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
 
 
-def unused_readers(text: str) -> str:
-    """Take away readers that nothing reads with, in functions."""
-    source = Source(text)
-    names = Names(source.tree)
-    edits: list[Edit] = []
-    for scope in scopes(source.tree):
-        for node in own_nodes(scope) if not isinstance(scope, ast.Module) else ():
-            made = isinstance(node, ast.Assign) and names.called(node.value) in READERS and len(node.targets) == 1
-            if not made or not isinstance(node, ast.Assign) or not source.alone(node):
-                continue
-            target = node.targets[0]
-            shared = {n for s in own_nodes(scope) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
-            if isinstance(target, ast.Name) and target.id not in shared and not loads(scope, target.id):
-                edits.append(Edit(node.lineno, node.end_lineno or node.lineno, ()))
-    return source.edited(edits) if edits else text
+def readers_by_use(text: str) -> str:
+    """Take away readers that nothing reads with, in functions, and make one that several queues share where it reads.
 
-
-def readers_of_several_queues(text: str) -> str:
-    """Make a reader of whole files that several queues share where it reads: it keeps nothing between two reads."""
+    The latter is of whole files: it keeps nothing between two reads.
+    """
     source = Source(text)
     names = Names(source.tree)
     edits: dict[int, Edit] = {}
     for scope in scopes(source.tree):
+        shared = {n for s in own_nodes(scope) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
         for node in own_nodes(scope):
-            value = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-            if names.called(value) not in _WHOLE or not is_plain(value, names) or not isinstance(node, ast.Assign):
+            target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+            if not isinstance(node, ast.Assign) or not isinstance(target, ast.Name) or not source.alone(node):
                 continue
-            target = node.targets[0]
-            if not isinstance(target, ast.Name) or value.keywords:
+            kind, value, uses = names.called(node.value), node.value, loads(scope, target.id)
+            gone = Edit(node.lineno, node.end_lineno or node.lineno, ())
+            if kind in READERS and not uses and not isinstance(scope, ast.Module) and target.id not in shared:
+                edits[node.lineno] = gone
+            if kind not in _WHOLE or not is_plain(value, names) or value.keywords:
                 continue
-            uses = loads(scope, target.id)
-            reading = {id(n.value): n for n in own_nodes(scope) if isinstance(n, ast.Attribute) and n.attr == "read"}
-            lines = [use.lineno for use in uses]
-            alone = source.alone(node) and not {*lines, node.lineno} & {*edits} and _bound_last(scope, node, target.id)
-            if len(uses) > 1 and len({*lines}) == len(lines) and alone and all(id(use) in reading for use in uses):
-                edits[node.lineno] = Edit(node.lineno, node.end_lineno or node.lineno, ())
+            reading = {id(n.value) for n in own_nodes(scope) if isinstance(n, ast.Attribute) and n.attr == "read"}
+            lines = {use.lineno for use in uses}
+            apart = len(uses) == len(lines) > 1 and not {*lines, node.lineno} & {*edits}
+            if apart and all(id(use) in reading for use in uses) and _bound_last(scope, node, target.id):
+                edits[node.lineno] = gone
                 for use in uses:
                     new = source.substituted(use.lineno, [(use, source.segment(value))])
                     edits[use.lineno] = Edit(use.lineno, use.lineno, (new,))
-    return source.edited([*edits.values()]) if edits else text
+    return source.edited([*edits.values()])
 
 
 def readers_of_objects(text: str) -> str:

@@ -25,9 +25,8 @@ from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
 from seqrecorder.legacy.migrate.normalize.queues_of_arrays import queues_of_arrays, runners_started_by_hand
 from seqrecorder.legacy.migrate.normalize.readers import (
     matched_files,
+    readers_by_use,
     readers_of_objects,
-    readers_of_several_queues,
-    unused_readers,
 )
 from seqrecorder.legacy.migrate.source import Edit, Source
 
@@ -55,8 +54,8 @@ def plainer(text: str) -> str:
     <BLANKLINE>
     """
     for change in (
-        *(without_contrib_learn, matched_files, unused_readers, readers_of_objects, readers_of_parameters),
-        *(runners_started_by_hand, queues_of_arrays, readers_of_several_queues),
+        *(without_contrib_learn, matched_files, readers_of_objects, readers_of_parameters),
+        *(runners_started_by_hand, queues_of_arrays, readers_by_use),
         *(stages_by_themselves, _queues_between, work_before_arms, lists_behind_arms, heads_in_arms),
     ):
         changed = change(text)

@@ -10,7 +10,7 @@ import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads, walk
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
-from seqrecorder.legacy.migrate.analyze.stages import check_only
+from seqrecorder.legacy.migrate.analyze.stages import check_only, mentions_of
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -164,16 +164,11 @@ def check_uses(helper: Helper, names: Names, accounted: set[int], reads: set[int
         accounted: ids of the names by which those call it.
         reads: ids of the expressions that belong to reads, whose name may be the method's.
     """
-    name, tree = helper.function.name, names.bindings.tree
-    method = helper.called.startswith("self.")
-    for node in walk(tree):
-        used = (
-            isinstance(node, ast.Attribute) and node.attr == name
-            if method
-            else isinstance(node, ast.Name) and node.id == name and names.bindings.scope_of(node) is tree
-        )
-        if used and id(node) not in accounted | reads:
-            raise Unclear("helper-used", f"{name} is also used elsewhere, with a queue", node)
+    known, tree = accounted | reads, names.bindings.tree
+    if other := next(
+        (node for node in mentions_of(helper.function, helper.called, names) if id(node) not in known), None
+    ):
+        raise Unclear("helper-used", f"{helper.function.name} is also used elsewhere, with a queue", other)
     if not any(id(node) in accounted for node in walk(tree)):
         raise Unclear(
             "queue-from-elsewhere", "nothing in this file gives it a queue that is made here", helper.function

@@ -362,7 +362,7 @@ class _Script:
             known = True
         for part in parts.values():
             with self.catching():
-                check_calls(part, tree, self.names)
+                check_calls(part, self.names)
         mains = [each for each in found if each.producers or each.readers or each.reads or each.batches]
         return [each for each in mains if known or not each.uses_parts], helpers, parts
 
