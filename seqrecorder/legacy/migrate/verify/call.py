@@ -29,10 +29,18 @@ from seqrecorder.legacy.migrate.normalize.python2 import as_python3
 from seqrecorder.legacy.migrate.verify.conditions import Conditions, attributes_tested, deviations, uses
 from seqrecorder.legacy.migrate.verify.coverage import functions_of, lines_run
 from seqrecorder.legacy.migrate.verify.definitions import defined, module_pipeline, with_main
+from seqrecorder.legacy.migrate.verify.equality import brief, flat, structure
 from seqrecorder.legacy.migrate.verify.in_place import gathered, is_tensor, kept, places
 from seqrecorder.legacy.migrate.verify.providers import provided
 from seqrecorder.legacy.migrate.verify.records import watched
-from seqrecorder.legacy.migrate.verify.sessions import as_arrays, is_shuffled, one_thread_each, together, until_the_end
+from seqrecorder.legacy.migrate.verify.sessions import (
+    as_arrays,
+    graph,
+    is_shuffled,
+    one_thread_each,
+    together,
+    until_the_end,
+)
 from seqrecorder.legacy.migrate.verify.stand_ins import (
     QueueOfFiles,
     StandIn,
@@ -311,7 +319,7 @@ class Callee:
         self.ran = set()
         if self.target == "eager":
             with contextlib.suppress(tf.errors.OutOfRangeError):
-                [dataset] = [item for item in _flat(self.call(values)) if isinstance(item, tf.data.Dataset)]
+                [dataset] = [item for item in flat(self.call(values)) if isinstance(item, tf.data.Dataset)]
                 self.structure = structure(dataset.element_spec)
                 found = [tf.nest.flatten(as_arrays(item)) for item in itertools.islice(dataset, most)]
                 return [self._together(batch) for batch in found], False
@@ -319,7 +327,7 @@ class Callee:
         with graph():
             with lines_run(self._place, self.ran) if self._old else contextlib.nullcontext():
                 given = self.call(values)
-                tensors, self.structure = [item for item in _flat(given) if is_tensor(item)], structure(given)
+                tensors, self.structure = [item for item in flat(given) if is_tensor(item)], structure(given)
             built = v1.get_default_graph()  # the function may have made another one
             if not tensors:
                 return [], False
@@ -354,8 +362,8 @@ class Callee:
         return [parts[place] for place in self.groups[self.at]] if known else parts
 
     def _of_places(self) -> list[list[int]]:
-        places = iter(range(len(_flat(self.lifted))))
-        return [[next(places) for item in _flat(lifted) if is_tensor(item)] for lifted in self.lifted]
+        places = itertools.count()
+        return [[next(places) for item in flat(lifted) if is_tensor(item)] for lifted in self.lifted]
 
     def ran_of(self, old: str, ran: set[int]) -> set[int]:
         """Return lines of this script as those of another, to which lines were added; after its last place, all."""
@@ -374,57 +382,12 @@ class Callee:
             yield
 
 
-def brief(error: Exception) -> str:
-    """Return an error in one line."""
-    lines = str(getattr(error, "message", None) or error).strip().splitlines()
-    # AutoGraph puts the place first, and the error last.
-    return f"{type(error).__name__}: {lines[-1 if lines[0].endswith(':') else 0].strip() if lines else ''}"
-
-
-@contextlib.contextmanager
-def graph() -> Iterator[None]:
-    """Build a graph: the default one, as scripts of TensorFlow 1 did, where there is one."""
-    import tensorflow as tf
-
-    if tf.executing_eagerly():
-        with tf.Graph().as_default():
-            yield
-    else:
-        tf.compat.v1.reset_default_graph()
-        yield
-
-
-def structure(result: Any) -> str:
-    """Return in words how a result is put together.
-
-    >>> structure({"a": [1, 2], "b": (3, None)})
-    '{a: [., .], b: (., .)}'
-    """
-    if isinstance(result, dict):
-        return f"{{{', '.join(f'{key}: {structure(result[key])}' for key in sorted(result))}}}"
-    if isinstance(result, (list, tuple)):
-        parts = ", ".join(map(structure, result))
-        return f"[{parts}]" if isinstance(result, list) else f"({parts})"
-    return "."
-
-
 def _nothing(_: Any) -> None:
     """Take the place of a constructor."""
 
 
 def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _flat(result: Any) -> list[Any]:
-    """Return what a result holds; that of objects too, by their attributes' names."""
-    import tensorflow as tf
-
-    found = []
-    for item in tf.nest.flatten(result):
-        plain = type(item).__module__ == "migrated" and hasattr(item, "__dict__")
-        found += _flat(dict(sorted(vars(item).items()))) if plain else [item]
-    return found
 
 
 def _outermost(tree: ast.Module, name: str) -> str:

@@ -60,9 +60,6 @@ class Conditions:
         >>> found.texts, sorted(found.tested), found.optional
         ({'mode': ['train']}, ['a', 'b'], {'c'})
         """
-        tests = [node.test for node in ast.walk(tree) if isinstance(node, (ast.If, ast.IfExp))]
-        parts = [part for test in tests for part in (test.values if isinstance(test, ast.BoolOp) else [test])]
-        bare = [part.operand if isinstance(part, ast.UnaryOp) else part for part in parts]
         texts: dict[str, list[str]] = {}
         optional: set[str] = set()
         for node in ast.walk(tree):
@@ -74,7 +71,7 @@ class Conditions:
                 optional |= {name} if None in constants else set()
         asked = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In)]
         sought = {node.comparators[0].id for node in asked if isinstance(node.comparators[0], ast.Name)}
-        return cls(texts, {_name(part) for part in bare if _is_name(part)}, optional, sought)
+        return cls(texts, {_name(part) for part in _parts(tree) if _is_name(part)}, optional, sought)
 
     def positions(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield changes of arguments by which conditions come out otherwise: each alone, then several at once.
@@ -121,12 +118,18 @@ def attributes_tested(tree: ast.AST, lines: set[int]) -> set[str]:
     >>> attributes_tested(ast.parse("if FLAGS.crop and mode == self.mode:\n  pass\nif FLAGS.flip:\n  pass"), {2})
     {'crop'}
     """
-    branches = [node for node in ast.walk(tree) if isinstance(node, (ast.If, ast.IfExp))]
-    tests = [n.test for n in branches if lines & set(range(n.lineno, (n.end_lineno or n.lineno) + 1))]
-    parts = [part for test in tests for part in (test.values if isinstance(test, ast.BoolOp) else [test])]
-    bare = [part.operand if isinstance(part, ast.UnaryOp) else part for part in parts]
-    heads = [part.left if isinstance(part, ast.Compare) else part for part in bare]
+    heads = [part.left if isinstance(part, ast.Compare) else part for part in _parts(tree, lines)]
     return {head.attr for head in heads if isinstance(head, ast.Attribute)}
+
+
+def _parts(tree: ast.AST, lines: set[int] | None = None) -> list[ast.expr]:
+    """Return the parts of conditions, without their `not`; of those under which some lines stand, if they are given."""
+    tests = [
+        node.test for node in ast.walk(tree) if isinstance(node, (ast.If, ast.IfExp))
+        and (lines is None or lines & set(range(node.lineno, (node.end_lineno or node.lineno) + 1)))
+    ]  # fmt: skip
+    parts = [part for test in tests for part in (test.values if isinstance(test, ast.BoolOp) else [test])]
+    return [part.operand if isinstance(part, ast.UnaryOp) else part for part in parts]
 
 
 def uses(tree: ast.AST) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Whether batches are equal: in their order where that was fixed, as records where it was left to chance."""
+"""What functions gave, and whether that is equal: in the order where that was fixed, as records where it was not."""
 
 from __future__ import annotations
 
@@ -50,6 +50,38 @@ def compare(old: list[Any], new: list[Any], *, ordered: bool, records: int, most
     missing, _ = _unmatched(list((rows[0] - rows[1]).elements()), list((rows[1] - rows[0]).elements()))
     assert len(missing) <= lacking, "the batches hold other records"  # noqa: S101
     return f"{len(old)} batches with the same records, in an order that was left to chance"
+
+
+def brief(error: Exception) -> str:
+    """Return an error in one line."""
+    lines = str(getattr(error, "message", None) or error).strip().splitlines()
+    # AutoGraph puts the place first, and the error last.
+    return f"{type(error).__name__}: {lines[-1 if lines[0].endswith(':') else 0].strip() if lines else ''}"
+
+
+def structure(result: Any) -> str:
+    """Return in words how a result is put together.
+
+    >>> structure({"a": [1, 2], "b": (3, None)})
+    '{a: [., .], b: (., .)}'
+    """
+    if isinstance(result, dict):
+        return f"{{{', '.join(f'{key}: {structure(result[key])}' for key in sorted(result))}}}"
+    if isinstance(result, (list, tuple)):
+        parts = ", ".join(map(structure, result))
+        return f"[{parts}]" if isinstance(result, list) else f"({parts})"
+    return "."
+
+
+def flat(result: Any) -> list[Any]:
+    """Return what a result holds; that of objects too, by their attributes' names."""
+    import tensorflow as tf
+
+    found = []
+    for item in tf.nest.flatten(result):
+        plain = type(item).__module__ == "migrated" and hasattr(item, "__dict__")
+        found += flat(dict(sorted(vars(item).items()))) if plain else [item]
+    return found
 
 
 def _size(part: Any) -> int:

@@ -13,6 +13,19 @@ if TYPE_CHECKING:
 _PATIENCE = 20_000  # milliseconds, for one batch
 
 
+@contextlib.contextmanager
+def graph() -> Iterator[None]:
+    """Build a graph: the default one, as scripts of TensorFlow 1 did, where there is one."""
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        with tf.Graph().as_default():
+            yield
+    else:
+        tf.compat.v1.reset_default_graph()
+        yield
+
+
 def until_the_end(session: Any, tensors: list[Any], most: int) -> Iterator[list[Any]]:
     """Yield what tensors give, as arrays, until their queues end, or so many times."""
     import tensorflow as tf

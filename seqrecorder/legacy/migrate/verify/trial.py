@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
-from seqrecorder.legacy.migrate.verify.call import MOST, Callee, CannotTryError, ForeignFileError, brief
+from seqrecorder.legacy.migrate.verify.call import MOST, Callee, CannotTryError, ForeignFileError
 from seqrecorder.legacy.migrate.verify.coverage import in_words, lines_left
 from seqrecorder.legacy.migrate.verify.definitions import batches_of, kept_by
-from seqrecorder.legacy.migrate.verify.equality import compare
+from seqrecorder.legacy.migrate.verify.equality import brief, compare
 from seqrecorder.legacy.migrate.verify.fixed_random import held_still
 from seqrecorder.legacy.migrate.verify.in_place import places
 from seqrecorder.legacy.migrate.verify.records import write_file, write_lists, write_pictures
