@@ -29,7 +29,6 @@ def test_ints_of_every_width(value: int, others: list[int], head: Head) -> None:
     values = [*others, value, *others]
     blob = varints(np.array(values), head)
     assert split_rows(blob) == [row(each, head) for each in values]
-    assert not blob.width or set(blob.lengths.tolist()) == {blob.width}
 
 
 @settings(deadline=None, max_examples=200, derandomize=True, database=None)

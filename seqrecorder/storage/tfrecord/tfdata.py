@@ -28,7 +28,7 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
 
     if span is not None:
         records = tf.raw_ops.TFRecordDatasetV2(
-            filenames=path,
+            filenames=tf.reshape(path, [1]),  # of each offset one
             compression_type="",
             buffer_size=tf.clip_by_value(span[1] - span[0], 1, _BUFFER_BYTES),
             byte_offsets=span[0][tf.newaxis],
