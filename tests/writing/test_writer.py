@@ -608,7 +608,7 @@ def test_append_of_another_schema(tmp_path: Path) -> None:
     with pytest.raises(sr.SchemaMismatchError) as caught:
         sr.write([Wider("a")], tmp_path / "d", append=True)
     assert {line.partition(":")[0] for line in caught.value.differences} == {"group", "ids", "more"}
-    assert "dtype 'int64' -> 'int32'" in str(caught.value)
+    assert "int32 in the class" in str(caught.value)
 
 
 def test_append_keeps_the_rules(tmp_path: Path) -> None:
@@ -818,7 +818,7 @@ def test_what_tensorflow_says_of_a_full_disk(tmp_path: Path) -> None:
     link = tmp_path / "full.tfrecord"
     link.symlink_to("/dev/full")
     shard = ShardWriter(link, tmp_path / "full.lengths", None)
-    with pytest.raises(sr.ShardWriteError, match=r"full\.tfrecord.*records, .* bytes") as caught:  # noqa: PT012
+    with pytest.raises(sr.ShardWriteError, match=r"records and .* bytes.*full\.tfrecord") as caught:  # noqa: PT012
         for _ in range(64):
             shard.write([bytes(1 << 16)], np.zeros((1, 1), np.int64))
         shard.close()
