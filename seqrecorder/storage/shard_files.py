@@ -97,7 +97,8 @@ class FramedFile:
     def __init__(self, path: Path, compression: Compression = None, *, stays_open: bool = True) -> None:
         self._path, self._file = path, path.open("wb")
         self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _WITH_HEADER) if compression else None
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames")
+        # There may be many of those that do not.
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames") if stays_open else None
         self._pending: Future[Any] | None = None
         self._stays_open = stays_open
         self._pause()
@@ -109,7 +110,7 @@ class FramedFile:
     def write(self, data: Sequence[bytes]) -> None:
         """Add serialized records."""
         self._wait()
-        if len(data) < _MANY or not self._stays_open:
+        if self._pool is None or len(data) < _MANY:
             self._append(framed(data))
         else:
             self._pending = submit(self._pool, self._append, framed(data))
@@ -137,7 +138,8 @@ class FramedFile:
 
     def close(self) -> None:
         """Close the file."""
-        self._pool.shutdown()
+        if self._pool is not None:
+            self._pool.shutdown()
         self._file.close()
 
 
