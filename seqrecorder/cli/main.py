@@ -156,7 +156,7 @@ def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
 
 
 def _bench(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli.bench import cores, run, table, training
+    from seqrecorder.cli.bench import cores, recordings, run, table, training
     from seqrecorder.cli.bench.timing import Effort
     from seqrecorder.cli.bench.workloads import WORKLOADS
 
@@ -171,7 +171,7 @@ def _bench(options: argparse.Namespace) -> tuple[Any, str]:
     if options.measured is None:
         report = run.run(names, effort, peers=options.peers, say=say)
         return report, table.text(report)
-    other: Any = {"training": training, "cores": cores}[options.measured]
+    other: Any = {"training": training, "cores": cores, "recordings": recordings}[options.measured]
     found = other.measure(names, effort, say)
     return found, other.text(found)
 
@@ -252,6 +252,7 @@ def _parser() -> argparse.ArgumentParser:
     for measured, summary in (
         ("training", "how long a GRU waits for batches of W1 and W2"),
         ("cores", "how reading uses one core, two, four and so on"),
+        ("recordings", "long recordings of 64 channels, a buffer each, beside HDF5, Arrow and Parquet"),
     ):
         instead.add_argument(f"--{measured}", dest="measured", action="store_const", const=measured, help=summary)
     add(bench, "--rounds N", "how often everything runs (default: 5)")

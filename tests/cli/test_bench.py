@@ -16,6 +16,7 @@ from seqrecorder.cli.bench import (
     candidates,
     cores,
     peers,
+    recordings,
     run,
     table,
     tables,
@@ -301,3 +302,25 @@ def test_a_table_that_comes_back_changed_stops_the_benchmark(clicks, tmp_path, m
     monkeypatch.setattr("pyarrow.parquet.read_table", lambda _: other)
     with pytest.raises(AssertionError, match="W4: Parquet gave another table than was written"):
         tables.operations(clicks, tmp_path)[-3].prepare()
+
+
+def test_recordings_are_written_and_read_beside_hdf5(capsys, monkeypatch):
+    """Each candidate gives back what was written, and has four speeds, which the table tells."""
+    monkeypatch.setattr(recordings, "in_new_process", lambda function, *args: function(*args))
+    assert main.main(["bench", "--recordings", "--quick", "--rounds", "1", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    speeds = report["speeds"]
+    assert {candidates.OURS, "npy", "Parquet"} <= set(speeds)
+    assert all(speed > 0 for halves in speeds.values() for both in halves.values() for speed in both)
+    report["speeds"] = {candidates.OURS: {"write": [1.0, 2.0], "read": [3.0, 4000.0]}}
+    line = recordings.text(report).splitlines()[-1]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [candidates.OURS, "1", "2", "3", "4,000"]
+
+
+def test_recordings_that_come_back_changed_stop_the_benchmark(monkeypatch):
+    """A candidate that gives other values than were written is named."""
+    monkeypatch.setattr(
+        recordings, "_ways", lambda signals, _: {"x": (lambda: None, lambda: iter([s + 1 for s in signals]))}
+    )
+    with pytest.raises(AssertionError, match="recordings: x gave something else"):
+        recordings._measure(Effort(quick=True))
