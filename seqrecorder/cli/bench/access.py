@@ -1,9 +1,8 @@
-"""Records by their positions and by their keys, and a tenth of them: ours, and those of libraries with random access.
+"""Records by their positions and by their keys, and a tenth of them, of whatever has random access.
 
 What is opened and indexed stays open, and is not timed; every candidate gives arrays. Records of W3 are few: all ways
 take at least eight of them.
 """
-# pyright: reportMissingImports=false
 
 from __future__ import annotations
 
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from seqrecorder.cli.bench.candidates import OURS, Operation, writing
+from seqrecorder.cli.bench.candidates import OURS, Operation
 from seqrecorder.dataset.corpus import open as open_corpus
-from seqrecorder.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,82 +94,3 @@ def own(workload: Workload, directory: Path) -> list[Operation]:
 
         found.append(Operation("by_key", OURS, by_key, records=len(keys)))
     return found
-
-
-# h5py ----------------------------------------------------------------------------------------------------------------
-
-
-class _Flat:
-    """A dataset for the values of all steps, and the ends of the records."""
-
-    def __init__(self, workload: Workload, path: Path) -> None:
-        import h5py
-
-        file: Any = h5py.File(path / "data.h5", "r")
-        self.lists = {name: file[name] for name in workload.flat}
-        self.contexts = {name: file[name] for name in workload.contexts}
-        self.ends = np.concatenate([[0], np.cumsum(workload.lengths)]).tolist()
-
-    def at(self, place: int) -> Any:
-        start, stop = self.ends[place], self.ends[place + 1]
-        record = {name: values[start:stop] for name, values in self.lists.items()}
-        return record | {name: values[place] for name, values in self.contexts.items()}
-
-    def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
-        return [self.at(place) for place in places.tolist()]
-
-
-def as_bytes(values: Any) -> NDArray[Any]:
-    """Return an array, of texts as UTF-8."""
-    array = np.asarray(values)
-    return np.char.encode(array.astype(str), "utf-8") if array.dtype.kind in "OU" else array
-
-
-def h5py_files(workload: Workload, directory: Path) -> list[Operation]:
-    """Return what is timed of h5py: a dataset a field."""
-    import h5py
-
-    flat = directory / "h5"
-
-    def write(path: Path) -> None:
-        with h5py.File(path / "data.h5", "w") as file:
-            for name, values in {**workload.contexts, **workload.flat}.items():
-                file[name] = as_bytes(values)
-
-    found = [writing(workload, "h5py", write, flat)]
-    if not any(np.asarray(values).dtype == object for values in workload.flat.values()):
-        found += operations(workload, "h5py", lambda: _Flat(workload, flat))
-    return found
-
-
-# grain ---------------------------------------------------------------------------------------------------------------
-
-
-class _Grain:
-    def __init__(self, workload: Workload, path: Path) -> None:
-        import grain.python as grain
-
-        self.source = grain.ArrayRecordDataSource(str(path / "data.array_record"))
-        self.decode = Schema.of(workload.record_class).decode
-        self.at = grain.MapDataset.source(self.source).map(self.decode).__getitem__
-
-    def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
-        return [self.decode(data) for data in self.source.__getitems__(places.tolist())]
-
-
-def array_records(workload: Workload, directory: Path) -> list[Operation]:
-    """Return what is timed of grain: our messages in a file of ArrayRecord, decoded by us."""
-    from array_record.python.array_record_module import ArrayRecordWriter
-
-    files = directory / "array_record"
-
-    def write(path: Path) -> None:
-        schema = Schema.of(workload.record_class)
-        writer = ArrayRecordWriter(str(path / "data.array_record"), "group_size:1")
-        for start in range(0, len(workload.records), 1000):
-            for data in schema.encode_batch(workload.records[start : start + 1000]):
-                writer.write(data)
-        writer.close()
-
-    name = "grain over ArrayRecord"
-    return [writing(workload, name, write, files), *operations(workload, name, lambda: _Grain(workload, files))]

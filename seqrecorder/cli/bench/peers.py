@@ -19,6 +19,7 @@ from seqrecorder.cli.bench import access
 from seqrecorder.cli.bench.candidates import Operation, Reading, seeds_of, writing
 from seqrecorder.cli.bench.content import LENGTH, pad
 from seqrecorder.cli.bench.handwritten import BATCH
+from seqrecorder.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -111,7 +112,7 @@ def _columnar(
 
 
 def _save_npz(workload: Workload, path: Path) -> None:
-    columns: Columns = {name: access.as_bytes(values) for name, values in gathered(workload).items()}
+    columns: Columns = {name: _as_bytes(values) for name, values in gathered(workload).items()}
     with path.open("wb") as file:
         np.savez(file, **columns)
 
@@ -215,11 +216,117 @@ class _Rows:
         return [dict(zip(taken, row, strict=True)) for row in zip(*taken.values(), strict=True)]
 
 
+# h5py ----------------------------------------------------------------------------------------------------------------
+
+
+class _Flat:
+    """A dataset for the values of all steps, of which slices are read, and columns of contexts."""
+
+    def __init__(self, workload: Workload, files: Path) -> None:
+        import h5py
+
+        file: Any = h5py.File(files / "data.h5", "r")
+        self.lists = {name: file[name] for name in workload.flat}
+        self.contexts = {name: file[name][:] for name in workload.contexts}
+        self.ends = np.concatenate([[0], np.cumsum(workload.lengths)]).tolist()
+
+    def steps(self, name: str, place: int) -> NDArray[Any]:
+        values: NDArray[Any] = self.lists[name][self.ends[place] : self.ends[place + 1]]
+        return values
+
+    def at(self, place: int) -> Any:
+        record = {name: self.steps(name, place) for name in self.lists}
+        return record | {name: values[place] for name, values in self.contexts.items()}
+
+    def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
+        return [self.at(place) for place in places.tolist()]
+
+
+def _as_bytes(values: Any) -> NDArray[Any]:
+    """Return an array, of texts as UTF-8."""
+    array = np.asarray(values)
+    return np.char.encode(array.astype(str), "utf-8") if array.dtype.kind in "OU" else array
+
+
+def _h5py(workload: Workload, directory: Path) -> list[Operation | Reading]:
+    import h5py
+
+    files = directory / "h5"
+
+    def write(path: Path) -> None:
+        with h5py.File(path / "data.h5", "w") as file:
+            for name, values in {**workload.contexts, **workload.flat}.items():
+                file[name] = _as_bytes(values)
+
+    def open_(seed: int, epochs: int | None) -> Iterator[Columns]:
+        opened = _Flat(workload, files)
+        for rows in itertools.chain.from_iterable(planned(workload, epoch) for epoch in seeds_of(seed, epochs)):
+            lengths, places = workload.lengths[rows], rows.tolist()
+            contexts = {name: values[rows] for name, values in opened.contexts.items()}
+            flat = {name: np.concatenate([opened.steps(name, place) for place in places]) for name in opened.lists}
+            yield {**contexts, **{name: pad(values, lengths) for name, values in flat.items()}, LENGTH: lengths}
+
+    found: list[Operation | Reading] = [writing(workload, "h5py", write, files), Reading("h5py", open_)]
+    # Of texts it gives bytes, which are not what was written.
+    if not any(np.asarray(values).dtype == object for values in workload.flat.values()):
+        found += access.operations(workload, "h5py", lambda: _Flat(workload, files))
+    return found
+
+
+# grain ---------------------------------------------------------------------------------------------------------------
+
+
+class _Grain:
+    def __init__(self, workload: Workload, files: Path) -> None:
+        import grain.python as grain
+
+        self.source = grain.ArrayRecordDataSource(str(files / "data.array_record"))
+        self.decode = Schema.of(workload.record_class).decode
+        self.at = grain.MapDataset.source(self.source).map(self.decode).__getitem__
+
+    def several(self, places: NDArray[np.int64]) -> Sequence[Any]:
+        return [self.decode(data) for data in self.source.__getitems__(places.tolist())]
+
+
+def _array_records(workload: Workload, directory: Path) -> list[Operation | Reading]:
+    """Return the operations of grain: our messages in a file of ArrayRecord, decoded by us."""
+    import grain.python as grain
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    name, files = "grain over ArrayRecord", directory / "array_record"
+
+    def write(path: Path) -> None:
+        schema = Schema.of(workload.record_class)
+        writer = ArrayRecordWriter(str(path / "data.array_record"), "group_size:1")
+        for start in range(0, len(workload.records), 1000):
+            for data in schema.encode_batch(workload.records[start : start + 1000]):
+                writer.write(data)
+        writer.close()
+
+    def open_(seed: int, epochs: int | None) -> Iterator[Columns]:
+        opened = _Grain(workload, files)
+
+        def batch(rows: NDArray[np.int64]) -> Columns:
+            records, lengths = opened.several(rows), workload.lengths[rows]
+            contexts = {name: np.array([getattr(record, name) for record in records]) for name in workload.contexts}
+            flat = {name: np.concatenate([getattr(record, name) for record in records]) for name in workload.flat}
+            return {**contexts, **{name: pad(values, lengths) for name, values in flat.items()}, LENGTH: lengths}
+
+        for epoch in seeds_of(seed, epochs):
+            yield from grain.MapDataset.source(list(planned(workload, epoch))).map(batch).to_iter_dataset()
+
+    return [
+        writing(workload, name, write, files),
+        Reading(name, open_),
+        *access.operations(workload, name, lambda: _Grain(workload, files)),
+    ]
+
+
 PEERS = (
     _columnar("npz", (), _save_npz, _load_npz),
     _columnar("Arrow IPC", ("pyarrow",), _save_arrow, _load_arrow),
     _columnar("Parquet", ("pyarrow.parquet",), _save_parquet, _load_parquet),
     Peer("Hugging Face datasets", ("datasets",), _hugging_face),
-    Peer("h5py", ("h5py",), access.h5py_files),
-    Peer("grain over ArrayRecord", ("grain.python", "array_record.python.array_record_module"), access.array_records),
+    Peer("h5py", ("h5py",), _h5py),
+    Peer("grain over ArrayRecord", ("grain.python", "array_record.python.array_record_module"), _array_records),
 )
