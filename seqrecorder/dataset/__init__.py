@@ -5,6 +5,7 @@ __all__ = [
     "common_keys",
     "corpus",
     "examples_csv",
+    "file_table",
     "generations",
     "key_index",
     "lengths_picture",

@@ -52,7 +52,7 @@ class FileTable(Sequence[ShardFile]):
         return cls(directory, shards)
 
     def __len__(self) -> int:
-        return len(self.shards.name[self.chosen])
+        return len(self.name)
 
     @overload
     def __getitem__(self, index: int) -> ShardFile: ...
@@ -75,13 +75,18 @@ class FileTable(Sequence[ShardFile]):
             size,
             start,
             step,
-            lengths_sha256=self.shards.lengths_sha256[places],
+            lengths_sha256=str(self.shards.lengths_sha256[places]),
         )
+
+    @property
+    def name(self) -> list[str]:
+        """Names of the shards, which all end as `shard_name` ends them."""
+        return self.shards.name[self.chosen]
 
     @property
     def path(self) -> list[str]:
         """Paths of the shards."""
-        return [f"{self.directory}{os.sep}{name}" for name in self.shards.name[self.chosen]]
+        return [f"{self.directory}{os.sep}{name}" for name in self.name]
 
     @property
     def lengths_path(self) -> list[str]:

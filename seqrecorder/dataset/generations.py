@@ -29,7 +29,7 @@ from seqrecorder.dataset.owned_files import (
     others,
     strays,
 )
-from seqrecorder.dataset.read_manifest import parse_manifest, read_text
+from seqrecorder.dataset.read_manifest import manifest_bytes, parse_manifest
 from seqrecorder.errors import DatasetError, DatasetExistsError, DatasetNotFoundError, OptionError, SchemaMismatchError
 from seqrecorder.storage.files import sync_tree, write_file, writing
 from seqrecorder.storage.locks import exclusive
@@ -86,7 +86,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         SchemaMismatchError: it has other fields, and not only fewer that records may lack.
     """
     if append:
-        text = read_text(dataset)
+        text = manifest_bytes(dataset)
         old = parse_manifest(text, dataset)
         if old.compression != compression:
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
@@ -97,7 +97,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
                 "(seqrecorder.rewrite(path, schema=...)):",
                 list(map(str, schema.changes_since(old.schema))),
             )
-        return Standing(text.encode(), old, old.generation + 1)
+        return Standing(text, old, old.generation + 1)
     if overwrite and (dataset / MANIFEST).exists():
         with exclusive(dataset) as held:
             return _overwritable(held)
@@ -109,8 +109,8 @@ def _overwritable(held: Held) -> Standing:
     if data is None:
         return NOTHING
     # It may be damaged, which is what overwriting is for.
-    with contextlib.suppress(DatasetError, UnicodeDecodeError):
-        old = parse_manifest(data.decode(), held.path)
+    with contextlib.suppress(DatasetError):
+        old = parse_manifest(data, held.path)
         return Standing(data, old, old.generation + 1)
     if not is_manifest_of_ours(data, held):
         raise DatasetExistsError(
@@ -256,8 +256,8 @@ def _restore(held: Held, text: bytes | None) -> None:
 
 
 def _manifest(held: Held) -> Manifest | None:
-    with contextlib.suppress(DatasetError, UnicodeDecodeError):
-        return parse_manifest((held.read(MANIFEST) or b"").decode(), held.path)
+    with contextlib.suppress(DatasetError):
+        return parse_manifest(held.read(MANIFEST) or b"", held.path)
     return None
 
 

@@ -161,8 +161,8 @@ def clean_up(held: Held, manifest: Manifest | None) -> None:
     for note in held.entries():
         if not _NOTE.fullmatch(note):
             continue
-        with contextlib.suppress(ManifestError, UnicodeDecodeError):  # of one that was not complete nothing had begun
-            noted = parse_manifest((held.read(note) or b"").decode(), held.path)
+        with contextlib.suppress(ManifestError):  # of one that was not complete nothing had begun
+            noted = parse_manifest(held.read(note) or b"", held.path)
             if manifest is None or noted.to_json() != manifest.to_json():
                 held.remove(_noted(held, noted, manifest))
         held.remove([note])

@@ -19,9 +19,10 @@ from seqrecorder.dataset.manifest import (
     Splitting,
     is_too_deep,
 )
-from seqrecorder.dataset.shard_info import COLUMNS, ShardTable, bins_text
+from seqrecorder.dataset.shard_info import COLUMNS, TEXTS, ShardTable, bins_text
 from seqrecorder.dataset.splits import Ratios
 from seqrecorder.dataset.strata import Stratum
+from seqrecorder.dataset.text_columns import without_columns
 from seqrecorder.dataset.time_rule import TimeRule
 from seqrecorder.errors import DatasetNotFoundError, ManifestError
 from seqrecorder.schema.schema import Schema
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from seqrecorder.dataset.text_columns import TextColumn
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in an escape, where UTF-8 has none
 
@@ -50,7 +52,7 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
         ManifestError: the manifest is damaged, or of a newer format.
     """
     path = dataset_at(directory) if is_url(directory) else local_path(directory)
-    return parse_manifest(read_text(path), path)
+    return parse_manifest(manifest_bytes(path), path)
 
 
 def dataset_at(given: Any) -> Path:
@@ -71,13 +73,13 @@ def dataset_at(given: Any) -> Path:
     return cached(place, text)
 
 
-def read_text(path: Path) -> str:
-    """Return the text of the manifest of a dataset; raises what `read_manifest` does where there is none."""
+def manifest_bytes(path: Path) -> bytes:
+    """Return what the manifest of a dataset holds; raises what `read_manifest` does where there is none."""
     file = path / MANIFEST
     if is_special(file):
         raise ManifestError(f"{file}: expected a file, got a pipe or a device", path=file)
     try:
-        return file.read_bytes().decode()  # as it is, without other line ends
+        return file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         if path.is_dir():
             why = f"{path} is a directory without {MANIFEST}, so not a finished dataset; for bare shards pass "
@@ -85,27 +87,32 @@ def read_text(path: Path) -> str:
         else:
             why = f"there is no dataset at {path}"
         raise DatasetNotFoundError(why, path=path) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ManifestError(f"{file}: cannot be read: {error}", path=file) from error
 
 
-def parse_manifest(text: str, path: Path) -> Manifest:
-    """Return the manifest of a dataset at `path` from the text of its file.
+def parse_manifest(text: str | bytes, path: Path) -> Manifest:
+    """Return the manifest of a dataset at `path` from what its file holds.
 
     Raises:
-        ManifestError: the text is damaged, or of a newer format.
+        ManifestError: it is damaged, or of a newer format.
     """
     file = path / MANIFEST
     try:
         with _uncollected():
-            return _manifest(text, path)
+            data = text.encode() if isinstance(text, str) else text
+            rest, apart = without_columns(data)
+            manifest = _manifest(rest, path, apart)
+            return manifest if not apart else _manifest(data, path, {})  # a user's own text may look like a column
     except ManifestError as error:
         raise ManifestError(f"{file}: {error}", path=file) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ManifestError(f"{file}: damaged, or not a manifest: {error!r:.1000}", path=file) from None
 
 
-def _manifest(text: str, path: Path) -> Manifest:
+def _manifest(data_: bytes, path: Path, apart: dict[tuple[str, int], TextColumn]) -> Manifest:
+    """Return the manifest of JSON in which numbers stand for columns, which are taken from those that are apart."""
+    text = data_.decode()
     data = json.loads(text, parse_constant=_refuse_constant)
     if "\\u" in text and _SURROGATE.search(text):  # the first is found to be so a hundred times faster
         json.dumps(data, ensure_ascii=False).encode()
@@ -122,7 +129,7 @@ def _manifest(text: str, path: Path) -> Manifest:
     return Manifest(
         path=path,
         schema=schema,
-        splits={name: _split(name, split) for name, split in data["splits"].items()},
+        splits={name: _split(name, split, apart) for name, split in data["splits"].items()},
         compression=check_compression(data["compression"]),
         generation=_count(data["generation"]),
         skipped=_count(data["skipped"]),
@@ -158,9 +165,10 @@ def _metadata(value: Any) -> Any:
     return value
 
 
-def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
+def _split(name: str, data: Mapping[str, Any], apart: dict[tuple[str, int], TextColumn]) -> SplitInfo:
     given = data["shards"]
     if isinstance(given, dict):
+        given |= {each: apart.pop((each, given[each])) for each in TEXTS if isinstance(given[each], int)}
         return SplitInfo(name, ShardTable.parse(given))
     columns = {column: [shard[column] for shard in given] for column in COLUMNS}
     columns["histogram"] = list(map(bins_text, columns["histogram"]))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.read_manifest import dataset_at, parse_manifest, read_text
+from seqrecorder.dataset.read_manifest import dataset_at, manifest_bytes, parse_manifest
 from seqrecorder.dataset.written_order import WrittenOrder
 from seqrecorder.errors import DatasetError, RecordError
 from seqrecorder.schema.mismatch import Mismatch
@@ -58,8 +58,8 @@ class RecordStore:
 
     def __init__(self, path: Any, schema: object = None, digest: str | None = None) -> None:
         directory = dataset_at(path)
-        text = read_text(directory)
-        self.digest = hashlib.sha256(text.encode()).hexdigest()
+        text = manifest_bytes(directory)
+        self.digest = hashlib.sha256(text).hexdigest()
         if digest not in (None, self.digest):
             raise DatasetError(
                 f"{directory} was written again, appended to or edited since the selection was made, so that its "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import attrs
 import numpy as np
 
+from seqrecorder.dataset.text_columns import TextColumn
 from seqrecorder.errors import ManifestError
 from seqrecorder.storage.names import check_names, lengths_name
 from seqrecorder.storage.object_cache import Wanted
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DIGESTS = ("sha256", "lengths_sha256")
+TEXTS = (*_DIGESTS, "histogram")
 _COUNTS = ("records", "steps", "bytes", "start", "step")
 _NO_BINS = bytes(range(128)).translate(None, b"0123456789: ")
 _NO_HEX = bytes(range(128)).translate(None, b"0123456789abcdef")
@@ -88,9 +90,9 @@ class ShardTable(Sequence[ShardInfo]):
     records: NDArray[np.int64]
     steps: NDArray[np.int64]
     bytes: NDArray[np.int64]
-    sha256: list[str]
-    lengths_sha256: list[str]
-    histogram: list[str]
+    sha256: Sequence[str]
+    lengths_sha256: Sequence[str]
+    histogram: Sequence[str]
     start: NDArray[np.int64]
     step: NDArray[np.int64]
     together: str
@@ -106,17 +108,20 @@ class ShardTable(Sequence[ShardInfo]):
         """
         values: dict[str, Any] = {name: data[name] for name in COLUMNS}
         names, histograms, together = data["name"], data["histogram"], data["together"]
-        if set(map(type, values.values())) != {list} or len(set(map(len, values.values()))) != 1:
+        if set(map(type, values.values())) - {list, TextColumn} or len(set(map(len, values.values()))) != 1:
             raise ValueError("expected columns of shards, lists of one length")
         check_names(names, "shard")
         for name in names if not all(name.endswith(".tfrecord") for name in names) else ():
             lengths_name(name)  # which raises where it is not a shard's
         for each in _DIGESTS:
-            _check_digests(values[each])
+            if not isinstance(values[each], TextColumn):
+                _check_digests(values[each])
         for each in _COUNTS:
             values[each] = _counts(values[each])
         values["step"] = np.maximum(values["step"], 1)
-        if set(map(type, histograms)) - {str} or not _only("".join(histograms), _NO_BINS):
+        if isinstance(histograms, list) and not (
+            set(map(type, histograms)) <= {str} and _only("".join(histograms), _NO_BINS)
+        ):
             raise ValueError(f"expected histograms, pairs of counts, got {histograms!r:.100}")
         _numbers(together)
         return cls(**values, together=together)
@@ -134,7 +139,7 @@ class ShardTable(Sequence[ShardInfo]):
     def columns(self) -> dict[str, Any]:
         """Return the columns as lists, in the order of `COLUMNS`."""
         values = {name: getattr(self, name) for name in COLUMNS}
-        return values | {name: values[name].tolist() for name in _COUNTS}
+        return values | {name: values[name].tolist() for name in _COUNTS} | {name: list(values[name]) for name in TEXTS}
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `parse` takes."""
@@ -244,7 +249,7 @@ def _check_digests(values: list[Any]) -> None:
 
 
 def _counts(values: list[Any]) -> NDArray[np.int64]:
-    wrong = [value for value in values if type(value) is not int or not 0 <= value < 1 << 63]
-    if wrong:
+    if set(map(type, values)) - {int} or not 0 <= min(values, default=0) <= max(values, default=0) < 1 << 63:
+        wrong = [value for value in values if type(value) is not int or not 0 <= value < 1 << 63]
         raise ValueError(f"expected a count, got {wrong[0]!r:.100}")
     return np.array(values, np.int64)

@@ -22,7 +22,7 @@ from seqrecorder.dataset.manifest import FORMAT, Manifest
 from seqrecorder.dataset.object_names import is_ours, plainly_named, uniquely_named
 from seqrecorder.dataset.owned_files import named
 from seqrecorder.dataset.progress import Progress
-from seqrecorder.dataset.read_manifest import dataset_at, parse_manifest, read_manifest, read_text
+from seqrecorder.dataset.read_manifest import dataset_at, manifest_bytes, parse_manifest, read_manifest
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -91,8 +91,8 @@ class Destination:
     @property
     def manifest(self) -> Manifest | None:
         """What stood there; None where that cannot be read."""
-        with contextlib.suppress(ManifestError, UnicodeDecodeError):
-            return None if self.text is None else parse_manifest(self.text.decode(), Path(self.place.url))
+        with contextlib.suppress(ManifestError):
+            return None if self.text is None else parse_manifest(self.text, Path(self.place.url))
         return None
 
     def standing(
@@ -161,7 +161,7 @@ class Destination:
                     path=self.place.url,
                 )
         path = cached(self.place, text)
-        return parse_manifest(text.decode(), path)
+        return parse_manifest(text, path)
 
     def _send(self, files: list[tuple[Wanted, Wanted]], directory: Path, threads: int, show: bool | None) -> None:  # noqa: FBT001 - see `sr.write`
         listed = self.place.items() if files else {}
@@ -277,9 +277,9 @@ def pull(
     if there.text is None:
         raise DatasetNotFoundError(f"there is no dataset at {there.place.url}: it has no {MANIFEST}", path=url)
     staging = Staging(destination, overwrite=overwrite)
-    remote = parse_manifest(there.text.decode(errors="replace"), staging.destination)
+    remote = parse_manifest(there.text, staging.destination)
     final = plainly_named(remote)
-    if (staging.destination / MANIFEST).is_file() and read_text(staging.destination) == final.to_json():
+    if (staging.destination / MANIFEST).is_file() and manifest_bytes(staging.destination) == final.to_json().encode():
         return final
     old = standing(staging.destination, final.schema, append=False, overwrite=overwrite, compression=final.compression)
     pairs = list(zip(_files(remote), _files(final), strict=True))

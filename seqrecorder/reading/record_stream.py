@@ -7,6 +7,7 @@ shuffled and batched by vector operations.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,6 +17,7 @@ from seqrecorder.codec.cropping import cropped_lengths
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parser import Parser
 from seqrecorder.codec.record_index import numbered
+from seqrecorder.dataset.file_table import FileTable
 from seqrecorder.dataset.shard_info import column
 from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.planned_reads import PlannedReads
@@ -169,10 +171,13 @@ class _Files:
         """Return an attribute of one file: a path, or a count."""
         import tensorflow as tf
 
+        files = self.origin.files
+        if name in _PATHS and self.count > _INLINED and isinstance(files, FileTable):  # whose names are a tensor
+            path = tf.strings.join([f"{files.directory}{os.sep}", self._of(file, "name")])
+            return path if name == "path" else tf.strings.regex_replace(path, r"\.tfrecord$", ".lengths")
         if name not in self._columns:
-            values = column(self.origin.files, name)
-            values = [str(path) for path in values] if name in _PATHS else values
-            kind = tf.string if name in _PATHS else tf.int64
+            values = [str(path) for path in column(files, name)] if name in _PATHS else column(files, name)
+            kind = tf.int64 if name in (*_WRITTEN, "records") else tf.string
             if self.count == 1:
                 return tf.constant(values[0], kind)
             if self.count <= _INLINED:
@@ -198,7 +203,7 @@ class _Files:
             return self._of_all(None, lambda file: self.windows(file, self.options.window, number))
         shuffle = shuffle_window(self.origin, self.options.shuffle)
         if self.count == 1:
-            return self._of_all(number, lambda file: self.windows(file, shuffle, number))
+            return self.windows(0, shuffle, number)
         cycle = min(_CYCLE, self.count)
         share = min(-(-shuffle // cycle), max(1, _SHARE_BYTES // max(1, self.origin.mean_bytes)))
         return rebatched(self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle), shuffle)
@@ -213,8 +218,6 @@ class _Files:
         """
         import tensorflow as tf
 
-        if self.count == 1 and number is not None:
-            return of_one(0)
         order = tf.range(self.count, dtype=tf.int64)
         # In the order of the files, tf.data's service deals these elements; it deals none within functions.
         if number is not None:

@@ -132,13 +132,18 @@ def _are_plain(names: Sequence[str]) -> bool:
     """Return whether names are certain to be plain ones that differ; of shards there are many, looked at together."""
     if set(map(type, names)) - {str} or max(map(len, names), default=0) > _COMPONENT_BYTES:
         return False
-    together = "".join(f"/{name}/" for name in names).casefold()
-    odd = {"/.", "./", *(f"/{device[:3]}" for device in _WINDOWS_DEVICES)}
+    together = "/".join([*names, ""])
+    folded = together.casefold()
+    starts = {start.casefold() for start in {name[:3] for name in names}}
     return (
         together.isascii()
-        and not together.encode().translate(None, b"abcdefghijklmnopqrstuvwxyz0123456789_.-/")
-        and not any(part in together for part in odd)
-        and together.count("/") == 2 * len(names) == 2 * len({*together.split("/")} - {""})
+        and not folded.encode().translate(None, b"abcdefghijklmnopqrstuvwxyz0123456789_.-/")
+        and not starts.intersection(device[:3] for device in _WINDOWS_DEVICES)
+        and not any(start.startswith(".") for start in starts)
+        and "./" not in folded
+        and "" not in starts
+        and together.count("/") == len(names)
+        and len({*names} if folded == together else {*folded.split("/")} - {""}) == len(names)
     )
 
 

@@ -60,7 +60,7 @@ class UrlParts:
             text = whole.place.read(name)
             if text is not None:
                 path = cached(whole.place, text)
-                _ = parse_manifest(text.decode(), path).assets  # the hashes of its keys
+                _ = parse_manifest(text, path).assets  # the hashes of its keys
                 known[name] = path, int((names[name].modified or _LONG_AGO).timestamp() * 1e9)
 
         in_threads(bring, list(names))

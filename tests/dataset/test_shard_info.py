@@ -15,6 +15,7 @@ from seqrecorder.dataset.manifest import ShardInfo, SplitInfo, is_as_written
 from seqrecorder.dataset.ranks import lowest_ranked, ranked
 from seqrecorder.dataset.read_manifest import parse_manifest
 from seqrecorder.dataset.shard_info import ShardTable, bins_of, column
+from seqrecorder.dataset.text_columns import TextColumn
 from seqrecorder.dataset.written_order import WrittenOrder
 from seqrecorder.storage import names
 
@@ -40,6 +41,7 @@ def test_a_table_is_the_shards(many: sr.Manifest) -> None:
     found = parse_manifest(text, many.path)
     table, shards = found.splits["train"].shards, many.splits["train"].shards
     assert isinstance(table, ShardTable)
+    assert {type(column) for column in (table.sha256, table.lengths_sha256, table.histogram)} == {TextColumn}
     assert found == many
     assert is_as_written(text)
     assert found.to_json() == text == attrs.evolve(many, splits={"train": SplitInfo("train", tuple(table))}).to_json()
@@ -101,6 +103,45 @@ def test_histograms_that_are_none(many: sr.Manifest, text: str) -> None:
     data["splits"]["train"]["shards"]["together"] = text
     with pytest.raises(sr.ManifestError, match="a histogram, pairs of counts such as"):
         parse_manifest(json.dumps(data), many.path)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "problem"),
+    [
+        ("sha256", '", "', '","', None),
+        ("sha256", '", "', '", 5, "', "lists of one length|SHA-256s in hex"),
+        ("sha256", "0", "x", "SHA-256s in hex"),
+        ("lengths_sha256", '", "', "", "lists of one length"),
+        ("histogram", '", "', '"  ,"', None),
+        ("histogram", '", "', '"5, "', "histograms, pairs|JSON"),
+        ("histogram", ":", "\\n", "histograms, pairs"),
+        ("histogram", "2", "é", "histograms, pairs"),
+    ],
+)
+def test_columns_that_stay_text(many: sr.Manifest, name: str, old: str, new: str, problem: str | None) -> None:
+    """Columns as they are written stay text, of which any edit that leaves a column gives that, and others an error."""
+    text = many.to_json()
+    before, column_, rest = text.partition(f'"{name}": [')
+    edited = f"{before}{column_}{rest.replace(old, new, 1)}"
+    if problem is None:
+        assert parse_manifest(edited, many.path) == many
+        return
+    with pytest.raises(sr.ManifestError, match=problem):
+        list(parse_manifest(edited, many.path).splits["train"].shards)
+
+
+def test_what_looks_like_a_column(many: sr.Manifest) -> None:
+    """What users wrote into a manifest is theirs, even where it looks like a column, and a number is no column."""
+    metadata = {"mine": {"histogram": ["1:2", "3:4"]}}
+    text = attrs.evolve(many, metadata=metadata).to_json()
+    edited = text.replace('"histogram": [\n    "1:2",\n    "3:4"\n   ]', '\n    "histogram": ["1:2", "3:4"]\n   ')
+    assert edited != text
+    found = parse_manifest(edited, many.path)
+    assert found.metadata == metadata
+    assert found.splits == many.splits
+    before, _, rest = text.partition('"histogram": ["')
+    with pytest.raises(sr.ManifestError, match="histogram"):
+        parse_manifest(f'{before}"histogram": 0{rest[rest.index("]") + 1 :]}', many.path)
 
 
 def test_a_dataset_with_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
