@@ -26,6 +26,8 @@ _CONSUMERS = {
         "{} keeps datasets from being iterated over: take it away",
     ),
 }
+_OLD_ORDER = {"tf.concat": 2, "tf.split": 3}
+"""Arguments of functions whose axis came first."""
 _OLD = {f"tf.{old}": f"tf.{new}" for old, new in RENAMED.items()}
 
 
@@ -68,17 +70,18 @@ def without_old_names(source: Source) -> Source:
     renamed = Source(source.edited(substituted(source, changes))) if changes else source
     swapped = [
         change for node in walk(renamed.tree)
-        if isinstance(node, ast.Call) and _is_old_concat(Names(renamed.tree), node) and node.lineno == node.end_lineno
-        and not any(_is_old_concat(Names(renamed.tree), inner) for inner in walk(node.args[1]))
+        if isinstance(node, ast.Call) and _is_old_order(Names(renamed.tree), node) and node.lineno == node.end_lineno
+        and not any(_is_old_order(Names(renamed.tree), inner) for inner in walk(node.args[-1]))
         for change in zip(node.args, map(renamed.segment, node.args[::-1]), strict=True)
     ]  # fmt: skip
     return Source(renamed.edited(substituted(renamed, swapped))) if swapped else renamed
 
 
-def _is_old_concat(names: Names, node: ast.AST) -> bool:
-    """Whether a call joins tensors as before TensorFlow 1.0, with the axis first."""
-    joins = isinstance(node, ast.Call) and len(node.args) == 2 and names.called(node) == "tf.concat"  # noqa: PLR2004
-    return joins and isinstance(node, ast.Call) and _is_axis(node.args[:1]) and not _is_axis(node.args[1:])
+def _is_old_order(names: Names, node: ast.AST) -> bool:
+    """Whether a call joins or splits tensors as before TensorFlow 1.0, with the axis first."""
+    if not isinstance(node, ast.Call) or len(node.args) != _OLD_ORDER.get(names.called(node) or ""):
+        return False
+    return _is_axis(node.args[:1]) and not _is_axis(node.args[-1:])
 
 
 def _united(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
@@ -115,8 +118,8 @@ def left(source: Source, target: Target, functions: Sequence[str]) -> Iterator[F
         modules = _imported(node)
         if any(module.startswith("tensorflow.contrib") for module in modules) and isinstance(node, ast.stmt):
             yield Finding(node.lineno, "contrib", f"{modules[0]} is in no TensorFlow after 1.15")
-        if names.called(node) == "tf.concat" and isinstance(node, ast.Call) and _is_axis(node.args[:1]):
-            yield Finding(node.lineno, "old-api", "tf.concat takes the tensors first, since TensorFlow 1.0")
+        if _is_old_order(names, node) and isinstance(node, ast.Call):
+            yield Finding(node.lineno, "old-api", f"{names.called(node)} takes the axis last, since TensorFlow 1.0")
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         name, inner = names.resolve(node) or "", names.resolve(node.value)

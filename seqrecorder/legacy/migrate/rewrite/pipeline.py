@@ -318,7 +318,8 @@ class Rewriter:
         extras: set[ast.stmt] = {extra for batch in batches for extra in batch.extras}
         between = [s for s in block[start : block.index(anchor)] if s not in extras]
         moved = self._mover.moved(origin, block, between, anchor, self.stages.producers)
-        self._mover.check_held([*moved, *(value for batch in batches for value in batch.arguments.given.values())])
+        given = [value for batch in batches for value in batch.arguments.given.values()]
+        self._mover.check_held([*given, *([origin.call] if origin.call is not None else [])])
         self.stages.check_apart([*moved, anchor])
         self._check_ends(origin, between, anchor)
         if self.target == "graph" and self._mover.looks_up(moved):

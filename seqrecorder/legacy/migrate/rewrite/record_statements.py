@@ -12,6 +12,7 @@ import attrs
 from seqrecorder.legacy.migrate.analyze.data_flow import binds, depending, own_nodes, reads, statements, walk, writes
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.unclear import Unclear
+from seqrecorder.legacy.tensorflow0 import RENAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _OUTSIDE = (
     *("tf.summary", "tf.Variable", "tf.get_variable", "tf.variable_scope", "tf.global_variables", "tf.layers"),
     *("tf.placeholder", "tf.placeholder_with_default", "tf.Session", "tf.add_to_collection", "tf.get_collection"),
+    *(f"tf.{old}" for old, new in RENAMED.items() if new.startswith("summary.")),
 )
 
 
@@ -192,21 +194,26 @@ class Mover:
         }  # fmt: skip
 
     def check_held(self, used: Sequence[ast.AST]) -> None:
-        """Raise where what makes a dataset, or is done to its records, takes a tensor that changes while a graph runs.
+        """Raise where what makes a dataset, or is done to its records, makes or takes what belongs to a graph.
 
         Args:
-            used: the statements, and the expressions.
+            used: the statements, and the expressions; functions of the script that they call are looked at, too.
         """
         held = self._hanging(lambda name: name in _HELD)
-        for node in used:
-            if taken := reads(node) & held:
-                said = f"{', '.join(sorted(taken))}: hangs on a placeholder or a variable, which a dataset cannot hold"
+        for node in self._reached(used):
+            if taken := self._mentioned(node) & held:
+                said = ", ".join(sorted(name.lstrip(".") for name in taken))
+                said = f"{said}: hangs on a placeholder or a variable, which a dataset cannot hold"
                 raise Unclear("graph-state", said, node)
+            for inner in walk(node):
+                old = self.names.resolve(inner) if isinstance(inner, (ast.Attribute, ast.Name)) else None
+                if old is not None and any(old == name or old.startswith(f"{name}.") for name in _OUTSIDE):
+                    raise Unclear("graph-state", f"{old} cannot be used on single records inside of tf.data", inner)
 
     def looks_up(self, moved: Sequence[ast.stmt]) -> bool:
         """Whether what is done to a record, in functions of the script too, takes a table that is initialised."""
         tables = self._hanging(lambda name: _TABLES.fullmatch(name) is not None)
-        return bool(tables) and any(reads(node) & tables for node in self._reached(moved))
+        return bool(tables) and any(self._mentioned(node) & tables for node in self._reached(moved))
 
     def stays_sparse(self, moved: Sequence[ast.AST]) -> bool:
         """Whether a record is parsed to sparse tensors, and nothing that is done to it makes them dense."""
@@ -221,15 +228,42 @@ class Mover:
         waiting, seen = list[ast.AST](moved), set[str]()
         while waiting:
             yield (node := waiting.pop())
-            found = {*reads(node), *(n.attr for n in walk(node) if isinstance(n, ast.Attribute))} - seen
+            found = {name.lstrip(".") for name in self._mentioned(node)} - seen
             waiting += [functions[name] for name in found & set(functions)]
             seen |= found
 
     def _hanging(self, wanted: Callable[[str], bool]) -> set[str]:
-        """Return the names of the module and the scope that hang on the results of some functions of TensorFlow."""
-        block = [s for s in (*self.source.tree.body, *own_nodes(self.scope)) if isinstance(s, ast.Assign)]
-        made = [s for s in block if (called := self.names.called(s.value)) is not None and wanted(called)]
-        return depending(block, {name for s in made for name in binds(s)})[1]
+        """Return what hangs on the results of some functions of TensorFlow: names that the scope sees, and attributes.
+
+        Attributes have a dot before them. They are of any object, and wherever they are set.
+        """
+        made = {
+            node for node in walk(self.source.tree)
+            if isinstance(node, ast.Call) and (called := self.names.called(node)) is not None and wanted(called)
+        }  # fmt: skip
+        functions = [node for node in walk(self.source.tree) if isinstance(node, ast.FunctionDef)]
+        seen, attributes, known = set[str](), set[str](), -1
+        while made and len(attributes) + len(seen) > known:
+            known = len(attributes) + len(seen)
+            for scope in (self.source.tree, *functions):
+                names = set(seen)
+                for statement in own_nodes(scope):
+                    if not isinstance(statement, ast.Assign):
+                        continue
+                    if self._mentioned(statement.value) & (names | attributes) or made & {*walk(statement.value)}:
+                        names |= binds(statement)
+                        stored = [n for n in walk(statement) if isinstance(n, ast.Attribute)]
+                        attributes |= {f".{n.attr}" for n in stored if isinstance(n.ctx, ast.Store)}
+                if scope is self.source.tree or self.scope in walk(scope):
+                    seen = names
+        return seen | attributes
+
+    def _mentioned(self, node: ast.AST) -> set[str]:
+        """Return the names from outside that are read, and the attributes of objects with a dot before them."""
+        own = {n.arg for n in walk(node) if isinstance(n, ast.arg)} if isinstance(node, ast.FunctionDef) else set[str]()
+        own |= binds(node) if isinstance(node, ast.FunctionDef) else set()
+        attributes = [n for n in walk(node) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
+        return (reads(node) - own) | {f".{n.attr}" for n in attributes if self.names.resolve(n) is None}
 
     def _is_needed(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether what is done to a record reads what a statement sets."""
@@ -255,6 +289,7 @@ class Mover:
             given: names of the function's parameters.
         """
         self._check_order(moved, block)
+        self.check_held(moved)
         parameters = {node.arg for node in walk(self.scope) if isinstance(node, ast.arg)}
         elsewhere = {
             name for s in self.stages.nodes() if isinstance(s, ast.stmt)
@@ -268,9 +303,6 @@ class Mover:
             for node in own_nodes(ast.Module([statement], [])):
                 if isinstance(node, (ast.Return, ast.Yield, ast.Await, ast.Global, ast.Nonlocal)):
                     raise Unclear("flow", "what is done to a record returns or yields", node)
-                old = self.names.resolve(node) if isinstance(node, (ast.Attribute, ast.Name)) else None
-                if old is not None and any(old == name or old.startswith(f"{name}.") for name in _OUTSIDE):
-                    raise Unclear("graph-state", f"{old} cannot be used on single records inside of tf.data", node)
             self._check_kept(statement, given | {name for s in moved for name in _made(s)})
             early = reads(statement) & bound & (parameters | elsewhere) - seen
             if early & {name for s in moved for name in binds(s)}:

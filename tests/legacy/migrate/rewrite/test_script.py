@@ -173,6 +173,34 @@ def test_what_a_dataset_cannot_hold_stays(made, used):
     assert "hangs on a placeholder or a variable" in finding.reason
 
 
+@pytest.mark.parametrize(
+    ("setting", "method"),
+    [
+        ("self.held = tf.Variable(0.5)", "x = tf.cast(x, tf.float32) - self.held"),
+        ("start = tf.placeholder(tf.int64, [])\n        self.start = start; self.held = -self.start", "x += self.held"),
+        ("self.held = tf.placeholder(tf.int64, [])", "x = self.add(x)"),
+        ("self.held = 3", "x = read_one(queue)"),
+        ("self.held = 3", "tf.image_summary('x', x)\n        x += self.held"),
+        ("self.held = 3", "x = summed(x)"),
+    ],
+)
+def test_what_methods_and_functions_hold_of_a_graph_stays(setting, method):
+    """Variables and placeholders that attributes hold, and what functions of the script make of a graph, are seen."""
+    old = (
+        HEAD + "def summed(x):\n    tf.summary.scalar('x', x)\n    return x\n\n"
+        "def read_one(queue):\n    _, record = tf.TFRecordReader().read(queue)\n"
+        "    return record, tf.placeholder(tf.int32, [])\n\n"
+        "class Data:\n    def __init__(self, files):\n"
+        f"        {setting}\n\n    def add(self, x):\n        return x + self.held\n\n    def batches(self, files):\n"
+        "        queue = tf.train.string_input_producer(files)\n"
+    )
+    if "read_one" not in method:
+        old += "        _, record = tf.TFRecordReader().read(queue)\n"
+        old += "        x = tf.parse_single_example(record, {'x': tf.FixedLenFeature([], tf.int64)})['x']\n"
+    found = rewrite(f"{old}        {method}\n        return tf.train.batch([x], 3)\n")
+    assert (found.status, {finding.code for finding in found.findings}) == ("flagged", {"graph-state"})
+
+
 @pytest.mark.parametrize("keeping", ["self.x = tf.size(record)", "kept['x'] = record", "global x; x = record"])
 def test_what_is_kept_of_a_record_stays(keeping):
     """A function that is mapped would keep what nobody can use: attributes, items and globals are left to a person."""
@@ -409,15 +437,17 @@ def test_summaries_of_batches_leave_a_comment():
 
 
 def test_what_is_older_than_tensorflow_1_is_renamed():
-    """Names of TensorFlow 0.x become those of 1.0, and `concat` takes the tensors first, or is marked."""
+    """Names of TensorFlow 0.x become those of 1.0, and `concat` and `split` take the axis last, or are marked."""
     body = (
-        READ + "    x = tf.concat(0, [tf.pack([record]), [record]])\n    y = tf.concat(0,\n        [x])\n"
+        READ + "    x = tf.concat(0, [tf.pack([record]), [record]])\n    x, _ = tf.split(0, 2, x)\n"
+        "    y = tf.concat(0,\n        [x])\n"
         "    return tf.train.batch([y], 3)\n"
     )
     found = rewrite(script(body))
     assert "    x = tf.concat([tf.stack([record]), [record]], 0)\n" in found.text
+    assert "x, _ = tf.split(x, 2, 0)\n" in found.text
     assert [(finding.code, finding.reason) for finding in found.findings] == [
-        ("old-api", "tf.concat takes the tensors first, since TensorFlow 1.0"),
+        ("old-api", "tf.concat takes the axis last, since TensorFlow 1.0"),
     ]
 
 
