@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import abc
+import functools
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
 
 from seqrecorder.codec.construct import records_of
 from seqrecorder.errors import OptionError, RecordError, did_you_mean
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.codec.tables import Table
+    from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
 _LOG = logging.getLogger("seqrecorder")
@@ -40,9 +44,14 @@ class ColumnSource(SkippingSource, abc.ABC):
 
     schema: Schema
 
+    @functools.cached_property
+    def given(self) -> Schema:
+        """The fields that have columns: all but those that `load` is still to fill."""
+        return self.schema
+
     @abc.abstractmethod
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield columns that fit the schema, and of how many records they are.
+        """Yield columns that fit the fields of `given`, and of how many records they are.
 
         Raises:
             RecordError: a record does not fit; its position is that among all that were given.
@@ -51,7 +60,7 @@ class ColumnSource(SkippingSource, abc.ABC):
     def __iter__(self) -> Iterator[Any]:
         """Yield the records as objects of their class."""
         for columns, _ in self.columns():
-            yield from records_of(self.schema, columns)
+            yield from records_of(self.given, columns)
 
 
 class TableSource(ColumnSource):
@@ -73,6 +82,14 @@ class TableSource(ColumnSource):
         if on_error not in ("raise", "skip"):
             raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
         self.table, self.schema, self.cast, self.on_error, self.skipped = table, schema, cast, on_error, 0
+        self.column_of: dict[str, str] = {}
+
+    @functools.cached_property
+    def given(self) -> Schema:
+        """The fields that have columns, or values where there is none."""
+        there = {name.partition("/")[0] for name in self.column_of}
+        kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
+        return self.schema if kept == self.schema.fields else attrs.evolve(self.schema, fields=kept)
 
     @abc.abstractmethod
     def tables(self) -> Iterator[Any]:
@@ -87,7 +104,7 @@ class TableSource(ColumnSource):
             while ahead:
                 first, part = ahead.pop()
                 try:
-                    columns, size = given_columns(self.schema, part, cast=self.cast)
+                    columns, size = given_columns(self.given, part, cast=self.cast)
                 except RecordError as error:
                     error.position = None if error.position is None else error.position + first
                     error.message = f"{error.message} (in {self.table.name})"
@@ -165,7 +182,7 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
         parts = ("/indices", "/values") if field.sparse is not None else ("",)
         if all(name + part in table.names for part in parts):
             found |= {field.name + part: name + part for part in parts}
-        elif field.name in columns or not (field.optional or field.has_default):
+        elif field.name in columns or not (field.optional or field.has_default or _is_loaded(schema, field)):
             close = did_you_mean(name, table.names)
             said = " and ".join(repr(name + part) for part in parts)
             raise OptionError(
@@ -176,6 +193,12 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
         if name in doubled:
             raise OptionError(f"{table.name} has several columns {name!r}: name them apart")
     return found
+
+
+def _is_loaded(schema: Schema, field: Field) -> bool:
+    """Return whether a field needs no column, since the class's `load` fills it."""
+    filled = field.deferred and field.default is None and not field.optional
+    return filled and callable(getattr(schema.record_class, "load", None))
 
 
 def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple[str, ...]:

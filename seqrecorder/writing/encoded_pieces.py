@@ -125,7 +125,7 @@ class PieceEncoder:
         for whole, size in source.columns():
             for _, columns in cut(whole, size):
                 given = None if tools[0].has_hooks else columns
-                yield from self._of_records(records_of(self.schema, columns), split, tools, given)
+                yield from self._of_records(records_of(source.given, columns), split, tools, given)
 
     def _of_records(
         self, records: Sequence[Any], split: str | None, tools: Tools, columns: dict[str, Column] | None = None

@@ -109,6 +109,39 @@ def test_they_are_written_without_objects(tmp_path):
     ]
 
 
+@sr.record
+class Derived(Series):
+    change: np.ndarray = sr.feature_list("float64", deferred=True, default=None)
+
+    def load(self):
+        self.change = np.diff(self.watts, prepend=np.nan)
+
+
+def test_load_fills_fields_that_no_column_has(tmp_path):
+    """Deferred fields are made of the others, once rows are together and cut in time; of rows that are records, too."""
+    rows = sr.from_rows(TABLE, Derived, by="sensor", order="time")
+    assert all(record.change is None and record.watts.size for record in rows)
+    sr.write(rows, tmp_path / "d", splits={"train": ..., "eval": "2024-01-01T00:03"}, time="time", straddling="cut")
+    for split in ("train", "eval"):
+        for record in sr.read_records(tmp_path / "d", split):
+            np.testing.assert_array_equal(record.change, np.diff(record.watts, prepend=np.nan))
+    kept = sr.open(tmp_path / "d")["train"].to_arrow(["sensor", "site", "time", "watts", "note"]).read_all()
+    sr.write({"train": kept}, tmp_path / "e", schema=Derived)
+    again, first = (list(sr.read_records(tmp_path / name, "train", schema=Derived)) for name in "ed")
+    assert again == first
+
+
+def test_deferred_fields_need_a_column_where_there_is_no_load():
+    """Nothing would fill them."""
+
+    @sr.record
+    class Unfilled(Series):
+        change: np.ndarray = sr.feature_list("float64", deferred=True, default=None)
+
+    with pytest.raises(sr.OptionError, match="no column 'change' for field 'change'"):
+        sr.from_rows(TABLE, Unfilled, by="sensor", order="time")
+
+
 FILES = {
     "parquet": lambda path: parquet.write_table(TABLE, path, row_group_size=50),
     "csv": lambda path: csv.write_csv(TABLE, str(path)),
