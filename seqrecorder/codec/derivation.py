@@ -74,7 +74,7 @@ def derived_schema(schema: Schema, derivations: Sequence[Derivation]) -> Schema:
         field = Schema(schema.name, tuple(fields))[derivation.source]
         at = fields.index(field)
         fields[at : at + 1] = derivation.fields(field)
-    return Schema(schema.name, tuple(fields), schema.record_class) if derivations else schema
+    return attrs.evolve(schema, fields=tuple(fields)) if derivations else schema
 
 
 def derive_columns(schema: Schema, columns: dict[str, Column], derivations: Sequence[Derivation]) -> None:

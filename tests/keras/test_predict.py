@@ -56,6 +56,17 @@ def test_predictions_of_windows_and_segments_are_put_together(walks: Path) -> No
     assert [len(output) for output in outputs] == LENGTHS
 
 
+def test_predictions_of_what_read_derives(walks: Path) -> None:
+    """Inputs that are normalised, of windows too, are those that `read` gives."""
+    double = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
+    stats = sr.stats(walks)
+    mean, std = stats["x"].mean, stats["x"].std
+    results = sr.keras.predict(double, walks, batch=sr.Window(5, tail="drop"), inputs="x", normalize=stats, join=True)
+    for record, result in zip(sr.read_records(walks), results, strict=True):
+        expected = (record.x[: len(record.x) // 5 * 5] - mean) / std * 2
+        np.testing.assert_allclose(result, expected, atol=1e-5)
+
+
 def test_predictions_that_cannot_be_put_together(walks: Path) -> None:
     """Strategies that mix records in a row, put the padding first, or have windows that overlap are refused."""
     model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
