@@ -7,6 +7,7 @@ also says what is wrong.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from seqrecorder.codec.number_converters import FLOAT_BYTES, converter_of, in_ra
 from seqrecorder.schema.field import value_features
 from seqrecorder.schema.sparse_vector import SparseVector
 from seqrecorder.wire.one_message import (
-    LargeMessage,
     Steps,
     Unusual,
     equal_payloads,
@@ -80,7 +80,7 @@ class SingleDecoder:
 
         Only records whose long values are one buffer each are looked at.
         """
-        return self._values(LargeMessage(data)) if self.gives_views and len(data) > _LARGEST else None
+        return self._values(data) if self.gives_views and len(data) > _LARGEST else None
 
     def _values(self, data: Any) -> list[Any] | None:
         if not self._known:
@@ -153,29 +153,27 @@ def _reader(field: Field) -> Callable[[bytes, Spans], Any]:
     """Return the function that gives a field's value from a message and the features of its kind."""
     if field.sparse is not None:
         return _sparse_reader(field)
-    name, kind, rest = field.feature.encode(), kind_of_numbers(field), field.rest
-    numbers = converter_of(field)
     if field.is_list:
         return _list_reader(field)
     if not field.shape:
         return _scalar_reader(field)
+    name, numbers, shape = field.feature.encode(), converter_of(field), (-1,) * field.is_ragged + field.rest
+    return lambda data, features: _shaped(_flat(field, numbers, data, *_found(features, name)), shape)
 
-    def read(data: bytes, features: Spans) -> Any:
-        start, stop = _found(features, name)
-        if field.element.is_text:
-            values = _texts(field, feature_items(data, start, stop))
-        elif kind == "bytes":
-            values = numbers(_only(feature_items(data, start, stop)))
-        else:
-            first, last = feature_payload(data, start, stop, kind)
-            values = numbers(data[first:last])
-        return _shaped(values, (-1, *rest) if field.is_ragged else rest)
 
-    return read
+def _flat(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> NDArray[Any]:
+    """Return the values of a feature."""
+    if field.element.is_text:
+        return _texts(field, feature_items(data, start, stop))
+    kind = kind_of_numbers(field)
+    if kind == "bytes":
+        return numbers(_only(feature_items(data, start, stop)))
+    first, last = feature_payload(data, start, stop, kind)
+    return numbers(data[first:last])
 
 
 def _shaped(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    count = int(np.prod([size for size in shape if size > 0]))
+    count = math.prod(size for size in shape if size > 0)
     if values.size % count if shape[:1] == (-1,) else values.size != count:
         raise Unusual
     return values.reshape((values.size // count, *shape[1:]) if shape[:1] == (-1,) else shape)
@@ -253,7 +251,7 @@ def _read_packed(field: Field, numbers: Converter, data: bytes, start: int, stop
     spans = list_features(data, start, stop)
     if len(spans) != 1:
         raise Unusual
-    return _shaped(_joined(field, data, spans, numbers)[0], (-1, *field.rest))
+    return _shaped(_flat(field, numbers, data, *spans[0]), (-1, *field.rest))
 
 
 def _read_ragged(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> list[NDArray[Any]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Converter = Callable[[bytes], NDArray[Any]]
 
 FLOAT_BYTES = 4
+_SHORT = 1 << 12  # bytes that are copied, lest they keep a large record
 
 
 def kind_of_numbers(field: Field) -> str:
@@ -51,7 +52,7 @@ def _from_buffer(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[An
 
 def _writable(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return bytes as numbers that can be changed, without a copy where they can, and numpy's places for them suit."""
-    if isinstance(octets, memoryview) and not octets.readonly:
+    if isinstance(octets, memoryview) and not octets.readonly and len(octets) > _SHORT:
         values: NDArray[Any] = np.frombuffer(octets, dtype)
         if values.flags.aligned:
             return values

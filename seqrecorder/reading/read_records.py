@@ -16,7 +16,7 @@ from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import check_shard
 from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
-from seqrecorder.storage.record_blocks import block_for, whole_records
+from seqrecorder.storage.record_blocks import ALONE, block_for, whole_records
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
@@ -25,6 +25,7 @@ from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from concurrent.futures import Future
     from typing import TypedDict
 
     from numpy.typing import NDArray
@@ -164,21 +165,22 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
         if places is not None:
             places = places[: np.searchsorted(places, len(window))]
             window = window.some(places)
-        positions = part.start + (np.arange(len(window)) if places is None else places)
         try:
-            return _Decoded(window, positions, codec.decode_values(window), None, damaged)
+            return _Decoded(part, window, codec.decode_values(window), None, damaged)
         except RecordError as error:
-            return _Decoded(window, positions, [], error, damaged)
+            return _Decoded(part, window, [], error, damaged)
 
-    # Of the time little is spent here; the rest is vector operations, most of which need no lock of Python's.
     alone = origin.mean_bytes >= _LARGE and codec.gives_views
-    for part, future in ahead(decode, _parts(origin, deal, alone=alone), size=lambda part: part.window.nbytes):
-        done = future.result()
+    parts = _parts(origin, deal, alone=alone)
+    # To hand a record to a thread takes longer than to decode it. Of windows little is done here; the rest is vector
+    # operations, most of which need no lock of Python's.
+    in_threads = ahead(decode, parts, size=lambda part: part.window.nbytes)
+    for done in map(decode, parts) if alone else map(_result, in_threads):
         if done.error is not None:
-            bad = done.error.position or 0
+            bad, places = done.error.position or 0, done.part.ours
             raise RecordError(
-                _with_place(origin, part.window.files, done.window[bad], done.error.message),
-                position=int(done.positions[bad]),
+                _with_place(origin, done.part.window.files, done.window[bad], done.error.message),
+                position=done.part.start + int(bad if places is None else places[bad]),
                 key=done.error.key,
                 problems=done.error.problems,
             ) from done.error
@@ -187,7 +189,11 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
             path = done.damaged.path
             RecordReader(path, origin.compression).read_all()  # raises, and says where
             raise ShardReadError(f"{path}: changes while it is read; {advice(path)}", path=path)
-        del part, future, done
+        del done
+
+
+def _result(pair: tuple[_Part, Future[_Decoded]]) -> _Decoded:
+    return pair[1].result()
 
 
 @attrs.frozen(eq=False)
@@ -252,10 +258,10 @@ class _Part:
 
 @attrs.frozen(eq=False)
 class _Decoded:
-    """The values of this reader's records of a window, or why they cannot be decoded; and whose damage ends them."""
+    """The values of this reader's records of a part, or why they cannot be decoded; and whose damage ends them."""
 
+    part: _Part
     window: Messages
-    positions: NDArray[np.int64]
     values: Sequence[Sequence[Any]]
     error: RecordError | None
     damaged: ShardFile | None
@@ -314,10 +320,10 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
 def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iterator[_Window]:
     """Yield the serialized records of files in their written order."""
     if len(files) == 1:
-        block = _LEAST_BLOCK if alone else block_for(origin.mean_bytes)
-        blocks = RecordReader(files[0].path, origin.compression, block=block).blocks(check=False)
+        block = ALONE if alone else block_for(origin.mean_bytes)
+        blocks = RecordReader(files[0].path, origin.compression, block=block).blocks(check=alone)
         for pieces in _counted(files[0], origin, map(_alone, blocks)):
-            yield _Window(files, [pieces])
+            yield _Window(files, [pieces], is_checked=alone)
             del pieces
         return
     window = origin.window(_WINDOW)
@@ -326,17 +332,17 @@ def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iter
         min(block_for(origin.mean_bytes), max(_LEAST_BLOCK, _BLOCKS // len(files))),
     )
     if alone:
-        window, each, block = 1, 1, _LEAST_BLOCK
+        window, each, block = 1, 1, ALONE
     readers = [RecordReader(file.path, origin.compression, each, block) for file in files]
     if any(file.kept is not None for file in files):
         checked = [_counted(file, origin, reader.pieces()) for file, reader in zip(files, readers, strict=True)]
         yield from _merged(files, checked, window)
         return
-    readings = [_counted(file, origin, reader.pieces(check=False)) for file, reader in zip(files, readers, strict=True)]
+    readings = [_counted(file, origin, reader.pieces(check=alone)) for file, reader in zip(files, readers, strict=True)]
     while parts := [(file, part) for file, some in zip(files, readings, strict=True) if (part := next(some, None))]:
         for first in range(0, len(parts), window):
             some = parts[first : first + window]
-            yield _Window([file for file, _ in some], [part for _, part in some])
+            yield _Window([file for file, _ in some], [part for _, part in some], is_checked=alone)
             del some
         del parts
 

@@ -34,12 +34,16 @@ _PACKED = 1 << 16  # bytes of a GZIP stream that are read at a time
 _LEAST_BLOCK, _MOST_BLOCK = 1 << 20, 8 << 20
 _MANY = 128
 
+ALONE = 1 << 12
+"""A block of so few bytes that large records come one by one; without compression each in a buffer of its own, from
+which numbers at its end are read without a copy, and checked while it is in the caches."""
+
 
 class _Source(Protocol):
-    def read(self, rest: bytes, count: int, over: int) -> tuple[NDArray[np.uint8], int]:
+    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
         """Return a buffer and how much of it is read: what was left before, and as many bytes, or all that there are.
 
-        `ROOM` bytes are behind them. So many of them are over: those of the next header, behind a record alone.
+        `ROOM` bytes are behind them.
         """
         ...
 
@@ -48,16 +52,13 @@ class _Plain:
     def __init__(self, path: Path) -> None:
         self._path, self._offset = path, 0
 
-    def read(self, rest: bytes, count: int, over: int) -> tuple[NDArray[np.uint8], int]:
+    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
         with open_source(self._path, buffering=0) as file:
             left = file.seek(0, 2) - self._offset  # what a forged length asks for is not made room for
             file.seek(self._offset)
             size = len(rest)
             total = size + max(0, min(count, left))
-            # Where a record comes alone, its content ends at a multiple of the width of every number. So does a buffer
-            # of numbers that is its last field, and so it also begins: an array can be a view of it.
-            ahead = (FOOTER - min(total, size + count - over)) % _WIDEST
-            data = np.empty(ahead + total + ROOM, np.uint8)[ahead:]
+            data = np.empty(total + ROOM, np.uint8)
             data[:size] = np.frombuffer(rest, np.uint8)
             room = data.data[:-ROOM]
             while size < total and (more := file.readinto(room[size:])):
@@ -74,8 +75,7 @@ class _Packed:
         self._unpacker = _new_unpacker()
         self._limit = unpacked_limit(path.stat().st_size)
 
-    def read(self, rest: bytes, count: int, over: int) -> tuple[NDArray[np.uint8], int]:
-        del over
+    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
         parts = [rest]
         with open_source(self._path, buffering=0) as file:
             file.seek(self._offset)
@@ -137,11 +137,13 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
     """
     rest = b""
     try:
+        if block == ALONE and compression is None:
+            yield from _one_by_one(path)
+            return
         source: _Source = _Plain(path) if compression is None else _Packed(path)
         while True:
             before, wanted = len(rest), _missing(rest)
-            over = HEADER if wanted > block - before else 0
-            data, size = source.read(rest, max(block - before, wanted + over), over)
+            data, size = source.read(rest, max(block - before, wanted))
             if size - before < wanted:
                 if not size:
                     return
@@ -160,6 +162,34 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
         raise DamageError(str(error)) from error
     except OSError as error:
         raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+
+
+def _one_by_one(path: Path) -> Iterator[Messages]:
+    offset = 0
+    while True:
+        with open_source(path, buffering=0) as file:
+            left = file.seek(0, 2) - offset - HEADER  # what a forged length asks for is not made room for
+            file.seek(offset)
+            header = file.read(HEADER)
+            if not header:
+                return
+            wanted = _missing(header)
+            if len(header) < HEADER or wanted > left:
+                raise DamageError("the file ends inside a record")
+            stop = wanted - FOOTER
+            # The content ends at a multiple of the width of every number. So does a buffer of numbers that is its last
+            # field, and so it also begins: an array can be a view of it.
+            ahead = -stop % _WIDEST
+            data = np.empty(ahead + wanted + ROOM, np.uint8)[ahead:]
+            done, room = 0, data.data[:wanted]
+            while done < wanted and (more := file.readinto(room[done:])):
+                done += more
+        data[done:] = 0
+        if masked_crc32c_of_one(data[:stop]) != int.from_bytes(room[stop:], "little"):
+            raise DamageError("the CRC of a record or its length differs")
+        offset += HEADER + wanted
+        yield Messages(data, np.zeros(1, np.int64), np.array([stop]))
+        del data, room  # while the next one is read, none is held
 
 
 def whole_records(messages: Messages) -> int:

@@ -25,34 +25,11 @@ _KEY, _VALUE, _FEATURE, _LIST = 0x0A, 0x12, 0x0A, 0x0A
 _CONTEXT, _LISTS = 0x0A, 0x12
 _MOST_KNOWN = 1 << 16
 _HEAD = 6  # bytes before the value of a step that is one short feature
-_SHORT = 1 << 12  # bytes
 _LEAST_ENTRY = 4  # bytes of an entry whose name and value are empty
 
 
 class Unusual(Exception):  # noqa: N818 - no error: a full parser is to look at it
     """A message that is not as this library writes it."""
-
-
-class LargeMessage:
-    """A message as the functions here take it: short parts of it are bytes, long ones are views.
-
-    >>> message = LargeMessage(memoryview(b"message"))
-    >>> message[0], message[:4], len(message)
-    (109, b'mess', 7)
-
-    Args:
-        data: of bytes.
-    """
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    def __getitem__(self, which: Any) -> Any:
-        part = self._data[which]
-        return part if isinstance(part, int) or len(part) > _SHORT else bytes(part)
 
 
 def message_spans(data: bytes) -> tuple[Spans, Spans]:
@@ -82,7 +59,7 @@ def _entries(data: bytes, place: int, end: int, out: Spans) -> None:
         start, stop = _span(data, place + 1, end)
         if data[place] != _KEY or stop - start < _LEAST_ENTRY or data[start] != _KEY or data[start + 1] >= _LONG:
             raise Unusual
-        key = data[start + 2 : start + 2 + data[start + 1]]
+        key = bytes(data[start + 2 : start + 2 + data[start + 1]])
         after = start + 2 + data[start + 1]
         if after >= stop or data[after] != _VALUE or key in out:
             raise Unusual

@@ -10,6 +10,7 @@ import pytest
 from tfrecord_files import written
 
 import seqrecorder as sr
+from seqrecorder.storage.record_blocks import ALONE
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
 
@@ -28,7 +29,7 @@ def test_every_record_comes_in_order(tmp_path, compression, records):
     """Whatever the window and the block, records come in windows of that size."""
     path = written(tmp_path / "shard", records, compression)
     for window in (1, 7, 1000):
-        for block in (1, 4096, 1 << 20):
+        for block in (1, ALONE, 1 << 20):
             parts = list(RecordReader(path, compression, window, block))
             assert [record for part in parts for record in part] == records
             assert {len(part) for part in parts[:-1]} <= {window}
@@ -42,8 +43,8 @@ def test_streams_that_follow_each_other_are_one(tmp_path):
     assert [record for part in RecordReader(path, "GZIP", 4, 64) for record in part] == RECORDS
 
 
-@pytest.mark.parametrize("compression", [None, "GZIP"])
-def test_no_wrong_record_comes_from_a_damaged_shard(tmp_path, compression):
+@pytest.mark.parametrize(("compression", "block"), [(None, 64), (None, ALONE), ("GZIP", 64)])
+def test_no_wrong_record_comes_from_a_damaged_shard(tmp_path, compression, block):
     """Whichever byte is changed, and wherever the file is cut inside a frame, what comes before is right."""
     records = RECORDS[:4]
     path = written(tmp_path / "shard", records, compression)
@@ -57,13 +58,13 @@ def test_no_wrong_record_comes_from_a_damaged_shard(tmp_path, compression):
         # Of a GZIP header there are bytes that say nothing.
         says_nothing = compression is not None and data in changes[:_GZIP_HEADER]
         with contextlib.suppress(sr.ShardReadError) if says_nothing else pytest.raises(sr.ShardReadError):
-            for part in RecordReader(path, compression, 1, 64):
+            for part in RecordReader(path, compression, 1, block):
                 seen += part
         assert seen == records[: len(seen)]
 
 
-@pytest.mark.parametrize("compression", [None, "GZIP"])
-def test_forged_lengths_take_no_memory(tmp_path, compression):
+@pytest.mark.parametrize(("compression", "block"), [(None, 64), (None, ALONE), ("GZIP", 64)])
+def test_forged_lengths_take_no_memory(tmp_path, compression, block):
     """A length with a valid CRC, however large, is an error that takes no memory."""
     path = tmp_path / "shard"
     for bits in (20, 35, 40, 62, 63):
@@ -71,7 +72,7 @@ def test_forged_lengths_take_no_memory(tmp_path, compression):
         path.write_bytes(gzip.compress(data) if compression else data)
         tracemalloc.start()
         with pytest.raises(sr.ShardReadError, match="damaged after 0"):
-            list(RecordReader(path, compression, 1, 64))
+            list(RecordReader(path, compression, 1, block))
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
         tracemalloc.stop()
 

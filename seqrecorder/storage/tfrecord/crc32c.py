@@ -125,8 +125,10 @@ def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
     >>> hex(masked_crc32c_of_one(np.frombuffer(b"abc", np.uint8)))
     '0x21f1576e'
     """
+    if _other is not None:
+        return _masked_int(_other(np.ascontiguousarray(octets)))
     size = octets.size
-    if _other is not None or not _START <= size < _MOST_OF_ONE:
+    if not _START <= size < _MOST_OF_ONE:
         return int(masked_crc32c_of_spans(octets, np.zeros(1, np.int64), np.array([size]))[0])
     count = -(-size // _ROW)
     rows = np.zeros(count * _ROW, np.uint8)  # zeros before a span change nothing
@@ -138,8 +140,11 @@ def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
     one, two, three, four = _behind_row()
     for row in rest:  # each register goes on over the zeros of a row
         first = row ^ one[first & 255] ^ two[first >> 8 & 255] ^ three[first >> 16 & 255] ^ four[first >> 24]
-    first ^= _ONES
-    return (((first >> 15) | (first << 17)) + _MASK_DELTA) & _ONES
+    return _masked_int(first ^ _ONES)
+
+
+def _masked_int(crc: int) -> int:
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & _ONES
 
 
 def register_over(octets: NDArray[np.uint8]) -> int:
