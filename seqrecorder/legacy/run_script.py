@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_KERAS_2 = "Layers of TensorFlow 1 are those of Keras 2: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1\n"
+
+
 def run(script: str, arguments: Sequence[str] = ()) -> None:
     """Run a script in this process as its main program, with TensorFlow 1 under `tensorflow` (see `compat`).
 
@@ -54,4 +57,7 @@ def traceback_in(script: str, error: BaseException) -> str | None:
     here = error.__traceback__
     while here is not None and here.tb_frame.f_code.co_filename != script:
         here = here.tb_next
-    return None if here is None else "".join(traceback.format_exception(type(error), error, here))
+    if here is None:
+        return None
+    advice = _KERAS_2 if "not available with Keras 3" in str(error) else ""
+    return "".join(traceback.format_exception(type(error), error, here)) + advice

@@ -128,6 +128,16 @@ def test_errors_of_scripts_are_shown_as_python_does(tmp_path, capsys):
         assert "runpy" not in shown
 
 
+def test_layers_of_keras_2_are_asked_for(tmp_path, capsys):
+    """A script that makes layers of TensorFlow 1 is shown where it does, and what they need."""
+    script = tmp_path / "script.py"
+    script.write_text("import tensorflow as tf\n\ntf.layers.dense(tf.zeros([1, 2]), 3)\n")
+    assert main(["legacy", "run", str(script)]) == 1
+    said = capsys.readouterr().err
+    assert "line 3" in said
+    assert "pip install tf_keras" in said
+
+
 def test_scripts_may_start_anew(tmp_path, capsys):
     """A script resets the default graph, by either name; then its variables and queues are gone."""
     (tmp_path / "script.py").write_text(
