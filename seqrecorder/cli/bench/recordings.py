@@ -1,7 +1,7 @@
 """Long recordings of many channels, a buffer each, written and read back one by one as arrays: beside HDF5 and others.
 
 Of 64 channels and 5,000 steps, as an EEG has them. Nothing but this library looks whether what it reads is what was
-written. All is read from the system's cache.
+written, and waits for the disk. All is read from the system's cache.
 """
 # pyright: reportMissingImports=false
 
@@ -11,6 +11,8 @@ import collections
 import functools
 import importlib
 import importlib.util
+import os
+import shutil
 import statistics
 import tempfile
 from pathlib import Path
@@ -79,16 +81,23 @@ def _measure(effort: Effort) -> dict[str, Any]:
             put()
             if not all(np.array_equal(one, other) for one, other in zip(get(), signals, strict=True)):
                 raise AssertionError(f"recordings: {name} gave something else than was written")
-        taken = _timed(ways, effort.rounds)
+        taken = _timed(ways, effort.rounds, Path(place))
     speeds = {name: {half: [size / took for took in both] for half, both in of.items()} for name, of in taken.items()}
     return {"crc": "google-crc32c" if importlib.util.find_spec("google_crc32c") else "numpy", "speeds": speeds}
 
 
-def _timed(ways: Mapping[str, Way], rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Return by candidate and half the median seconds of the processor and of the clock, of runs in turn."""
+def _timed(ways: Mapping[str, Way], rounds: int, place: Path) -> dict[str, dict[str, list[float]]]:
+    """Return by candidate and half the median seconds of the processor and of the clock, of runs in turn.
+
+    Each writes into an empty directory, while nothing of the others waits for the disk.
+    """
     runs: dict[str, dict[str, list[Taken]]] = {name: {"write": [], "read": []} for name in ways}
     for _ in range(rounds):
         for name, (put, get) in ways.items():
+            shutil.rmtree(place)
+            place.mkdir()
+            if hasattr(os, "sync"):
+                os.sync()
             runs[name]["write"].append(time_run(put)[0])
             runs[name]["read"].append(time_run(functools.partial(_drain, get))[0])
     return {name: {half: _medians(some) for half, some in halves.items()} for name, halves in runs.items()}
