@@ -18,7 +18,7 @@ from seqrecorder.schema.conversion import require_utf8
 from seqrecorder.schema.mismatch import Mismatch, advice
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.sparse_vector import SparseVector
-from seqrecorder.wire.feature_bytes import text_features
+from seqrecorder.wire.feature_bytes import LARGE, text_features
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,12 +78,13 @@ class Column:
         return spread
 
 
-def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
+def gather(schema: Schema, records: Sequence[Any], *, apart: bool = False) -> dict[str, Column]:
     """Return one column per field.
 
     Args:
         schema: what the records are.
         records: records of the schema's class.
+        apart: whether the values of large buffers may be a list of the arrays that the records hold, and no copy.
 
     Raises:
         RecordError: the first record with bad fields; all of its bad fields are in `problems`.
@@ -92,7 +93,7 @@ def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
     problems: dict[int, list[FieldProblem]] = {}
     columns: dict[str, Column] = {}
     for field in schema.fields:
-        column = _gather_field(field, list(map(attrgetter(field.name), records)), problems)
+        column = _gather_field(field, list(map(attrgetter(field.name), records)), problems, apart=apart)
         if column is not None:
             columns[field.name] = column
     check_alignment(schema, columns, len(records), problems)
@@ -116,7 +117,9 @@ def _check_types(schema: Schema, records: Sequence[Any]) -> None:
         raise RecordError(f"expected a record of class {schema.name}, got {got}", position=position)
 
 
-def _gather_field(field: Field, values: list[Any], problems: dict[int, list[FieldProblem]]) -> Column | None:
+def _gather_field(
+    field: Field, values: list[Any], problems: dict[int, list[FieldProblem]], *, apart: bool
+) -> Column | None:
     present = None
     if field.optional:
         present = np.fromiter((value is not None for value in values), bool, len(values))
@@ -124,7 +127,9 @@ def _gather_field(field: Field, values: list[Any], problems: dict[int, list[Fiel
             present = None
         else:
             values = [value for value in values if value is not None]
-    column = collect(field, values)
+    column = _apart(field, values) if apart and field.packed and field.buffered and field.sparse is None else None
+    if column is None:
+        column = collect(field, values)
     if column is None:
         where = np.arange(len(values)) if present is None else np.flatnonzero(present)
         exact = []
@@ -143,6 +148,15 @@ def _gather_field(field: Field, values: list[Any], problems: dict[int, list[Fiel
         if column is None:  # pragma: no cover - exact values are collected, or there is a bug here
             raise AssertionError(f"field {field.name!r}: values were normalised and still not accepted")
     return column if present is None else attrs.evolve(column, present=present)
+
+
+def _apart(field: Field, values: list[Any]) -> Column | None:
+    """Return the column of large arrays in the form that records hold, which are not copied; None of others."""
+    if field.is_ragged or any(type(value) is not np.ndarray or value.nbytes <= LARGE for value in values):
+        return None
+    if {(value.dtype, value.shape[1:]) for value in values} != {(field.element.numpy, field.rest)}:
+        return None
+    return Column(values, steps=np.fromiter(map(len, values), np.int64, len(values)))
 
 
 def _exact(field: Field, value: object) -> Any:

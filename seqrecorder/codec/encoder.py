@@ -60,7 +60,7 @@ class RecordEncoder:
 
     def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Return serialized records and their lengths, int64 `(records, groups)`; raises what `encode_batch` does."""
-        return self.encode_columns(gather(self.schema, records), len(records))
+        return self.encode_columns(gather(self.schema, records, apart=True), len(records))
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Return serialized records and their lengths for the columns of `size` records, which fit the schema."""
@@ -114,6 +114,8 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 def _buffers(field: Field, column: Column) -> Any:
     """Return one little-endian buffer per record or step: a matrix where all are equally long, else a list."""
+    if isinstance(column.values, list):
+        return [np.ascontiguousarray(value).reshape(-1).view(np.uint8).data for value in column.values]
     if column.counts is not None and column.present is None and not field.is_list:
         check_limit(column.counts * field.element.itemsize * field.count)  # before the copies that follow
     values = np.ascontiguousarray(column.values)

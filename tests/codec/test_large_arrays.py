@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
+from seqrecorder.codec import columns
 from seqrecorder.wire import sequence_example
 
 
@@ -24,6 +25,8 @@ class Clip:
     still: np.ndarray = sr.context("float32", shape=(3, 8))
     mask: np.ndarray | None = sr.context("bool", shape=(9, 9), storage="raw", optional=True)
     whole: np.ndarray = sr.feature_list("float32", shape=(16,), storage="packed")
+    signal: np.ndarray = sr.feature_list("float64", shape=(2,), storage="buffer")
+    marks: np.ndarray | None = sr.feature_list("bool", storage="buffer", optional=True)
 
 
 def clip(steps: int, *, maybe: bool = True) -> Clip:
@@ -37,6 +40,8 @@ def clip(steps: int, *, maybe: bool = True) -> Clip:
         rng.standard_normal((3, 8), np.float32),
         rng.integers(0, 2, (9, 9)).astype(bool) if maybe else None,
         rng.standard_normal((steps, 16), np.float32),
+        rng.standard_normal((steps, 2)),
+        rng.integers(0, 2, steps).astype(bool) if maybe else None,
     )
 
 
@@ -46,15 +51,18 @@ def test_large_arrays_become_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> 
     odd.pixels = np.asfortranarray(odd.pixels)
     odd.sound = odd.sound[::-1]
     odd.maybe = np.repeat(odd.maybe, 2, axis=2)[:, :, ::2]
-    clips = [clip(3), clip(5, maybe=False), odd, clip(0), clip(1)]
+    odd.signal, odd.marks = np.asfortranarray(odd.signal), odd.marks[::-1]
+    clips = [clip(3), clip(5, maybe=False), odd, clip(1)]
     schema = sr.Schema.of(Clip)
-    made = []
-    for least, wide in itertools.product((1, 1 << 40), repeat=2):
-        monkeypatch.setattr(sequence_example, "LARGE", least)
-        monkeypatch.setattr(sequence_example, "WIDE", wide)
-        made.append(schema.encode_batch(clips))
-    assert made[1:] == made[:1] * 3
-    assert schema.decode_batch(made[0]) == clips
+    for some in (clips, [*clips, clip(0)]):
+        made = []
+        for least, wide, apart in itertools.product((1, 1 << 40), (1, 1 << 40), (0, 1 << 40)):
+            monkeypatch.setattr(sequence_example, "LARGE", least)
+            monkeypatch.setattr(sequence_example, "WIDE", wide)
+            monkeypatch.setattr(columns, "LARGE", apart)
+            made.append(schema.encode_batch(some))
+        assert made[1:] == made[:1] * 7
+        assert schema.decode_batch(made[0]) == some
 
 
 @pytest.mark.parametrize("wide", [1, 1 << 40])
@@ -92,10 +100,14 @@ def test_columns_of_wide_values_become_the_same_bytes(
     ],
     ids=["float64", "big-endian", "list", "narrow", "flat", "inexact", "objects"],
 )
+@pytest.mark.parametrize("storage", ["auto", "buffer"])
 @pytest.mark.parametrize("alone", [False, True])
-def test_arrays_of_another_kind_are_looked_at(value: Any, message: str | None, alone: bool) -> None:
+def test_arrays_of_another_kind_are_looked_at(
+    value: Any, message: str | None, alone: bool, storage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is not exactly as declared goes the way of all values: converted where that is exact, else an error."""
-    rows = attrs.make_class("Rows", {"x": sr.feature_list("float32", shape=(16,))})
+    monkeypatch.setattr(columns, "LARGE", 0)
+    rows = attrs.make_class("Rows", {"x": sr.feature_list("float32", shape=(16,), storage=storage)})
     schema, good = sr.Schema.of(rows), rows(np.ones((2, 16), np.float32))
     bad = rows(np.zeros((2, 16), np.float32))
     bad.x = value
