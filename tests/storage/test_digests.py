@@ -3,11 +3,12 @@
 import errno
 import hashlib
 import os
+import sys
 
 import pytest
 
 from seqrecorder.errors import ShardReadError, ShardWriteError
-from seqrecorder.storage import digests
+from seqrecorder.storage import digests, files
 from seqrecorder.storage.digests import FileDigest, Follower, sha256
 from seqrecorder.storage.files import sync_file
 from seqrecorder.storage.threads import in_threads
@@ -92,6 +93,7 @@ def test_a_failure_of_the_disk_is_told_though_the_system_does_not_tell_it_again(
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(files, "_call_to_write", lambda: lambda *_: -1)  # which has failed
     follower = Follower(path)
     follower.follow(50)
     follower.wait()
@@ -101,3 +103,17 @@ def test_a_failure_of_the_disk_is_told_though_the_system_does_not_tell_it_again(
     assert caught.value.errno == errno.EIO
     with pytest.raises(ShardWriteError, match="Input/output error"):
         follower.finish()
+
+
+@pytest.mark.parametrize("call", [None, lambda *_: -1])
+def test_a_system_that_cannot_start_to_write_is_waited_for(tmp_path, monkeypatch, call):
+    """Where the call of Linux is missing or fails, the file is synced; else nobody waits for the disk."""
+    path, synced = tmp_path / "x", []
+    path.write_bytes(bytes(100))
+    monkeypatch.setattr(os, "fsync", synced.append)
+    if sys.platform == "linux":
+        files.start_sync(path)
+        assert not synced
+    monkeypatch.setattr(files, "_call_to_write", lambda: call)
+    files.start_sync(path)
+    assert len(synced) == 1

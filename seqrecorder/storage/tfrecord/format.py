@@ -284,7 +284,7 @@ def framed(data: Sequence[bytes]) -> Iterator[Any]:
         yield frames(data).data
         return
     for item in data:
-        yield frame_headers(np.array([len(item)])).data
+        yield _header(len(item))
         yield item
         yield masked_crc32c_of_one(np.frombuffer(item, np.uint8)).to_bytes(FOOTER, "little")
 
