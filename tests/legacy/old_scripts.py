@@ -44,7 +44,7 @@ UNCLEAR = {
     "graph-seed": script(READ.replace("(files)", "(files, seed=1)") + BATCH, before="tf.set_random_seed(3)\n"),
     "seeded-order": script(READ.replace("(files)", "(files, seed=1, shuffle=flag)") + BATCH),
     "arguments": script(READ.replace("(files)", "(files, **options)") + BATCH),
-    "in-a-loop": script("    for part in files:\n" + READ.replace("    ", "        ") + "    " + BATCH),
+    "in-a-loop": script("    while files.pop():\n" + READ.replace("    ", "        ") + "    " + BATCH),
     "one-line": script(READ + "    x = tf.size(record); y = x\n    return tf.train.batch([y], 3)\n"),
     "structure": script(READ + "    x = make(record)\n    return tf.train.batch(x, 3)\n"),
     "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch(list(pair), 3)\n"),

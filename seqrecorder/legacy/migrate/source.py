@@ -152,7 +152,7 @@ class Source:
             for number, line in lines.items()
         ]
 
-    def substituted(self, number: int, substitutions: Iterable[tuple[ast.expr | ast.arg, str]]) -> str:
+    def substituted(self, number: int, substitutions: Iterable[tuple[ast.expr | ast.arg | ast.keyword, str]]) -> str:
         """Return a line with those of some nodes replaced that stand on it whole; annotations of arguments stay."""
         line = self.lines[number - 1].encode()
         for node, text in sorted(substitutions, key=lambda item: -item[0].col_offset):

@@ -54,7 +54,9 @@ def joined(scope: Scope, examples: ast.expr | None) -> Joined:
         raise Unclear("batch-join", "the list of examples is not made in one place of this function", examples)
     uses = loads(scope, examples.id)
     if isinstance(value, (ast.ListComp, ast.BinOp)) or (isinstance(value, ast.List) and value.elts):
-        if len(uses) != 1:
+        calls = [n for n in own_nodes(scope) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("batch_join")]
+        given = [item for call in calls for item in (*call.args, *(keyword.value for keyword in call.keywords))]
+        if len(uses) != 1 and any(use not in given for use in uses):  # several batches may be of one each in arms
             raise Unclear("batch-join", "the list of examples is used for more than the batch", examples)
         return _written(value, (made[0],))
     loops = [node for node in own_nodes(scope) if isinstance(node, ast.For) and any(use in walk(node) for use in uses)]
@@ -99,7 +101,7 @@ def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
         raise Unclear("batch-join", "the examples are not all made alike", loop)
     uses = [use for bound in binds(loop) for use in loads(scope, bound) if use in inside]
     flow = reaching(scope)
-    carried = next((n for n in uses if any(s in inside and _not_before(s, n) for s in flow.of(n) - {loop})), None)
+    carried = next((n for n in uses if any(s in inside and not_before(s, n) for s in flow.of(n) - {loop})), None)
     kept = {name for s in loop.body if s is not appends[0] for name in writes(s)} - binds(loop)
     if carried is not None or kept:
         raise Unclear("batch-join", "the examples hang on those that were made before them", carried or loop)
@@ -110,9 +112,10 @@ def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
     return Joined(call.args[0], count, (made, appends[0]), loop)
 
 
-def _not_before(statement: ast.AST, use: ast.Name) -> bool:
+def not_before(statement: ast.AST, use: ast.Name) -> bool:
     """Whether what a statement of a loop binds is used there in the next round."""
-    return bool((getattr(statement, "end_lineno", 0) or 0) >= use.lineno)
+    last = statement.lineno if isinstance(statement, (ast.With, ast.For, ast.Try)) else statement.end_lineno  # type: ignore[attr-defined]
+    return bool(last >= use.lineno)
 
 
 def repetitions(iterated: ast.expr) -> ast.expr | None:

@@ -1,4 +1,4 @@
-"""What is read once and ends differently in the arms of a condition, in plainer words: read in each arm."""
+"""What is read once and ends in the arms of a condition, in plainer words: read in each, where they end differently."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def heads_in_arms(text: str) -> str:
-    """Let `q = producer(); r = read(q); if c: return r` and what follows be two arms that each have the first two."""
+    """Let `q = producer(); r = read(q); if c: return r` and what follows be two arms that each have the first two.
+
+    Where both arms batch alike, what follows becomes the other arm alone.
+    """
     source = Source(text)
     names = Names(source.tree)
     for function in scopes(source.tree):
@@ -41,13 +44,14 @@ def _parted(source: Source, names: Names, function: ast.FunctionDef) -> list[Edi
     plain = not any(isinstance(node, ast.Call) for node in walk(condition.test))
     ending = [sorted(_batched(names, arm)) for arm in arms]
     told = reads(condition.test) & {name for statement in head for name in writes(statement)}
-    if not plain or told or not any(ending) or ending[0] == ending[1] or any(_batched(names, head)):
+    alike = ending[0] == ending[1]
+    if not plain or told or not any(ending) or (alike and not rest) or any(_batched(names, head)):
         return []
     if not all(source.alone(s) for s in (*head, *rest, *condition.body, *condition.orelse)):
         return []
     if (rest and condition.orelse) or not all(arms) or _else_if(source, condition):
         return []
-    return _written(source, condition, head, rest)
+    return _written(source, condition, () if alike else head, rest)
 
 
 def _written(source: Source, condition: ast.If, head: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> list[Edit]:

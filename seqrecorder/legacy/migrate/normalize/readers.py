@@ -13,20 +13,22 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
 
 _WHOLE = ("tf.WholeFileReader", "tf.IdentityReader")
-_MATCHED_ONCE = "tf.train.match_filenames_once"
 
 
-def matched_files(text: str) -> str:
-    """Let the files of a pattern be what the graph finds, in the same order, where a local variable kept them."""
-    if _MATCHED_ONCE.rpartition(".")[2] not in text:
+def without_local_variables(text: str) -> str:
+    """Let a pattern's files be what the graph finds, in the same order, and tensors without a limit be themselves."""
+    if "match_filenames_once" not in text and "limit_epochs" not in text:
         return text
     source = Source(text)
     names = Names(source.tree)
     changed: dict[int, list[tuple[ast.expr, str]]] = {}
     for node in walk(source.tree):
-        alone = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
-        if isinstance(node, ast.Call) and alone and names.called(node) == _MATCHED_ONCE and names.module:
+        if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+            continue
+        if names.called(node) == "tf.train.match_filenames_once" and names.module:
             changed.setdefault(node.lineno, []).append((node.func, f"{names.module}.io.matching_files"))
+        elif names.called(node) == "tf.train.limit_epochs":
+            changed.setdefault(node.lineno, []).append((node, source.segment(node.args[0])))
     return source.edited([Edit(n, n, (source.substituted(n, some),)) for n, some in changed.items()])
 
 

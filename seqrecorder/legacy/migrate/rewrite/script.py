@@ -12,7 +12,7 @@ import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, parameters_gone, qualified, scopes, unused_now, walk
 from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
-from seqrecorder.legacy.migrate.analyze.names import PIPELINE, READERS, UNCONVERTED, Names, may_have_queues
+from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, PIPELINE, READERS, UNCONVERTED, Names, may_have_queues
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, find_parts
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
@@ -207,7 +207,7 @@ def _is_later(node: ast.AST) -> bool:
 def _emptied(source: Source, plain: _Script) -> set[str]:
     """Return the scopes of a script that have nothing of a pipeline any more once it is in plainer words."""
     names = Names(source.tree)
-    making = PIPELINE - frozenset(READERS)  # a reader may be made elsewhere in plainer words
+    making = PIPELINE - frozenset(READERS) - OF_QUEUES  # these may be made elsewhere in plainer words
     before, after = (
         {qualified(tree, scope) for scope in scopes(tree) if any(known.called(n) in making for n in own_nodes(scope))}
         for tree, known in ((source.tree, names), (plain.source.tree, plain.names))

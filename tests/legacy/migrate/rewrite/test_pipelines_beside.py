@@ -155,10 +155,16 @@ def test_what_a_reviewer_would_ask_for():
         READ + "    if record is None:\n        return tf.train.batch([record], 3)\n    return record\n",
         READ + "    if files.pop():\n        return tf.train.batch([record], 3)\n    return record\n",
         READ + "    if files:\n        x = tf.train.batch([record], 3)\n    elif x:\n        x = record\n",
-        READ + "    if files:\n        return tf.train.batch([record], 3)\n    return tf.train.batch([record], 4)\n",
         READ + "    if files:\n        x = tf.train.batch([record], 3)\n    else:\n        x = record\n    return x\n",
     ],
 )
 def test_a_head_stays_before_arms_that_hang_on_it(text):
-    """Nor is it read in each arm where both batch alike, or where more follows that is of both."""
+    """Nor is it read in each arm where more follows that is of both."""
     assert heads_in_arms(script(text)) == script(text)
+
+
+def test_a_head_stays_before_arms_that_batch_alike():
+    """What follows an arm that returns is the other arm."""
+    arm = READ + "    if files:\n        return tf.train.batch([record], 3)\n"
+    made = heads_in_arms(script(arm + "    return tf.train.batch([record], 4)\n"))
+    assert made == script(arm + "    else:\n        return tf.train.batch([record], 4)\n")

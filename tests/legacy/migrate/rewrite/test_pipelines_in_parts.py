@@ -1,0 +1,134 @@
+"""Queues that callers give to what batches, pipelines made in loops, and lists of examples joined in arms."""
+
+import pytest
+from old_scripts import READ, script
+
+from seqrecorder.legacy.migrate.normalize.given_readers import queues_of_parameters
+from seqrecorder.legacy.migrate.rewrite.script import rewrite
+from seqrecorder.legacy.migrate.verify.verify import tried
+
+PARTS = """\
+import tensorflow as tf
+
+
+def given(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    return batched(queue, 2)
+
+
+def given_by_name(files):
+    queue = tf.train.string_input_producer([*files], shuffle=False, num_epochs=1)
+    sizes, values = batched(size=3, queue=queue, small=True)
+    return sizes, values
+
+
+def batched(queue, size, small=False):
+    _, value = tf.TFRecordReader().read(queue)
+    length = tf.strings.length(value)
+    if small:
+        small_lengths, small_values = tf.train.batch([length, value], size, allow_smaller_final_batch=True)
+        return small_lengths, small_values
+    lengths, values = tf.train.batch([length, value], size)
+    return lengths, values
+
+
+def looped(files):
+    found = []
+    for size in (2, 3):
+        with tf.device("/cpu:0"):
+            queue = tf.train.string_input_producer(files, num_epochs=size, shuffle=False)
+            _, value = tf.TFRecordReader().read(queue)
+            length = tf.strings.length(value) * size
+            lengths, values = tf.train.batch([length, value], size)
+        found.append([lengths, values])
+    return found
+
+
+def one(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, value = tf.TFRecordReader().read(queue)
+    return tf.train.limit_epochs([value, tf.strings.length(value)])
+
+
+def joined(files, small):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    examples = [record(queue) for _ in range(1)]
+    if small:
+        batch = tf.train.batch_join(examples, 2, allow_smaller_final_batch=True)
+    else:
+        batch = tf.train.batch_join(examples, batch_size=3)
+    return batch
+
+
+def record(queue):
+    _, value = tf.TFRecordReader().read(queue)
+    return value, tf.strings.length(value)
+"""
+
+
+@pytest.mark.usefixtures("warm_trials")
+def test_pipelines_in_parts_are_rewritten(tmp_path):
+    """A queue is made where it is batched, each round of a loop has a dataset, and both arms join one list."""
+    done = rewrite(PARTS)
+    assert (done.status, done.functions) == ("converted", ("batched", "looped", "one", "joined"))
+    assert "def batched(filenames, size, small=False):" in done.text
+    assert "def given(files):\n    return batched(files, 2)\n" in done.text
+    assert "    filenames_1 = [*files]\n    sizes, values = batched(size=3, filenames=filenames_1" in done.text
+    assert "batched has no parameter queue any more: callers in other files have to follow" in done.notes
+    callers = ("given", "given_by_name", "looped", "one", "joined")
+    trials = tried(PARTS, done.text, callers, "graph", tmp_path)
+    assert {trial.function: trial.outcome for trial in trials} == dict.fromkeys(callers, "equal")
+
+
+GIVEN = (
+    "import tensorflow as tf\n\n\ndef batched(queue, size=3):\n    _, record = tf.TFRecordReader().read(queue)\n"
+    "    return tf.train.batch([record], size)\n\n\ndef given(files, flag):\n"
+)
+MADE = "    queue = tf.train.string_input_producer(files, num_epochs=1)\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        MADE + "    return batched(queue), batched(queue)\n",
+        MADE + "    for size in files:\n        batch = batched(queue, size)\n    return batch\n",
+        MADE + "    batch = batched(queue)\n    return batch, queue.size()\n",
+        MADE + "    batch = batched(queue)\n    return batch\n\n\nother = batched\n",
+        MADE + "    files.append(flag)\n    batch = batched(queue)\n    return batch\n",
+        MADE.replace("1)", "flag)") + "    batch = batched(queue)\n    return batch\n",
+        MADE + "    if flag:\n        queue = other\n    batch = batched(queue)\n    return batch\n",
+        MADE
+        + "    batch = batched(queue)\n"
+        + MADE.replace("1)", "2)")
+        + "    more = batched(queue)\n    return batch, more\n",
+        MADE + "    batch = batched(*[queue])\n    return batch\n",
+        "    queue = flag\n    batch = batched(queue)\n    return batch\n",
+    ],
+)
+def test_a_queue_stays_a_parameter_where_it_may_be_another_or_shared(body):
+    """Nor does it move where something else has to do with it, or where it is made of what only its caller knows."""
+    assert queues_of_parameters(GIVEN + body) == GIVEN + body
+    assert rewrite(GIVEN + body).status == "flagged"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    x = 0\n    for part in files:\nPIPE        x = x + tf.size(record)\n        x = tf.train.batch([x], 3)\n",
+        "    x = 0\n    for part in files:\nPIPE        x += tf.size(record)\n        y = tf.train.batch([x], 3)\n",
+        "    x = []\n    for part in files:\nPIPE        x.append(record)\n        y = tf.train.batch(x, 3)\n",
+        "    x = 0\n    for part in files:\nPIPE        y = tf.train.batch([record, x], 3)\n        x = record\n",
+        "    while files.pop():\nPIPE        x = tf.train.batch([record], 3)\n",
+        "    for part in files:\n        x = 0\nPIPE    x = tf.train.batch([record], 3)\n",
+    ],
+)
+def test_a_pipeline_in_a_loop_stays_where_its_rounds_hang_together(body):
+    """What an earlier round leaves is no constant of a pipeline."""
+    done = rewrite(script(body.replace("PIPE", READ.replace("    ", "        ")) + "    return x\n"))
+    assert (done.status, [finding.code for finding in done.findings]) == ("flagged", ["in-a-loop"])
+
+
+def test_a_list_of_examples_that_something_else_uses_stays():
+    """It is of records, which are no more where the batch is made of a dataset."""
+    more = "    l = [[record] for _ in range(3)]\n    print(l)\n    return tf.train.batch_join(l, 3)\n"
+    assert [finding.code for finding in rewrite(script(READ + more)).findings] == ["batch-join"]
