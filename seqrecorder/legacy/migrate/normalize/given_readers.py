@@ -129,7 +129,7 @@ def _calls(source: Source, function: ast.FunctionDef, parameter: ast.arg) -> lis
     named = [n for n in walk(source.tree) if isinstance(n, kind) and getattr(n, attribute) == function.name]
     calls = [(s, n) for s in scopes(source.tree) for n in own_nodes(s) if isinstance(n, ast.Call) and n.func in named]
     bound = parameter.arg in {name for s in function.body for name in binds(s)}
-    return [] if bound or len(same) > 1 or len(calls) != len(named) else calls
+    return [] if bound or len(same) > 1 or function.decorator_list or len(calls) != len(named) else calls
 
 
 def _given(
