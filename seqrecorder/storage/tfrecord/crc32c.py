@@ -5,10 +5,11 @@ A stored CRC is masked: `((crc >> 15) | (crc << 17)) + 0xa282ead8`. Source: tens
 A CRC register is linear over GF(2): spans are cut into blocks, whose registers come from tables, four bytes of each at
 a time, and that of a span is the exclusive or of those of its blocks, each moved by as many zeros as bytes follow it.
 
-Long spans are folded first. A multiple of the CRC's polynomial is `x^209 + x^144 + x^54 + x^39 + x^14 + 1`, and so is
-what has all its exponents times a power of two. Hence a byte at the front may be moved to five places behind it, 65 to
-209 bytes on or that many times 2, 4, ..., without changing the CRC: plain exclusive ors of long blocks, until a short
-row is left. Where the package google-crc32c is installed, it does all of that instead.
+Long spans are folded first. A multiple of the CRC's polynomial is `x^5685 + x^1362 + x^426 + 1`, and so is what has all
+its exponents times a power of two. Hence a byte at the front may be moved to three places behind it, 4323 to 5685 bytes
+on or that many times 2, 4, ..., without changing the CRC: plain exclusive ors of long blocks, until a shorter row is
+left; and of that until a short one is, by `x^209 + x^144 + x^54 + x^39 + x^14 + 1`. Where the package google-crc32c is
+installed, it does all of that instead.
 """
 
 from __future__ import annotations
@@ -42,9 +43,8 @@ _ONES = 0xFFFFFFFF
 _OCTETS = 256
 _START = 4  # bytes of a span that a register of ones inverts
 
-_FOLD = (65, 155, 170, 195, 209)
-"""To how many bytes behind its place a byte may be moved: 209 less each smaller exponent of the multiple."""
-_NEAR, _FAR = _FOLD[0], _FOLD[-1]
+_FOLDS = ((4323, 5259, 5685), (65, 155, 170, 195, 209))
+"""To how many bytes behind its place a byte may be moved: the exponent of each multiple less its smaller ones."""
 _LEAST_SCALE = 2
 _LONG = 4096  # bytes from which on a span is folded
 _BLOCKS = (64, 32)  # bytes; the latter for spans of at most _SHORT, and of fewer than _SMALL as a mean
@@ -335,10 +335,11 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
     for first in range(0, width, _PIECE_BYTES):
         last = min(width, first + _PIECE_BYTES)
         before = rest.shape[1]
-        rows = np.zeros((lengths.size, before + last - first), np.uint8)  # zeros before a span change nothing
+        rows = np.empty((lengths.size, before + last - first), np.uint8)
         rows[:, :before] = rest
         for row, begin, length in zip(rows, (starts + lengths - width).tolist(), lengths.tolist(), strict=True):
             start = max(first, width - length)
+            row[before : before + start - first] = 0  # before a span zeros change nothing
             row[before + start - first :] = data[begin + start : begin + last]
             if start == width - length:
                 row[before + start - first :][:_START] ^= np.uint8(_OCTETS - 1)
@@ -351,15 +352,16 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
 def _folded(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the ends of rows, after all before them was moved there."""
     first, width = 0, rows.shape[1]
-    scale = _LEAST_SCALE
-    while 2 * scale * _FAR < width:
-        scale *= 2
-    while scale >= _LEAST_SCALE:
-        while width - first > scale * _FAR:
-            size = min(scale * _NEAR, width - first - scale * _FAR)
-            block = rows[:, first : first + size]
-            for places in _FOLD:
-                rows[:, first + scale * places : first + scale * places + size] ^= block
-            first += size
-        scale //= 2
+    for fold in _FOLDS:
+        scale, near, far = _LEAST_SCALE, fold[0], fold[-1]
+        while 2 * scale * far < width - first:
+            scale *= 2
+        while scale >= _LEAST_SCALE:
+            while width - first > scale * far:
+                size = min(scale * near, width - first - scale * far)
+                block = rows[:, first : first + size]
+                for places in fold:
+                    rows[:, first + scale * places : first + scale * places + size] ^= block
+                first += size
+            scale //= 2
     return rows[:, first:]

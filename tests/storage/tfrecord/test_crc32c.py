@@ -38,15 +38,16 @@ def test_spans_have_the_crc_of_the_definition(monkeypatch, piece, lengths):
     assert crc32c.masked_crc32c(headers[:, :8]).tolist() == headers[:, 8:].copy().view("<u4").ravel().tolist()
 
 
-def test_a_byte_moves_to_five_places():
-    """The polynomial by which long spans are folded is a multiple of the CRC's."""
+@pytest.mark.parametrize("fold", crc32c._FOLDS)
+def test_a_byte_moves_to_other_places(fold):
+    """The polynomials by which long spans are folded are multiples of the CRC's."""
     registers = [0x80000000]  # of the bit that is 1, reflected
-    for _ in range(crc32c._FAR):
+    for _ in range(fold[-1]):
         last = registers[-1]
         registers.append((last >> 1) ^ (0x82F63B78 if last & 1 else 0))
-    total = registers[crc32c._FAR]
-    for places in crc32c._FOLD:
-        total ^= registers[crc32c._FAR - places]
+    total = registers[fold[-1]]
+    for places in fold:
+        total ^= registers[fold[-1] - places]
     assert total == 0
 
 
