@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, scopes, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import Names, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
-from seqrecorder.legacy.migrate.normalize.arms import work_before_arms
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.given_readers import queues_of_parameters, readers_of_parameters
 from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
-from seqrecorder.legacy.migrate.normalize.learn_readers import without_contrib_learn
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
 from seqrecorder.legacy.migrate.normalize.queues_of_arrays import queues_of_arrays, runners_started_by_hand
 from seqrecorder.legacy.migrate.normalize.readers import (
@@ -52,10 +50,10 @@ def plainer(text: str) -> str:
     <BLANKLINE>
     """
     for change in (
-        *(without_contrib_learn, without_local_variables, readers_of_objects, readers_of_parameters),
+        *(without_local_variables, readers_of_objects, readers_of_parameters),
         *(runners_started_by_hand, queues_of_arrays, readers_by_use),
         *(stages_by_themselves, queues_of_parameters, _queues_between),
-        *(work_before_arms, lists_behind_arms, heads_in_arms),
+        *(lists_behind_arms, heads_in_arms),
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say

@@ -121,8 +121,6 @@ class Rewriter:
         whole = flattened(self._outermost(block_of(self.scope, place)), loops, self._is_transparent)
         block = self.stages.own(whole)
         origins = Origins(self.stages, self.helpers, self.text, self.parts)
-        if self._in_step():
-            return self._zipped([origins.find(each, block) for each in self.stages.producers], block)
         return self._of_records(origins, block, place)
 
     def _of_records(self, origins: Origins, block: list[ast.stmt], place: ast.stmt) -> list[Edit]:
@@ -158,26 +156,6 @@ class Rewriter:
         self.notes += [*self._reading.notes, *self._delivery.notes]
         return edits
 
-    def _in_step(self) -> bool:
-        """Whether the scope batches records of several queues, each with a name of its own."""
-        producers, batches = self.stages.producers, self.stages.batches
-        several = len({ast.unparse(each.target) for each in producers}) == len(producers) > 1
-        return several and bool(batches) and not any(batch.loop or batch.readers for batch in batches)
-
-    def _zipped(self, origins: list[Origin], block: list[ast.stmt]) -> list[Edit]:
-        """Return the edits of queues that are read in step."""
-        edits, origin = self._reading.zipped(origins)
-        read = [each.read for each in origins if each.read is not None]
-        readers = [made for each in read if (made := each.reader.statement) is not None]
-        gone = {*(p.statement for p in self.stages.producers), *(each.statement for each in read), *readers}
-        rest = [s for s in block if s not in gone or s is origin.statement]
-        start = rest.index(origin.statement) + 1 if origin.statement in rest else 0
-        for each in origins:  # the batches end with the first queue that does
-            self._check_ends(each, rest[start:], self._anchor(rest, self.stages.batches))
-        edits += [*map(self._gone_alone, readers), *self._batched(origin, rest, start)]
-        self.notes += self._delivery.notes
-        return edits + self._hollow()
-
     def _marked(self) -> list[Edit]:
         """Return the edits that shuffle where a script in plainer words has marks."""
         edits: list[Edit] = []
@@ -188,7 +166,7 @@ class Rewriter:
             mark = node.value
             if not isinstance(mark, ast.Call) or ast.unparse(mark.func) != SHUFFLED:
                 continue
-            inside = self._in_step() or any(node in walk(statement) for statement in self._gone)
+            inside = any(node in walk(statement) for statement in self._gone)
             late = any(batch.statement.lineno < node.lineno for batch in self.stages.batches)
             if inside or late or node.lineno < max(made, default=0) or not self.stages.batches:
                 raise Unclear("explicit-queue", "a queue whose place in the pipeline is not clear", node)
@@ -237,15 +215,12 @@ class Rewriter:
                 if isinstance(node, ast.If) and covers(node, producing)
                 and all(statement in statements([node]) for statement in producing)
             ]  # fmt: skip
-            if self._in_step():
-                place = first.statement
-            elif len({ast.unparse(p.target) for p in self.stages.producers}) != 1 or not holding:
+            if len({ast.unparse(p.target) for p in self.stages.producers}) != 1 or not holding:
                 said = "several producers in one function, whose records do not all go into every batch"
                 raise Unclear("several-sources", said, others[0].statement)
-            elif len({p.kind for p in self.stages.producers}) != 1:
+            if len({p.kind for p in self.stages.producers}) != 1:
                 raise Unclear("several-sources", "the producer is of another kind in each branch", others[0].statement)
-            else:
-                place = holding[0]
+            place = holding[0]
         for node in own_nodes(self.scope):
             inside = isinstance(node, (ast.For, ast.While, ast.Try)) and not {place, *producing}.isdisjoint(walk(node))
             if inside and not (isinstance(node, ast.For) and self._made_anew(node)):

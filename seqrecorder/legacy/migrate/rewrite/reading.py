@@ -1,4 +1,4 @@
-"""How the names of files become records: one queue's, or those of several queues that are read in step."""
+"""How the names of files in a queue become records."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
-from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.rewrite.reader_functions import check_reader
-from seqrecorder.legacy.migrate.rewrite.record_statements import Origin, element
+from seqrecorder.legacy.migrate.rewrite.record_statements import element
 from seqrecorder.legacy.migrate.rewrite.tfdata_lines import producer_lines, read_lines
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Stages
+    from seqrecorder.legacy.migrate.rewrite.record_statements import Origin
     from seqrecorder.legacy.migrate.rewrite.text import Text
 
 
@@ -39,9 +39,9 @@ class Reading:
         self.chosen: list[Edit] = []
         self.notes: list[str] = []
 
-    def heads(self, producer: Producer, name: str | None = None) -> list[str]:
+    def heads(self, producer: Producer) -> list[str]:
         """Return the lines that make the dataset of what a producer puts into its queue."""
-        lines = producer_lines(producer, name or self.name, self.tf, self.text.of, self._is_list)
+        lines = producer_lines(producer, self.name, self.tf, self.text.of, self._is_list)
         return self.text.units(lines, producer.statement)
 
     def _is_list(self, files: ast.expr) -> bool:
@@ -96,38 +96,6 @@ class Reading:
         """Return the edit that writes lines behind a statement."""
         last = statement.end_lineno or statement.lineno
         return Edit(last + 1, last, tuple(self.text.indented(lines, self.text.source.indent(statement))))
-
-    def zipped(self, origins: Sequence[Origin]) -> tuple[list[Edit], Origin]:
-        """Return the edits of queues that are read in step, but for their readers', and where a record of each is."""
-        producers, edits = self.stages.producers, list[Edit]()
-        read = [origin.read for origin in origins if origin.read is not None and origin.call is None]
-        plain = all(each.key is None for each in read) and not any(origin.chosen for origin in origins)
-        if len(read) != len(origins) or not plain or {p.kind for p in producers} - OF_QUEUES:
-            said = "several producers in one function, and not each is one of files whose records alone are read there"
-            raise Unclear("several-sources", said, producers[1].statement)
-        first, *_, last = sorted(read, key=lambda each: each.statement.lineno)
-        values = [self._value(each, read[:number]) for number, each in enumerate(read)]
-        datasets = [self.text.fresh(f"{value}_{self.name}", f"{value}_records") for value in values]
-        for producer, each, dataset in zip(producers, read, datasets, strict=True):
-            self._check(each, each.statement)
-            edits.append(self.text.replaced(producer.statement, self.heads(producer, dataset)))
-            lines = read_lines(each, dataset, dataset, self.tf, self.text.of)
-            if each is last:
-                lines.append(f"{self.name} = {self.tf}.data.Dataset.zip(({', '.join(datasets)}))")
-            edits.append(self.text.replaced(each.statement, lines))
-        return edits, Origin(tuple(values), first.statement, None)
-
-    def _value(self, read: Read, others: Sequence[Read]) -> str:
-        """Return a name for the records of a read, another one where those of others have its name."""
-        if read.value not in [other.value for other in others]:
-            return read.value
-        name, uses = self.text.fresh(f"other_{read.value}", "other"), self.stages.uses([read.statement], read.value)
-        finite = any(producer.arguments["num_epochs"] is not None for producer in self.stages.producers)
-        if finite or any(self.stages.others_of(use, [read.statement]) for use in uses):
-            said = f"{read.value}: a record of one queue, and of another, and which ends the batches cannot be told"
-            raise Unclear("several-sources", said, read.statement)
-        self.text.substitutions += [(use, name) for use in uses]
-        return name
 
 
 def _names_alone(node: ast.AST) -> bool:

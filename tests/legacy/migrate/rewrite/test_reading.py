@@ -1,4 +1,4 @@
-"""How files become records: several queues in step, and readers that branches and callers choose."""
+"""How files become records: readers that branches and callers choose."""
 
 import pytest
 from old_scripts import script
@@ -9,28 +9,6 @@ from seqrecorder.legacy.migrate.verify.verify import tried
 
 WAYS = """\
 import tensorflow as tf
-
-
-def zipped(files, other_files):
-    texts = tf.train.string_input_producer(files, num_epochs=3, shuffle=False)
-    reader = tf.TextLineReader()
-    _, text = reader.read(texts)
-    text = tf.strings.join([text, 'x'])
-    numbers = tf.train.string_input_producer(other_files, num_epochs=2, seed=3)
-    _, number = tf.WholeFileReader().read(numbers)
-    return tf.train.batch([text, tf.strings.length(number)], 3, allow_smaller_final_batch=True)
-
-
-def zipped_of_one_name(files, other_files):
-    reader = tf.WholeFileReader()
-    texts = tf.train.string_input_producer(files, shuffle=False)
-    numbers = tf.train.string_input_producer(other_files, shuffle=False)
-    _, value = reader.read(texts)
-    text = tf.substr(value, 0, 3)
-    _, value = reader.read(numbers)
-    value = tf.strings.length(value)
-    both = tf.train.batch([text, value + value], 3)
-    return both
 
 
 def chosen(files, lines=True):
@@ -56,16 +34,15 @@ def given(files):
 
 
 @pytest.mark.usefixtures("warm_trials")
-def test_readers_and_queues_that_are_several_are_rewritten(tmp_path):
-    """Batches are those of the queues: pairs of records in step, and the records of whichever reader was chosen."""
+def test_readers_that_are_several_are_rewritten(tmp_path):
+    """Batches are those of the queues: the records of whichever reader was chosen, or given."""
     done = rewrite(WAYS)
     assert (done.status, done.findings) == ("converted", ())
-    assert done.text.count("data.Dataset.zip((") == 2
     assert "def read(record):" in done.text
     assert "read has no parameter reader any more: callers in other files have to follow" in done.notes
     trials = tried(WAYS, done.text, done.functions, "graph", tmp_path)
     assert [trial for trial in trials if trial.outcome == "differs"] == []
-    assert [trial.outcome for trial in trials] == ["equal"] * 4
+    assert [trial.outcome for trial in trials] == ["equal"] * 2
 
 
 TWICE = "    queue = tf.train.string_input_producer(files)\n    other = tf.train.string_input_producer(files)\n"
@@ -82,11 +59,6 @@ ARMS = """    queue = tf.train.string_input_producer(files)
 @pytest.mark.parametrize(
     ("code", "body"),
     [
-        ("no-record", TWICE.replace("(files)", "(files, 2)") + "    _, record = tf.TFRecordReader().read(queue)\n"
-         "    _, more = tf.TFRecordReader().read(other)\n    return tf.train.batch([more], 3)\n"),
-        ("several-sources", TWICE.replace("(files)", "(files, 2)") + "    _, record = tf.TFRecordReader().read(queue)\n"
-         "    x = tf.size(record)\n    _, record = tf.TFRecordReader().read(other)\n"
-         "    return tf.train.batch([x, record], 3)\n"),
         ("several-sources", TWICE + "    _, record = tf.TFRecordReader().read(queue)\n"
          "    key, more = tf.TFRecordReader().read(other)\n    return tf.train.batch([key, record, more], 3)\n"),
         ("queue-given", ARMS % ("tf.WholeFileReader()", "_, record = reader.read(queue)")),
