@@ -161,7 +161,7 @@ def _contrib(tf: types.ModuleType) -> Any:
     """Return `tf.contrib`, as far as there is one."""
     tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # what contrib had has no public name there
     places = {
-        "data": (contrib.data, tf.data.experimental, tf.compat.v1.data),
+        "data": (tf.data.experimental, tf.compat.v1.data),
         "layers": (contrib.layers,),
         "learn": (contrib.learn,),
         "lookup": (contrib.lookup, tables),

@@ -7,7 +7,7 @@ from queue_runs import assert_lifts_exactly, plain, queue_run, v1
 
 import seqrecorder as sr
 from seqrecorder import legacy
-from seqrecorder.legacy.contrib import data, layers, learn, rnn, slim, training
+from seqrecorder.legacy.contrib import layers, learn, rnn, slim, training
 
 LENGTHS = [5, 3, 7, 2]
 
@@ -413,30 +413,7 @@ def test_dense_to_sparse_leaves_out_padding():
     assert layers.dense_to_sparse([b"a", b""], eos_token="").values.numpy().tolist() == [b"a"]
 
 
-def test_batches_without_their_remainder():
-    """Old transformations of datasets give full batches only."""
-    dataset = tf.data.Dataset.range(5)
-    full = dataset.apply(data.batch_and_drop_remainder(2))
-    assert [batch.tolist() for batch in full.as_numpy_iterator()] == [[0, 1], [2, 3]]
-    padded = dataset.map(tf.range).apply(data.padded_batch_and_drop_remainder(3, [None]))
-    assert [batch.tolist() for batch in padded.as_numpy_iterator()] == [[[0, 0], [0, 0], [0, 1]]]
-
-
-def test_states_and_sizes_of_models():
-    """The state of an LSTM is a pair with names; hyperparameters are changed by a text, and keep their types."""
+def test_states_of_models():
+    """The state of an LSTM is a pair with names."""
     state = rnn.LSTMStateTuple(c=1, h=2)
     assert tuple(state) == (state.c, state.h) == (1, 2)
-    sizes = training.HParams(batch_size=32, rate=0.5, name="a", deep=False, layers=[64, 64])
-    sizes.parse("batch_size=4, rate=1,name=b c,deep=true,layers=[8, 9, 10]")
-    assert sizes.values() == {"batch_size": 4, "rate": 1.0, "name": "b c", "deep": True, "layers": [8, 9, 10]}
-    assert "rate" in sizes
-    assert sizes.get("no", 7) == 7
-    sizes.add_hparam("more", None)
-    sizes.set_hparam("more", "x")
-    assert sizes.more == "x"
-    wrong = {"batch_size": ValueError, "no=1": KeyError, "rate=x": ValueError, "layers=[1": ValueError}
-    for text, error in {**wrong, "deep=2": ValueError}.items():
-        with pytest.raises(error):
-            sizes.parse(text)
-    with pytest.raises(ValueError, match="reserved: rate"):
-        sizes.add_hparam("rate", 1)

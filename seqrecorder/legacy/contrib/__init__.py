@@ -6,7 +6,6 @@
 They are called while a graph is built, as they always were; their tensors work in a `Session` and under `lift`.
 """
 
-from seqrecorder.legacy.contrib import data as data
 from seqrecorder.legacy.contrib import layers as layers
 from seqrecorder.legacy.contrib import learn as learn
 from seqrecorder.legacy.contrib import lookup as lookup

@@ -180,20 +180,20 @@ def queue_parsed_features(
     return None if keys is None else found.pop(), dict(zip(names, found, strict=True))
 
 
+_AFTER_READER = (
+    *("randomize_input", "num_epochs", "queue_capacity", "reader_num_threads", "feature_queue_capacity"),
+    *("num_enqueue_threads", "parse_fn", "name", "read_batch_size"),
+)
+"""What follows the reader in `read_keyed_batch_features`."""
+_IN_ANOTHER_ORDER = (
+    *("randomize_input", "num_epochs", "queue_capacity", "feature_queue_capacity", "reader_num_threads"),
+    *("num_enqueue_threads", "parse_fn", "name", "read_batch_size"),
+)
+"""What follows it in `read_batch_features`."""
+
+
 def read_keyed_batch_features(
-    file_pattern: Any,
-    batch_size: Any,
-    features: Mapping[str, Any],
-    reader: Callable[[], Any],
-    randomize_input: bool = True,
-    num_epochs: int | None = None,
-    queue_capacity: int = 10_000,
-    reader_num_threads: int = 1,
-    feature_queue_capacity: int = 100,
-    num_enqueue_threads: int = 2,
-    parse_fn: Callable[[Any], Any] | None = None,
-    name: str | None = None,
-    read_batch_size: int | None = None,
+    file_pattern: Any, batch_size: Any, features: Mapping[str, Any], reader: Callable[[], Any], *more: Any, **named: Any
 ) -> tuple[Any, dict[str, Any]]:
     """Return `tf.contrib.learn.read_keyed_batch_features`: keys and batches of parsed `tf.train.Example`s.
 
@@ -202,15 +202,10 @@ def read_keyed_batch_features(
         batch_size: see there.
         features: what `tf.io.parse_example` is given.
         reader: see there.
-        randomize_input: see there. Where it is false, `num_enqueue_threads=1` is needed for a fixed order.
-        num_epochs: see there.
-        queue_capacity: see there.
-        reader_num_threads: its `num_threads`.
-        feature_queue_capacity: see `queue_parsed_features`.
-        num_enqueue_threads: see `queue_parsed_features`.
-        parse_fn: see there.
-        name: see there.
-        read_batch_size: see there; None for a whole batch.
+        *more: `randomize_input`, `num_epochs`, `queue_capacity`, `reader_num_threads` (its `num_threads`),
+            `feature_queue_capacity` and `num_enqueue_threads` (see `queue_parsed_features`; for a fixed order, 1 is
+            needed), `parse_fn`, `name` and `read_batch_size` (by default that of the batch).
+        **named: the same, by name.
 
     Returns:
         `(keys, features)`, the latter a dict.
@@ -220,34 +215,13 @@ def read_keyed_batch_features(
     """
     import tensorflow as tf
 
-    keys, examples = read_keyed_batch_examples(
-        file_pattern,
-        batch_size,
-        reader,
-        randomize_input=randomize_input,
-        num_epochs=num_epochs,
-        queue_capacity=queue_capacity,
-        num_threads=reader_num_threads,
-        read_batch_size=batch_size if read_batch_size is None else read_batch_size,
-        parse_fn=parse_fn,
-        name=name,
-    )
-    parsed = tf.io.parse_example(examples, features)
-    return queue_parsed_features(parsed, keys, feature_queue_capacity, num_enqueue_threads)
-
-
-_PLACES = (
-    "randomize_input",
-    "num_epochs",
-    "queue_capacity",
-    "feature_queue_capacity",
-    "reader_num_threads",
-    "num_enqueue_threads",
-    "parse_fn",
-    "name",
-    "read_batch_size",
-)
-"""What follows the reader in `read_batch_features`, in an order of its own."""
+    options = {**dict(zip(_AFTER_READER, more, strict=False)), **named}
+    queue = options.pop("feature_queue_capacity", 100), options.pop("num_enqueue_threads", 2)
+    options["num_threads"] = options.pop("reader_num_threads", 1)
+    if options.get("read_batch_size") is None:
+        options["read_batch_size"] = batch_size
+    keys, examples = read_keyed_batch_examples(file_pattern, batch_size, reader, **options)
+    return queue_parsed_features(tf.io.parse_example(examples, features), keys, *queue)
 
 
 def read_batch_features(
@@ -257,28 +231,20 @@ def read_batch_features(
 
     Takes and raises what that does, but for the places of `feature_queue_capacity` and `reader_num_threads`.
     """
-    options = {**dict(zip(_PLACES, more, strict=False)), **named}
-    _, found = read_keyed_batch_features(file_pattern, batch_size, features, reader, **options)
-    return found
+    options = {**dict(zip(_IN_ANOTHER_ORDER, more, strict=False)), **named}
+    return read_keyed_batch_features(file_pattern, batch_size, features, reader, **options)[1]
 
 
 def read_batch_record_features(
-    file_pattern: Any,
-    batch_size: Any,
-    features: Mapping[str, Any],
-    randomize_input: bool = True,
-    num_epochs: int | None = None,
-    queue_capacity: int = 10_000,
-    reader_num_threads: int = 1,
-    name: str | None = "dequeue_record_examples",
+    file_pattern: Any, batch_size: Any, features: Mapping[str, Any], *more: Any, **named: Any
 ) -> Any:
     """Return `tf.contrib.learn.read_batch_record_features`: `read_batch_features` of TFRecord files.
 
     Two threads fill its last queue, so that the order of batches is left to chance even where `randomize_input` is
-    false.
+    false. It takes `randomize_input`, `num_epochs`, `queue_capacity`, `reader_num_threads` and `name`.
     """
     import tensorflow as tf
 
-    record = tf.compat.v1.TFRecordReader
-    places = file_pattern, batch_size, features, record, randomize_input, num_epochs, queue_capacity, reader_num_threads
-    return read_keyed_batch_features(*places, name=name)[1]
+    options = {**dict(zip((*_AFTER_READER[:4], "name"), more, strict=False)), **named}
+    reader = tf.compat.v1.TFRecordReader
+    return read_keyed_batch_features(file_pattern, batch_size, features, reader, **options)[1]

@@ -6,7 +6,6 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.contrib.components import Components
-from seqrecorder.legacy.contrib.hyperparameters import HParams
 from seqrecorder.legacy.contrib.segments import NextQueuedSequenceBatch, batch_sequences_with_states
 from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.session import replaced
@@ -14,7 +13,7 @@ from seqrecorder.legacy.session import replaced
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HParams", "NextQueuedSequenceBatch", "batch_sequences_with_states", "bucket", "bucket_by_sequence_length"]
+__all__ = ["NextQueuedSequenceBatch", "batch_sequences_with_states", "bucket", "bucket_by_sequence_length"]
 
 
 def bucket(
