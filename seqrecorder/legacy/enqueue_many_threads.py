@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.graph import DEQUEUES, READS, describe, source_of
-from seqrecorder.legacy.subgraph import parts_of, run_section
+from seqrecorder.legacy.subgraph import run_section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,44 +63,14 @@ def common_pulls(sections: Sequence[Section], queue: Any) -> list[Any]:
 
 
 def run_branch(sections: Sequence[Section], branch: Any, pulled: Any, state: State) -> list[Any]:
-    """Run the section that a number names on what one pull gave, and return its targets.
-
-    Sections that do the same, as is usual, are one.
-    """
+    """Run the section that a number names on what one pull gave, and return its targets."""
     import tensorflow as tf
-
-    if len({signature(section) for section in sections}) == 1:
-        return run_section(sections[0], [pulled], state)
 
     def runs(section: Section) -> Any:
         return lambda: tuple(run_section(section, [[tf.identity(x) for x in pulled]], state))
 
     found = tf.switch_case(tf.cast(branch, tf.int32), [runs(section) for section in sections])
     return list(found)
-
-
-def signature(section: Section) -> object:
-    """Return what is equal for sections that compute the same from what their pulls give."""
-    known: dict[str, object] = {pull.name: ("pull", position) for position, pull in enumerate(section.pulls)}
-    known |= {name: ("cut", name) for name in section.cut}
-    known |= {op.name: ("take", op.type) for op in section.takes}
-    waiting = [tensor.op for target in section.targets for tensor in parts_of(target)]
-    while waiting:
-        op = waiting[-1]
-        before = [tensor.op for tensor in op.inputs if tensor.op.name not in known]
-        before += [other for other in op.control_inputs if other.name in section.inner and other.name not in known]
-        if op.name in known or before:
-            waiting = waiting + before if op.name not in known else waiting[:-1]
-            continue
-        inputs = tuple((known[tensor.op.name], tensor.value_index) for tensor in op.inputs)
-        controls = frozenset(known[other.name] for other in op.control_inputs if other.name in section.inner)
-        # As a number: what is nested would grow as fast as there are ways through the graph.
-        known[op.name] = hash((op.type, _attributes(op), inputs, controls))
-        waiting.pop()
-    return tuple(
-        (type(target), *((known[tensor.op.name], tensor.value_index) for tensor in parts_of(target)))
-        for target in section.targets
-    )
 
 
 def _attributes(op: Any) -> tuple[Any, ...]:
