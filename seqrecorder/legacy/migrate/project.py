@@ -169,11 +169,18 @@ def _migrated(
         if wrong:
             findings = tuple(Finding(0, "differs", f"{trial.function}: {trial.reason}") for trial in wrong)
             return FileReport(path, "refused", findings, done.notes, trials)
-    outcome = _outcome(done, trials)
-    lifted = done.functions if done.lifted else ()
-    diff = _diff(path, text, done.text)
+    report = FileReport(
+        path,
+        _outcome(done, trials),
+        done.findings,
+        done.notes,
+        trials,
+        _diff(path, text, done.text),
+        changed=done.changed,
+        lifted=done.functions if done.lifted else (),
+    )
     if not write or done.text == text:
-        return FileReport(path, outcome, done.findings, done.notes, trials, diff, changed=done.changed, lifted=lifted)
+        return report
     try:
         save(path, done.text.encode(encoding), data)
     except ChangedError as error:
@@ -182,13 +189,8 @@ def _migrated(
         if path.read_bytes() == data:
             return FileReport(path, "refused", (Finding(0, "unwritable", str(error)),), done.notes, trials)
         late = Finding(0, "unsynced", f"written, but a crash of the machine now may bring the old text back: {error}")
-        findings = (*done.findings, late)
-        return FileReport(
-            path, outcome, findings, done.notes, trials, diff, written=True, changed=done.changed, lifted=lifted
-        )
-    return FileReport(
-        path, outcome, done.findings, done.notes, trials, diff, written=True, changed=done.changed, lifted=lifted
-    )
+        report = attrs.evolve(report, findings=(*done.findings, late))
+    return attrs.evolve(report, written=True)
 
 
 def _rewritten(

@@ -312,23 +312,6 @@ def only_indexed(nodes: Sequence[ast.AST], name: str) -> bool:
     return all(id(n) in indexed for n in inner if isinstance(n, ast.Name) and n.id == name)
 
 
-def unused_now(old: ast.Module, new: ast.Module) -> dict[str, list[str]]:
-    r"""Return the variables and parameters that functions read in one version of a module, and in another do not.
-
-    >>> old = ast.parse("def f(a, b):\n c = a\n return g(b, c)")
-    >>> unused_now(old, ast.parse("def f(a, b):\n c = a\n return g(b)"))
-    {'f': ['c']}
-    """
-    before = {node.name: node for node in walk(old) if isinstance(node, ast.FunctionDef)}
-    found: dict[str, list[str]] = {}
-    for node in walk(new):
-        if isinstance(node, ast.FunctionDef) and node.name in before:
-            own = binds(node) | {argument.arg for argument in walk(node.args) if isinstance(argument, ast.arg)}
-            if names := sorted(own & reads(before[node.name]) - reads(node)):
-                found[node.name] = names
-    return found
-
-
 def parameters_gone(old: ast.Module, new: ast.Module) -> list[tuple[str, str]]:
     r"""Return the functions that lack a parameter that they have in another version of a module, with its name.
 

@@ -6,7 +6,7 @@ import ast
 import functools
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import loads, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import loads, own_nodes, walk, writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,6 +46,16 @@ class Reaching:
         """Return where it may be read what some statements bind to a name, in functions inside of the scope too."""
         wanted = frozenset(statements)
         return [use for use in loads(self._scope, name) if self.of(use) & wanted]
+
+    def hanging(self, statement: ast.stmt) -> list[ast.stmt]:
+        """Return a statement and the simple ones of the scope that hang on what it binds."""
+        simple = [n for n in own_nodes(self._scope) if isinstance(n, ast.stmt) and not hasattr(n, "body")]
+        holding = {id(inner): other for other in simple for inner in walk(other)}
+        found = [statement]
+        for each in found:
+            uses = [use for name in writes(each) for use in self.uses([each], name)]
+            found += dict.fromkeys(holding[id(use)] for use in uses if holding.get(id(use), each) not in found)
+        return found
 
     # How it flows -----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, walk, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, walk
 from seqrecorder.legacy.migrate.analyze.names import Arguments, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -178,7 +178,7 @@ class Stages:
 
     def _beside(self) -> list[Stages]:
         """Return the pipelines of which no statement hangs on two, the one of the scope where some do."""
-        chains = [self._chain(producer) for producer in self.producers]
+        chains = [reaching(self.scope).hanging(producer.statement) for producer in self.producers]
         taking = [*(read.statement for read in self.reads), *(batch.statement for batch in self.batches)]
         if any(sum(statement in chain for chain in chains) != 1 for statement in taking):
             return [self]
@@ -194,16 +194,6 @@ class Stages:
             for producer, chain in zip(self.producers, chains, strict=True)
         ]
         return parts if all(part.batches for part in parts) else [self]
-
-    def _chain(self, producer: Producer) -> list[ast.stmt]:
-        """Return a producer's statement, and those that hang on it."""
-        simple = [n for n in own_nodes(self.scope) if isinstance(n, ast.stmt) and not hasattr(n, "body")]
-        holding = {id(inner): statement for statement in simple for inner in walk(statement)}
-        found: list[ast.stmt] = [producer.statement]
-        for statement in found:
-            uses = [use for name in writes(statement) for use in reaching(self.scope).uses([statement], name)]
-            found += dict.fromkeys(holding[id(use)] for use in uses if holding.get(id(use), statement) not in found)
-        return found
 
     def _branch(self, block: list[ast.stmt], others: list[list[ast.stmt]]) -> Stages:
         inside = {id(inner) for statement in block for inner in walk(statement)}

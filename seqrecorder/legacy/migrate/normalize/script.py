@@ -18,7 +18,6 @@ from seqrecorder.legacy.migrate.normalize.given_readers import queues_of_paramet
 from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
-from seqrecorder.legacy.migrate.normalize.queues_of_arrays import queues_of_arrays, runners_started_by_hand
 from seqrecorder.legacy.migrate.normalize.readers import (
     readers_by_use,
     readers_of_objects,
@@ -50,10 +49,8 @@ def plainer(text: str) -> str:
     <BLANKLINE>
     """
     for change in (
-        *(without_local_variables, readers_of_objects, readers_of_parameters),
-        *(runners_started_by_hand, queues_of_arrays, readers_by_use),
-        *(stages_by_themselves, queues_of_parameters, _queues_between),
-        *(lists_behind_arms, heads_in_arms),
+        *(without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
+        *(stages_by_themselves, queues_of_parameters, _queues_between, lists_behind_arms, heads_in_arms),
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say
@@ -116,30 +113,14 @@ def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> 
 
 def _is_passed_by(scope: Scope, queue: FilledQueue) -> bool:
     """Whether something of a record does not go through a queue, but by it: that is of another record then."""
-    flow = reaching(scope)
-    simple = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and not hasattr(n, "body")]
-    holding = {id(part): statement for statement in simple for part in walk(statement)}
-    waiting: list[ast.AST] = [queue.put]
-    before = list[ast.AST]()
-    while waiting:  # what is put in hangs on these
-        for taken in [n for n in walk(waiting.pop()) if isinstance(n, ast.Name)]:
-            for made in flow.of(taken):
-                if made not in before and made in simple:
-                    before.append(made)
-                    waiting.append(made)
-    read = [s for s in before if any(getattr(part, "attr", "") in ("read", "read_up_to") for part in walk(s))]
-    waiting, seen = list(read), set[ast.AST]()
-    while waiting:  # these hang on a record
-        made = waiting.pop()
-        for name in writes(made):
-            for use in flow.uses([made], name):
-                user = holding.get(id(use))
-                if user is None or user in queue.gone or user in seen:
-                    continue
-                if user.lineno > queue.filling.lineno:
-                    return True
-                seen.add(user)
-                waiting.append(user)
+    for read in own_nodes(scope):
+        if not isinstance(read, ast.stmt) or hasattr(read, "body"):
+            continue
+        if any(getattr(part, "attr", "") in ("read", "read_up_to") for part in walk(read)):
+            hanging = reaching(scope).hanging(read)
+            by = any(s.lineno > queue.filling.lineno for s in hanging if s not in queue.gone)
+            if by and queue.filling in hanging:
+                return True
     return False
 
 

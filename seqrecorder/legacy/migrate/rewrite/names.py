@@ -47,7 +47,7 @@ def renamed(source: Source, functions: set[str]) -> list[Edit]:
             waiting += [own[name] for name in reads(function) & set(own)]
     places: list[ast.AST] = [*found] if names.first else [source.tree]
     changes = [change for place in places for change in modernised(place, names)]
-    return substituted(source, [*changes, *(union for function in found for union in _united(function))])
+    return substituted(source, changes)
 
 
 def substituted(source: Source, changes: Iterable[tuple[ast.expr, str]]) -> list[Edit]:
@@ -82,16 +82,6 @@ def _is_old_order(names: Names, node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or len(node.args) != _OLD_ORDER.get(names.called(node) or ""):
         return False
     return _is_axis(node.args[:1]) and not _is_axis(node.args[-1:])
-
-
-def _united(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
-    """Yield unions of dictionaries' items, whose tensors have no hash any more, and what can be written instead."""
-    for node in walk(function):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict" and len(node.args) == 1:
-            union = node.args[0]
-            if isinstance(union, ast.BinOp) and _unites_items(union):
-                parts = [ast.unparse(side).removesuffix(".items()") for side in (union.left, union.right)]
-                yield node, f"{{**{parts[0]}, **{parts[1]}}}"
 
 
 def _is_axis(given: list[ast.expr]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, parameters_gone, qualified, scopes, unused_now, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, parameters_gone, qualified, scopes, walk
 from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
 from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, PIPELINE, READERS, UNCONVERTED, Names, may_have_queues
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, find_parts
@@ -182,8 +182,6 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
     if done is not None and not done.functions and not script.helpers:
         return Rewritten("nothing", text)  # names, and no pipeline
     if done is not None:
-        unused = unused_now(source.tree, Source(done.text).tree)
-        notes = (f"{function} has no use for {', '.join(names)} any more" for function, names in unused.items())
         gone = [
             f"{function} has no parameter {parameter} any more: callers in other files have to follow"
             for function, parameter in parameters_gone(source.tree, Source(plain).tree)
@@ -191,7 +189,7 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
         gone += [f"gone with its line: {text}" for text in comments_gone(current, done.text)]
         if told := lines_about_queues(done.text):
             gone.append(f"still speak of queues, in comments or docstrings: lines {', '.join(map(str, told))}")
-        return attrs.evolve(done, notes=(*done.notes, *notes, *gone))
+        return attrs.evolve(done, notes=(*done.notes, *gone))
     findings = tuple(found_in(lines_of(current), lines_of(plain), script.findings))
     # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
     alike = len(lines_of(current)) == len(lines_of(text))

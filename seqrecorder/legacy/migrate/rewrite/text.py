@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, TypeGuard
+from copy import deepcopy as copy_of
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.source import Edit, Verbatim
@@ -57,7 +58,9 @@ class Text:
         text = self.source.segment(node)
         if not wanted:
             return " ".join(text.split("\n")) if "\n" in text else text
-        return ast.unparse(_Replacing(wanted).visit(_copied(node, wanted)))
+        copies: dict[int, Any] = {}
+        copy = copy_of(node, copies)
+        return ast.unparse(_Replacing({id(copies[old]): new for old, new in wanted.items()}).visit(copy))
 
     def moved(self, statements: Sequence[ast.stmt], indent: str) -> list[str]:
         """Return the lines of statements at another indentation; blank lines between neighbours stay."""
@@ -184,23 +187,3 @@ class _Replacing(ast.NodeTransformer):
 def _arguments(text: str) -> list[ast.expr]:
     call = ast.parse(f"f({text})", mode="eval").body
     return call.args if isinstance(call, ast.Call) else []
-
-
-def _copied(node: ast.AST, replaced: dict[int, str]) -> ast.AST:
-    """Return a copy of an expression, whose replaced parts are known by their new ids."""
-    memo: dict[int, ast.AST] = {}
-
-    def copy(inner: ast.AST) -> ast.AST:
-        made = type(inner)(**{
-            name: copy(value) if isinstance(value, ast.AST)
-            else [copy(item) if isinstance(item, ast.AST) else item for item in value] if isinstance(value, list)
-            else value
-            for name, value in ast.iter_fields(inner)
-        })  # fmt: skip
-        memo[id(inner)] = made
-        return made
-
-    made = copy(node)
-    for old in [key for key in replaced if key in memo]:
-        replaced[id(memo[old])] = replaced[old]
-    return made

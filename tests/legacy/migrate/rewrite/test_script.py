@@ -311,14 +311,6 @@ def test_parts_that_cannot_be_told_apart_stay_with_who_calls_them():
     assert "part-used" in {finding.code for finding in found.findings}
 
 
-def test_what_has_no_use_any_more_is_noted():
-    """Variables and parameters that only queues took stay in the script, and the report names them."""
-    body = READ + "    threads = 4\n    return tf.train.batch([record], size, threads, capacity)\n"
-    found = rewrite(script(body, parameters="files, size, capacity"))
-    assert found.notes == ("batches has no use for capacity, threads any more",)
-    assert "    threads = 4\n" in found.text
-
-
 def test_a_seed_of_the_graph_is_noted():
     """The order that a graph's seed gave the queues is another one now, where there is chance."""
     seeded = "tf.set_random_seed(3)\n"
