@@ -411,24 +411,8 @@ def through_two_queues(filenames, batch_size):
     return second.dequeue_up_to(batch_size)
 """
 
-OF_CONTRIB = """
-
-def of_contrib(pattern, batch_size, shuffle=False):
-    features = {'id': tf.FixedLenFeature([], tf.int64)}
-    features = tf.contrib.learn.read_batch_record_features(
-        pattern, batch_size, features, randomize_input=shuffle, num_epochs=2)
-    ids = features['id']
-    return ids
-
-
-def of_contrib_in_order(pattern, batch_size):
-    return tf.contrib.learn.io.read_batch_features(
-        pattern, batch_size, {'id': tf.FixedLenFeature([], tf.int64)}, tf.TFRecordReader,
-        randomize_input=False, num_epochs=2)
-"""
-
-TOGETHER = HEAD + JOINED + KEPT + IN_BRANCHES + METHODS + IN_PARTS + BETWEEN + OF_CONTRIB
+TOGETHER = HEAD + JOINED + KEPT + IN_BRANCHES + METHODS + IN_PARTS + BETWEEN
 OF_TOGETHER = (
     *("joined", "shuffled_and_joined", "kept", "kept_and_shuffled", "in_branches", "queue_in_branches"),
-    *("of_contrib", "of_contrib_in_order", "Reader.batches", "in_parts", "through_two_queues"),
+    *("Reader.batches", "in_parts", "through_two_queues"),
 )

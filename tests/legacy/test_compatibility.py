@@ -313,7 +313,7 @@ def test_tools_that_look_around(script):
     [
         "from tensorflow.contrib.training.python.training.bucket_ops import bucket_by_sequence_length",
         "from tensorflow.contrib.slim.python.slim.data.tfexample_decoder import TFExampleDecoder",
-        "from tensorflow.contrib.slim.python.slim import queues; queues.QueueRunners",
+        "from tensorflow.contrib.slim.python.slim import parallel_reader; parallel_reader.parallel_read",
         "from tensorflow.contrib.learn.python.learn.learn_io.graph_io import read_batch_features",
         "import tensorflow as tf; tf.contrib.learn.io.read_batch_features",
     ],

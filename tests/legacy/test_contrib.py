@@ -287,22 +287,6 @@ def test_slim_reads_in_order(records, texts):
     assert all(a == b for a, b in legacy.lift(aligned).as_numpy_iterator())
 
 
-def test_slim_runs_queues(records):
-    """Queue runners run inside the statement, and once at a time."""
-    with tf.Graph().as_default():
-        _, value = slim.parallel_reader.single_pass_read(records, v1.TFRecordReader)
-        found = []
-        with v1.Session() as session:
-            session.run(v1.local_variables_initializer())
-            with slim.queues.QueueRunners(session):
-                with pytest.raises(slim.queues.NestedQueueRunnerError), slim.queues.QueueRunners(session):
-                    pass
-                found += [session.run(value) for _ in range(18)]
-            with slim.queues.QueueRunners(session):
-                pass
-    assert len(found) == 18
-
-
 def test_slim_refuses(records):
     """Patterns that match nothing, names that are taken or unknown, and no readers at all are refused."""
     with tf.Graph().as_default():

@@ -10,5 +10,4 @@ from seqrecorder.legacy.contrib.slim import dataset as dataset
 from seqrecorder.legacy.contrib.slim import dataset_data_provider as dataset_data_provider
 from seqrecorder.legacy.contrib.slim import parallel_reader as parallel_reader
 from seqrecorder.legacy.contrib.slim import prefetch_queue as prefetch_queue
-from seqrecorder.legacy.contrib.slim import queues as queues
 from seqrecorder.legacy.contrib.slim import tfexample_decoder as tfexample_decoder
