@@ -20,6 +20,7 @@ import ast
 import collections
 import functools
 import io
+import re
 import tokenize
 import warnings
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 _LEAST_WIDTH = 79
@@ -161,6 +162,32 @@ class Source:
                 end = start + len(node.arg.encode()) if isinstance(node, ast.arg) else node.end_col_offset or start
                 line = line[:start] + text.encode() + line[end:]
         return line.decode()
+
+    def header(self, function: ast.FunctionDef, instead: Mapping[str, str]) -> Edit | None:
+        """Return the edit that writes a function's parameters anew; None where they are not written as is usual.
+
+        Args:
+            function: the definition.
+            instead: what stands for some parameters, by their names; nothing where it is empty.
+        """
+        given = function.args
+        written: list[ast.arg | ast.expr] = [*given.args, *given.defaults]
+        last = max(written, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+        end_line = last.end_lineno or 1
+        rest = self.lines[end_line - 1].encode()[last.end_col_offset :].decode()
+        ending = re.fullmatch(r"\s*,?\s*\)(.*:)\s*(#.*)?", rest)
+        several = given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg
+        if several or ending is None or any("#" in line for line in self.lines[function.lineno - 1 : end_line - 1]):
+            return None
+        defaults = {a.arg: f"={self.segment(d)}" for a, d in zip(given.args[::-1], given.defaults[::-1], strict=False)}
+        texts = [instead.get(a.arg, self.segment(a) + defaults.get(a.arg, "")) for a in given.args]
+        start = f"{self.indent(function)}def {function.name}("
+        end = f"){ending[1]}{'  ' + ending[2] if ending[2] else ''}"
+        lines = [start + ", ".join(filter(None, texts)) + end]
+        if len(lines[0]) > self.width:
+            lines = [(" " * len(start) if n else start) + text + "," for n, text in enumerate(filter(None, texts))]
+            lines[-1] = lines[-1][:-1] + end
+        return Edit(function.lineno, end_line, tuple(lines))
 
     def edited(self, edits: Sequence[Edit], text: str | None = None) -> str:
         """Return the text with some lines replaced; the others keep every byte.

@@ -7,7 +7,6 @@ follow. All calls of it have to be ones that can.
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -16,7 +15,6 @@ from seqrecorder.legacy.migrate.analyze.data_flow import hanging_after, own_node
 from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, Arguments
 from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, check_only, mentions_of
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
-from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.names import Names
     from seqrecorder.legacy.migrate.analyze.stages import Stages
     from seqrecorder.legacy.migrate.analyze.structure import Structure
-    from seqrecorder.legacy.migrate.source import Source
+    from seqrecorder.legacy.migrate.source import Edit, Source
 
 Role = Literal["queue", "source", "batch"]
 
@@ -211,33 +209,9 @@ def signature(source: Source, part: Part, dataset: str) -> Edit:
     Raises:
         Unclear: its parameters are not written as parameters usually are.
     """
-    function = part.function
-    given = function.args
-    if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
-        raise Unclear("signature", "the function has parameters of several kinds", function)
-    written: list[ast.arg | ast.expr] = [*given.args, *given.defaults]
-    last = max(written, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
-    end_line = last.end_lineno or 1
-    rest = source.lines[end_line - 1].encode()[last.end_col_offset :].decode()
-    header = source.lines[function.lineno - 1 : end_line - 1]
-    ending = re.fullmatch(r"\s*,?\s*\)(.*:)\s*(#.*)?", rest)
-    if ending is None or any("#" in line for line in header):
-        raise Unclear(
-            "signature", "the parameters of the function have comments, or end on a line of their own", function
-        )
-    defaults = dict(zip([argument.arg for argument in given.args][::-1], given.defaults[::-1], strict=False))
-    texts: list[str] = []
-    for argument in given.args:
-        if argument.arg == part.tensors[0]:
-            texts.append(dataset)
-        elif argument.arg not in part.tensors:
-            default = f"={source.segment(defaults[argument.arg])}" if argument.arg in defaults else ""
-            texts.append(source.segment(argument) + default)
-    start = f"{source.indent(function)}def {function.name}("
-    end = f"){ending[1]}{'  ' + ending[2] if ending[2] else ''}"
-    lines = [start + ", ".join(texts) + end]
-    if len(lines[0]) > source.width:
-        most = len(texts) - 1
-        lines = [f"{' ' * len(start) if i else start}{text}{',' * (i < most)}" for i, text in enumerate(texts)]
-        lines[-1] += end
-    return Edit(function.lineno, end_line, tuple(lines))
+    instead = {name: dataset * (name == part.tensors[0]) for name in part.tensors}
+    edit = source.header(part.function, instead)
+    if edit is None:
+        said = "the function has parameters of several kinds, with comments, or that end on a line of their own"
+        raise Unclear("signature", said, part.function)
+    return edit

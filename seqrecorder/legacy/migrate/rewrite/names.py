@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import reads, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import reached, reads, walk
 from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.findings import Finding
 from seqrecorder.legacy.migrate.rewrite.tf2_names import is_there, modernised
@@ -37,15 +37,8 @@ def renamed(source: Source, functions: set[str]) -> list[Edit]:
     Those call others, which are meant too.
     """
     names = Names(source.tree)
-    waiting = [n for n in walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
-    found = list[ast.FunctionDef]()
-    own = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
-    while waiting:
-        function = waiting.pop()
-        if function not in found:
-            found.append(function)
-            waiting += [own[name] for name in reads(function) & set(own)]
-    places: list[ast.AST] = [*found] if names.first else [source.tree]
+    made = [n for n in walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
+    places = [*reached(source.tree, made)] if names.first else [source.tree]
     changes = [change for place in places for change in modernised(place, names)]
     return substituted(source, changes)
 

@@ -65,21 +65,17 @@ class Delivery:
         """Return the expression of the tensors of one element."""
         return f"{self.text.tf}.data.make_one_shot_iterator({self.dataset}).get_next()"
 
-    def tensors(self, batch: Batch, lines: Sequence[str], structure: str) -> list[Edit]:
-        """Return the edits by which a batch statement gives tensors."""
-        statement, got = batch.statement, self.next()
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-        if structure == "list" and not isinstance(target, ast.Tuple):
-            got = f"list({got})"
-        ending = f"return {got}" if target is None else f"{self.text.source.segment(target)} = {got}"
-        return [self.text.replaced(statement, [*lines, ending])]
+    def tensors(self, batch: Batch, lines: Sequence[str], structure: str) -> Edit:
+        """Return the edit by which a batch statement gives tensors."""
+        alone = not isinstance(batch.statement, ast.Assign) or not isinstance(batch.statement.targets[0], ast.Tuple)
+        return self.ended(batch, lines, f"list({self.next()})" if structure == "list" and alone else self.next())
 
-    def called(self, batch: Batch, call: str) -> Edit:
-        """Return the edit by which a batch statement calls a function that gives the tensors of a batch."""
+    def ended(self, batch: Batch, lines: Sequence[str], value: str) -> Edit:
+        """Return the edit that writes lines in place of a batch statement, and that it gives an expression."""
         statement = batch.statement
-        if isinstance(statement, ast.Return):
-            return self.text.replaced(statement, [f"return {call}"])
-        return self.text.replaced(statement, [f"{self.text.source.segment(statement.targets[0])} = {call}"])
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        ending = f"return {value}" if target is None else f"{self.text.source.segment(target)} = {value}"
+        return self.text.replaced(statement, [*lines, ending])
 
     def datasets(
         self,

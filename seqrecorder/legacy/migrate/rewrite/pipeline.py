@@ -339,7 +339,7 @@ class Rewriter:
         if functions:
             calls = [call_lines(batch, self.name, self.text.of) for batch in batches]
             if self.target == "graph" or all(isinstance(batch.statement, ast.Return) for batch in batches):
-                return edits + [self._delivery.called(b, call) for b, call in zip(batches, calls, strict=True)]
+                return edits + [self._delivery.ended(b, [], call) for b, call in zip(batches, calls, strict=True)]
             structure = self._of_part(batches[0])
             lines, ending = [[f"{self.name} = {call}"] for call in calls], ""
         else:
@@ -349,7 +349,7 @@ class Rewriter:
             block = block_of(self.scope, anchor)
             return edits + self._delivery.datasets(batches, lines, structure, block, ending)
         for batch, made in zip(batches, lines, strict=True):
-            edits += self._delivery.tensors(batch, [*made, f"{self.name} = {self.name}{ending}"], structure)
+            edits.append(self._delivery.tensors(batch, [*made, f"{self.name} = {self.name}{ending}"], structure))
         return edits
 
     def _check_ends(self, origin: Origin, between: list[ast.stmt], anchor: ast.stmt) -> None:

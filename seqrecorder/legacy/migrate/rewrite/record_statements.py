@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, depending, own_nodes, reads, statements, walk, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import (
+    binds,
+    depending,
+    own_nodes,
+    reached,
+    reads,
+    statements,
+    walk,
+    writes,
+)
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.unclear import Unclear
 from seqrecorder.legacy.tensorflow0 import RENAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from seqrecorder.legacy.migrate.analyze.names import Names
     from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Stages
@@ -187,7 +196,7 @@ class Mover:
     def _drawing(self) -> set[str]:
         """The functions of the script that make tensors of chance, or call others that do."""
         functions = [node for node in walk(self.source.tree) if isinstance(node, ast.FunctionDef)]
-        reached = {f.name: [n for part in self._reached([f]) for n in walk(part)] for f in functions}
+        reached = {f.name: [n for part in reached(self.source.tree, [f]) for n in walk(part)] for f in functions}
         return {
             name for name, nodes in reached.items()
             if any(isinstance(n, ast.Call) and self._is_chance(n.func) for n in nodes)
@@ -200,7 +209,7 @@ class Mover:
             used: the statements, and the expressions; functions of the script that they call are looked at, too.
         """
         held = self._hanging(lambda name: name in _HELD)
-        for node in self._reached(used):
+        for node in reached(self.source.tree, used):
             if taken := self._mentioned(node) & held:
                 said = ", ".join(sorted(name.lstrip(".") for name in taken))
                 said = f"{said}: hangs on a placeholder or a variable, which a dataset cannot hold"
@@ -213,24 +222,14 @@ class Mover:
     def looks_up(self, moved: Sequence[ast.stmt]) -> bool:
         """Whether what is done to a record, in functions of the script too, takes a table that is initialised."""
         tables = self._hanging(lambda name: _TABLES.fullmatch(name) is not None)
-        return bool(tables) and any(self._mentioned(node) & tables for node in self._reached(moved))
+        return bool(tables) and any(self._mentioned(node) & tables for node in reached(self.source.tree, moved))
 
     def stays_sparse(self, moved: Sequence[ast.AST]) -> bool:
         """Whether a record is parsed to sparse tensors, and nothing that is done to it makes them dense."""
-        found = [node for part in self._reached(moved) for node in walk(part)]
+        found = [node for part in reached(self.source.tree, moved) for node in walk(part)]
         named = {self.names.resolve(node) for node in found if isinstance(node, (ast.Attribute, ast.Name))}
         dense = any(isinstance(node, ast.Attribute) and node.attr == "values" for node in found)
         return bool(named & _SPARSE) and not dense and not named & _DENSE
-
-    def _reached(self, moved: Sequence[ast.AST]) -> Iterator[ast.AST]:
-        """Yield statements and expressions, and the functions of the script that they call."""
-        functions = {f.name: f for f in walk(self.source.tree) if isinstance(f, ast.FunctionDef)}
-        waiting, seen = list[ast.AST](moved), set[str]()
-        while waiting:
-            yield (node := waiting.pop())
-            found = {name.lstrip(".") for name in self._mentioned(node)} - seen
-            waiting += [functions[name] for name in found & set(functions)]
-            seen |= found
 
     def _hanging(self, wanted: Callable[[str], bool]) -> set[str]:
         """Return what hangs on the results of some functions of TensorFlow: names that the scope sees, and attributes.
