@@ -196,9 +196,9 @@ class Mover:
     def _drawing(self) -> set[str]:
         """The functions of the script that make tensors of chance, or call others that do."""
         functions = [node for node in walk(self.source.tree) if isinstance(node, ast.FunctionDef)]
-        reached = {f.name: [n for part in reached(self.source.tree, [f]) for n in walk(part)] for f in functions}
+        inside = {f.name: [n for part in reached(self.source.tree, [f]) for n in walk(part)] for f in functions}
         return {
-            name for name, nodes in reached.items()
+            name for name, nodes in inside.items()
             if any(isinstance(n, ast.Call) and self._is_chance(n.func) for n in nodes)
         }  # fmt: skip
 
