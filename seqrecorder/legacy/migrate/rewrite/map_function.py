@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import only_indexed, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import only_indexed, own_nodes, walk, writes
 from seqrecorder.legacy.migrate.rewrite.output import only_call
 from seqrecorder.legacy.migrate.rewrite.record_statements import element
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -141,6 +141,8 @@ class Mapper:
                 return "list", tensors.id
             return "one", tensors.id
         structure = structures.of(tensors)
+        if structure is None and self._is_of_one(tensors):
+            return "one-list", f"{self.text.of(tensors)}[0]"
         if structure is None:
             raise Unclear(
                 "structure", f"whether {ast.unparse(tensors)} is a dictionary or a list cannot be told", tensors
@@ -151,3 +153,14 @@ class Mapper:
         if structure == "list":
             return "list", f"tuple({self.text.of(tensors)})"
         return ("list" if structure == "tuple" else structure), self.text.of(tensors)
+
+    def _is_of_one(self, tensors: ast.expr) -> bool:
+        """Whether what is batched is the list of one tensor that a function of the script returns."""
+        tree, func = self.text.source.tree, tensors.func if isinstance(tensors, ast.Call) else None
+        called = [
+            n for n in walk(tree) if isinstance(n, ast.FunctionDef) and isinstance(func, ast.Name) and n.name == func.id
+        ]
+        given = [n.value for function in called for n in own_nodes(function) if isinstance(n, ast.Return)]
+        lists = [v.elts for v in given if isinstance(v, (ast.List, ast.Tuple))]
+        one = all(len(items) == 1 and not isinstance(items[0], ast.Starred) for items in lists)
+        return len(called) == 1 and called[0] in tree.body and bool(lists) and len(lists) == len(given) and one

@@ -60,6 +60,16 @@ def joined(files, small):
     return batch
 
 
+def alone(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    return tf.train.batch(listed(queue), 2)
+
+
+def listed(queue):
+    _, value = tf.TFRecordReader().read(queue)
+    return [tf.strings.length(value)]
+
+
 def record(queue):
     _, value = tf.TFRecordReader().read(queue)
     return value, tf.strings.length(value)
@@ -70,12 +80,12 @@ def record(queue):
 def test_pipelines_in_parts_are_rewritten(tmp_path):
     """A queue is made where it is batched, each round of a loop has a dataset, and both arms join one list."""
     done = rewrite(PARTS)
-    assert (done.status, done.functions) == ("converted", ("batched", "looped", "one", "joined"))
+    assert (done.status, done.functions) == ("converted", ("batched", "looped", "one", "joined", "alone"))
     assert "def batched(filenames, size, small=False):" in done.text
     assert "def given(files):\n    return batched(files, 2)\n" in done.text
     assert "    filenames_1 = [*files]\n    sizes, values = batched(size=3, filenames=filenames_1" in done.text
     assert "batched has no parameter queue any more: callers in other files have to follow" in done.notes
-    callers = ("given", "given_by_name", "looped", "one", "joined")
+    callers = ("given", "given_by_name", "looped", "one", "joined", "alone")
     trials = tried(PARTS, done.text, callers, "graph", tmp_path)
     assert {trial.function: trial.outcome for trial in trials} == dict.fromkeys(callers, "equal")
 
