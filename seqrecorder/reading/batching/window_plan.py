@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.graph_ops import count_up_to, joined, numbers, rows_at
+from seqrecorder.codec.graph_ops import joined, numbers, rows_at
 from seqrecorder.reading.epochs import permutation
 from seqrecorder.reading.strategy import batch_count
 from seqrecorder.reading.tfdata_ops import beside, flat_mapped, mapped, one_element, rebatched, scanned, undealt
@@ -75,8 +75,7 @@ class PlannedBatch:
     """An element of a `tf.data.Dataset`: which records form a batch, and where they are.
 
     Attributes:
-        sources: a variant scalar: a list of two string vectors, a whole window and the records of those batches that
-            have some of earlier windows.
+        sources: a variant scalar: a list of two string vectors, a whole window and what was left over before it.
         rows: int64, `(b,)`: the rows of the batch in the first; or in the second, counted down from -1.
         lengths: int64, `(b,)`.
     """
@@ -87,15 +86,7 @@ class PlannedBatch:
 
     def serialized(self) -> Any:
         """Return the records, string `(b,)`."""
-        import tensorflow as tf
-
-        source = tf.raw_ops.TensorListGetItem(
-            input_handle=self.sources,
-            index=tf.cast(tf.raw_ops.Max(input=self.rows, axis=0) < 0, tf.int32),
-            element_shape=tf.constant([-1]),
-            element_dtype=tf.string,
-        )
-        return rows_at(source, tf.maximum(self.rows, tf.bitwise.invert(self.rows)))
+        return _taken(self.sources, self.rows)
 
 
 def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | None = None, permute: bool = False) -> Any:
@@ -136,17 +127,16 @@ def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | Non
         leaving = tf.raw_ops.Sum(input=sizes, axis=0)
         lengths_ = rows_at(lengths_, rows)
         order = tf.cast(rows, tf.int64) if drawn_rows is None else rows_at(drawn_rows, rows)
+        order = tf.raw_ops.SelectV2(condition=order < first, t=tf.bitwise.invert(order), e=order - first)
         # Rows are kept for the next window, but after the last they are dropped.
         rest = tf.size(order, tf.int64) - leaving
         kept = tf.raw_ops.SelectV2(condition=last, t=zero, e=rest)
         parts = tf.raw_ops.Pack(values=[leaving, kept, rest - kept])
         planned_lengths, left_lengths, _ = _split(lengths_, parts, 3)
         planned, later, _ = _split(order, parts, 3)
-        places, copied = _places(planned, sizes, first)
-        strings = _taken(held, serialized, joined(copied, later))
-        others, left = _split(strings, tf.raw_ops.Pack(values=[tf.size(copied, tf.int64), kept]), 2)
+        sources = _listed(serialized, held)
         following = tf.raw_ops.SelectV2(condition=last, t=zero, e=index + 1)
-        return (left, left_lengths, following), (_listed(serialized, others), places, planned_lengths, sizes)
+        return (_taken(sources, later), left_lengths, following), (sources, planned, planned_lengths, sizes)
 
     def cut(sources: Any, rows: Any, lengths: Any, sizes: Any) -> Any:
         # `rebatched` needs no function for each batch, and slices without copying.
@@ -166,27 +156,6 @@ def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | Non
     return flat_mapped(planned, cut, key=("cut", batch_size))
 
 
-def _places(order: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
-    """Return where the records of batches will be (see `PlannedBatch.rows`), and which of them must be copied there.
-
-    Args:
-        order: int64, `(n,)`: the rows of the batches, those left over from before first.
-        sizes: int64, `(m,)`: of the batches.
-        first: int64 scalar: how many rows are left over from before.
-    """
-    import tensorflow as tf
-
-    # What `tf.repeat` and `tf.boolean_mask` would give, in far fewer operations.
-    zero = tf.constant(0)
-    ends = tf.raw_ops.Cumsum(x=sizes, axis=zero)
-    batch = count_up_to(ends, numbers(tf.size(order, tf.int64)))
-    oldest = tf.raw_ops.UnsortedSegmentMin(data=order, segment_ids=batch, num_segments=tf.size(sizes))
-    mixed = tf.cast(rows_at(oldest < first, batch), tf.int32)
-    number = tf.cast(tf.raw_ops.Cumsum(x=mixed, axis=zero), tf.int64)
-    places = tf.raw_ops.SelectV2(condition=mixed > zero, t=-number, e=order - first)
-    return places, tf.dynamic_partition(order, mixed, 2)[1]
-
-
 def _split(vector: Any, sizes: Any, parts: int) -> Any:
     """Return parts of a vector, of given sizes."""
     import tensorflow as tf
@@ -194,17 +163,22 @@ def _split(vector: Any, sizes: Any, parts: int) -> Any:
     return tf.raw_ops.SplitV(value=vector, size_splits=sizes, axis=0, num_split=parts)
 
 
-def _taken(held: Any, serialized: Any, rows: Any) -> Any:
-    """Return rows of two string vectors one after the other, without copying any other."""
+def _taken(sources: Any, rows: Any) -> Any:
+    """Return rows of a window and of what was left over (see `PlannedBatch`)."""
     import tensorflow as tf
 
-    first = tf.size(held, tf.int64)
-    source = tf.cast(rows >= first, tf.int32)
-    old, new = tf.dynamic_partition(rows, source, 2)
-    return tf.dynamic_stitch(
-        tf.dynamic_partition(numbers(tf.size(rows)), source, 2),
-        [rows_at(held, old), rows_at(serialized, new - first)],
-    )
+    def source(index: Any) -> Any:
+        return tf.raw_ops.TensorListGetItem(
+            input_handle=sources, index=index, element_shape=tf.constant([-1]), element_dtype=tf.string
+        )
+
+    # All are taken from one vector first, and those left over are written into it then: the others are copied once.
+    none = tf.raw_ops.Max(input=rows, axis=0) < 0
+    left = tf.bitwise.invert(rows)
+    taken = rows_at(source(tf.cast(none, tf.int32)), tf.raw_ops.SelectV2(condition=none, t=left, e=tf.maximum(rows, 0)))
+    others = tf.where(rows < 0)
+    updates = rows_at(source(tf.constant(1)), tf.gather_nd(left, others))
+    return tf.raw_ops.TensorScatterUpdate(tensor=taken, indices=others, updates=updates)
 
 
 def _listed(*vectors: Any) -> Any:
