@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SMALL_BATCH = 1 << 14
 _SMALL_TENSORS = 1 << 18
 _SMALL_WINDOW = 1 << 25  # of records, as they are stored
-_AHEAD_BYTES = 1 << 27
+AHEAD_BYTES = 1 << 27
 """Records, as they are stored, of which batches are made at a time, or wait for the consumer."""
 
 _WAITING = 64
@@ -74,6 +74,11 @@ class Feed:
             return -1 if masks is None else int(masks.sum())
         records, deal = self.origin.records, self.options.deal
         return records if deal is None or records < 0 else len(range(records)[deal])
+
+    @property
+    def permuted_bytes(self) -> int:
+        """Bytes of the records, as they are stored, that are asked to be permuted at a time."""
+        return self.options.shuffle * self.origin.mean_bytes
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
         """Return the stored lengths of the records dealt to this reader, None where it takes parsing to know."""
@@ -126,7 +131,7 @@ class Feed:
         tensors = _bytes_of(traced.spec, batch_size if batch_size > 1 else longest, longest)
         if known and stored <= _SMALL_BATCH and tensors <= _SMALL_TENSORS:
             return traced.mapped(batches).prefetch(_WAITING)
-        return traced.mapped(batches, parallel=max(2, min(4 * cores(), _AHEAD_BYTES // max(1, stored))))
+        return traced.mapped(batches, parallel=max(2, min(4 * cores(), AHEAD_BYTES // max(1, stored))))
 
     def group(self) -> str:
         """Return the first alignment group.
@@ -217,7 +222,7 @@ class Feed:
         What is planned ahead may be the end of an epoch, which is a turn too. Then the next epoch is begun here.
         """
         turns = self.stream(transform, **options)
-        size = max(self.options.shuffle, WINDOW) * self.origin.mean_bytes
+        size = max(self.permuted_bytes, WINDOW * self.origin.mean_bytes)
         return turns.prefetch(1) if size <= _SMALL_WINDOW else turns
 
 

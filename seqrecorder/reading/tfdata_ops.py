@@ -54,7 +54,7 @@ def traced_once(function: Callable[[Any], Any]) -> Traced:
     import tensorflow as tf
 
     scalar = tf.TensorSpec([], tf.int64)
-    traced: Traced = _made_once(function, scalar, lambda: Traced.of(function, scalar))
+    traced: Traced = _made_once(function, scalar, lambda: Traced.of(function, scalar, dense=True))
     return traced
 
 
@@ -175,7 +175,7 @@ def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None =
         function: from an element (a tuple taken apart) to another.
         parallel: how many calls run at a time, each in one thread; None calls it in turn, in the consumer's thread.
     """
-    return Traced.of(function, dataset.element_spec).mapped(dataset, parallel=parallel)
+    return Traced.of(function, dataset.element_spec, dense=True).mapped(dataset, parallel=parallel)
 
 
 def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = None) -> Any:
@@ -238,7 +238,7 @@ def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, 
         spec[:] = [made.element_spec]
         return tf.data.experimental.to_variant(made)
 
-    return Traced.of(make, taken), spec[0]
+    return Traced.of(make, taken, dense=True), spec[0]
 
 
 def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]], *, key: Hashable = None) -> Any:
@@ -262,7 +262,7 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
 
     before = tf.nest.map_structure(tf.convert_to_tensor, state)
     taken = (tf.nest.map_structure(_growing, before), dataset.element_spec)
-    traced = _made_once(key, taken, lambda: Traced.of(function, taken))
+    traced = _made_once(key, taken, lambda: Traced.of(function, taken, dense=True))
     return traced.applied(
         tf.raw_ops.ScanDataset,
         dataset,
@@ -293,12 +293,13 @@ class Traced:
     spec: Any
 
     @classmethod
-    def of(cls, function: Callable[..., Any], taken: Any) -> Traced:
+    def of(cls, function: Callable[..., Any], taken: Any, *, dense: bool = False) -> Traced:
         """Return a function, traced.
 
         Args:
             function: of an element; a tuple is taken apart.
             taken: the structure, shapes and dtypes of elements: dense tensors.
+            dense: whether it is certain to make dense tensors.
         """
         import tensorflow as tf
 
@@ -310,14 +311,17 @@ class Traced:
             made = tf.nest.map_structure(_tensor_of, made)
             spec[:] = [tf.nest.map_structure(tf.type_spec_from_value, made)]
             flattened: list[Any] = tf.nest.flatten(made)
-            return flattened
+            # What is asserted of values that are dropped is to be found true, too.
+            checks = [each for each in tf.compat.v1.get_default_graph().get_operations() if each.type == "Assert"]
+            with tf.control_dependencies(checks):
+                return [tf.identity(flattened[0]), *flattened[1:]] if checks else flattened
 
-        signature = tf.nest.flatten(taken)
         # For a function on one CPU the attribute only says that it is not divided among devices. Then it is run as it
-        # was traced, and neither placed nor rewritten first, which takes long whenever an iterator is made.
-        attributes = {"experimental_ints_on_device": True}
+        # was traced, and neither placed nor rewritten first, which takes long whenever an iterator is made. Nor does
+        # TensorFlow look for effects to put in order, a tenth of the time, but where another function may call it.
+        attributes = {"experimental_ints_on_device": True} | ({"_disable_acd": True} if dense else {})
         traced = tf.function(
-            flat, input_signature=signature, autograph=False, experimental_attributes=attributes
+            flat, input_signature=tf.nest.flatten(taken), autograph=False, experimental_attributes=attributes
         ).get_concrete_function()
         return cls(traced, spec[0])
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seqrecorder.codec.graph_ops import checked
 from seqrecorder.reading.epochs import random_numbers
-from seqrecorder.reading.tfdata_ops import Traced, scanned
+from seqrecorder.reading.tfdata_ops import Traced, mapped, scanned
 from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
 
 
@@ -190,3 +191,16 @@ def test_a_function_with_a_key_is_traced_once():
     assert read(tf.data.Dataset.range(2, output_type=tf.int32), "a test's") == [[1], [2]]
     assert read(numbers, None) == read(numbers, None) == [[1], [2]]
     assert traced == [tf.int64, tf.int32, tf.int64, tf.int64]
+
+
+def test_what_is_dropped_is_checked():
+    """What a function asserts of a value is an error where nothing is made of that value, too."""
+
+    def made(number):
+        checked(number, number < 2, "expected less than 2, got", number)
+        return number + 10
+
+    numbers = mapped(tf.data.Dataset.range(3), made)
+    assert next(iter(numbers)) == 10
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected less than 2"):
+        list(numbers)

@@ -14,7 +14,7 @@ import attrs
 
 from seqrecorder.codec.graph_ops import joined, numbers, rows_at
 from seqrecorder.reading.epochs import permutation
-from seqrecorder.reading.strategy import batch_count
+from seqrecorder.reading.strategy import AHEAD_BYTES, batch_count
 from seqrecorder.reading.tfdata_ops import beside, flat_mapped, mapped, one_element, rebatched, scanned, undealt
 
 if TYPE_CHECKING:
@@ -89,7 +89,15 @@ class PlannedBatch:
         return _taken(self.sources, self.rows)
 
 
-def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | None = None, permute: bool = False) -> Any:
+def plan_batches(
+    turns: Any,
+    plan: Plan,
+    key: Hashable,
+    *,
+    batch_size: int | None = None,
+    permute: bool = False,
+    ahead: bool = True,
+) -> Any:
     """Return the batches into which `plan` divides the rows of each window and of the leftovers before it.
 
     Nothing but the leftovers and the number of windows seen is carried on, so memory is bounded by two windows (the
@@ -107,6 +115,7 @@ def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | Non
         key: all that the plan is made of: equal plans are traced once in a process.
         batch_size: the one size of all batches, when that is certain: it becomes their static shape.
         permute: whether the rows of each window are put in an order drawn from the number of the epoch first.
+        ahead: whether the next window is planned while batches of this one are parsed.
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`.
@@ -151,9 +160,8 @@ def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | Non
         return beside(one_element(sources).repeat(), batches, spec)
 
     state = (tf.constant([], tf.string), tf.constant([], tf.int64), tf.constant(0, tf.int64))
-    # The next window is planned while batches of this one are parsed.
-    planned = scanned(turns, state, step, key=("plan", key, permute)).prefetch(1)
-    return flat_mapped(planned, cut, key=("cut", batch_size))
+    planned = scanned(turns, state, step, key=("plan", key, permute))
+    return flat_mapped(planned.prefetch(1) if ahead else planned, cut, key=("cut", batch_size))
 
 
 def _split(vector: Any, sizes: Any, parts: int) -> Any:
@@ -301,7 +309,9 @@ class Consecutive:
 
         turns = feed.turns(in_order, permute=False, **options)
         key = ("consecutive", size, self.drop_remainder)
-        return plan_batches(turns, plan, key, batch_size=size if self.drop_remainder else None, permute=True)
+        static = size if self.drop_remainder else None
+        # To read a second window of the largest would keep the first batch waiting; batches are parsed ahead anyway.
+        return plan_batches(turns, plan, key, batch_size=static, permute=True, ahead=feed.permuted_bytes <= AHEAD_BYTES)
 
     def count(self, feed: Feed) -> int:
         """Return how many batches an epoch has, -1 where that is not known."""
