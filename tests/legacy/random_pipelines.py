@@ -25,8 +25,12 @@ class Pipelines(Statements):
             self.python()
         epochs = self.draw("num_epochs=1", "num_epochs=1", "num_epochs=2", "num_epochs=NUMBER")
         order = self.draw("shuffle=False", "shuffle=False", "shuffle=False", "shuffle=False", "seed=7", "shuffle=True")
-        kind = self.random.randrange(12)
-        if kind <= 1:
+        kind = self.random.randrange(14)
+        if kind == 12:
+            self.arrays()
+        elif kind == 13 and not self.text_taken:
+            self.in_step()
+        elif kind <= 1:
             self.slices(f"{epochs}, {order}")
         elif kind == 2:
             name = self.new()
@@ -45,6 +49,13 @@ class Pipelines(Statements):
 
     def slices(self, options):
         tensors = "[tf.range(7.0), tf.range(7.0) * 2.0]"
+        if self.chance(0.15):
+            name, options = self.new(), self.draw(options, options, "num_epochs=2, seed=3, capacity=4")
+            self.add("given = [tf.range(5.0), tf.range(5.0) * 2.0, tf.range(5.0) * 3.0]")
+            self.add(f"{name}, b, c = tf.train.slice_input_producer({self.draw('given', '[*given]')}, {options})")
+            self.add(*self.draw((), (), ("given[1] = tf.zeros([5])",)))
+            self.kinds |= {name: "number", "b": "number", "c": "number"}
+            return
         if self.chance(0.5):
             name, second = self.new(), self.draw("a", "b")
             self.add(f"{name}, {second} = tf.train.slice_input_producer({tensors}, {options})")
@@ -58,6 +69,36 @@ class Pipelines(Statements):
         if self.chance(0.2):
             self.add(f"{name} = " + self.draw(f"{{'x': {name}[0]}}", f"dict(x=first, y={name}[1])"))
             self.kinds[name] = "dict"
+
+    def arrays(self):
+        """Add arrays that a queue is given over and over."""
+        name, second = self.new(), self.draw("a", "b")
+        self.add("numbers = np.arange(6.0).astype('float32')")
+        lines = [
+            "rows = tf.FIFOQueue(50, [tf.float32, tf.float32], [[], []])",
+            "row = rows.enqueue_many([numbers, numbers * 2.0])",
+            "tf.train.add_queue_runner(tf.train.QueueRunner(rows, [row]))",
+        ]
+        changing = self.draw("", "", "", "numbers[0] = 9.0", "early = numbers[:2]\nearly *= 3.0", "numbers = None")
+        if changing:
+            lines.insert(self.draw(0, 1, 2, 3), changing)
+        self.add(*lines, f"{name}, {second} = rows.dequeue()")
+        self.kinds |= {name: "number", second: "number"}
+
+    def in_step(self):
+        """Add records of two queues that are read in step."""
+        self.ends("txt")
+        first, second, ends = self.new(), self.draw("a", "b"), self.draw("num_epochs=1, ", "", "num_epochs=2, ")
+        given = self.draw("files[::-1]", "files", "files[1:]", "files[:1]")
+        queues = [f"ones = tf.train.string_input_producer(files, {ends}shuffle=False)"]
+        queues += [f"twos = tf.train.string_input_producer({given}, {self.draw(ends, ends, '')}shuffle=False)"]
+        reads = ["_, one = tf.TextLineReader().read(ones)", "_, two = tf.TextLineReader().read(twos)"]
+        if self.chance(0.3):
+            reads = ["reader = tf.TextLineReader()"] + [line.replace("tf.TextLineReader()", "reader") for line in reads]
+        else:
+            self.random.shuffle(reads)
+        self.add(*queues, *reads, f"{first}, {second} = tf.string_to_number(one), tf.string_to_number(two)")
+        self.kinds |= {first: "number", second: "number"}
 
     def files(self, epochs, order):
         queue = self.draw("queue", "names", "x", "files", "q")
@@ -75,8 +116,19 @@ class Pipelines(Statements):
         if reader is None and self.chance(0.08):
             self.read_chosen(queue, made)
             return
+        if self.chance(0.05):
+            self.add("epochs = 2")
+            made = re.sub(r"num_epochs=\w+", "num_epochs=epochs", made)
         self.add(f"{queue} = {made}")
         self.kinds.pop(queue, None)
+        self.add(
+            *self.draw(
+                *[()] * 20, ("epochs = 1",), ("if not FLAG:", f"    {queue} = {made.replace('files', 'files[1:]')}")
+            )
+        )
+        if self.chance(0.08):
+            self.read_by_flag(queue)
+            return
         if self.chance(0.06):
             self.ends("txt")
             lines = ["skipped = 1", "early = tf.TextLineReader(skip_header_lines=skipped)", "skipped = 0"]
@@ -159,6 +211,20 @@ class Pipelines(Statements):
         self.add(*self.draw([*lines, *making], [*lines, *making], [*making, *lines]), f"{name} = chosen({queue})")
         self.kinds.pop(queue, None)
         self.kinds[name] = "number"
+
+    def read_by_flag(self, queue):
+        """Add a read by one of two readers, made in the arms of a condition, before it or in an expression."""
+        name, skipping = self.new(), f"tf.TextLineReader(skip_header_lines={self.draw('1', 'NUMBER')})"
+        self.ends("txt")
+        self.add(*self.draw(
+            ("if FLAG:", "    reader = tf.TextLineReader()", "else:", f"    reader = {skipping}"),
+            (f"reader = {skipping}", "if FLAG:", "    reader = tf.TextLineReader()"),
+            (f"reader = tf.TextLineReader() if FLAG else {skipping}",),
+            ("for reader in [tf.TextLineReader()]:", "    pass"),
+            ("self_ = Kept()", f"self_.reader = {skipping}", "reader = self_.reader"),
+        ))  # fmt: skip
+        self.add(f"_, record = reader.read({queue})", f"{name} = tf.string_to_number(record)")
+        self.kinds |= {"record": "text", name: "number"}
 
     def read_called(self, queue):
         name = self.new()
@@ -318,7 +384,8 @@ class Pipelines(Statements):
     def of_chance(self, _, size, __):
         name, x, y = self.new(), self.number(), self.number()
         if self.chance(0.5):
-            self.add(f"{name} = tf.train.shuffle_batch([{x}, {y}], {size}, capacity=30, min_after_dequeue=4)")
+            more = self.draw("", "", ", seed=5", ", num_threads=2")
+            self.add(f"{name} = tf.train.shuffle_batch([{x}, {y}], {size}, capacity=30, min_after_dequeue=4{more})")
         else:
             self.add(f"{name} = tf.train.maybe_batch([{x}, {y}], {self.of('number')} > 2.0, {size})")
         return {name: "list"}
@@ -344,13 +411,14 @@ class Pipelines(Statements):
 
     def by_hand(self, _, size, __):
         name, x = self.new(), self.number()
+        kind = self.draw("FIFOQueue(40", "PaddingFIFOQueue(40", "RandomShuffleQueue(40, 3")
         lines = [
-            "filled = tf.FIFOQueue(40, [tf.float32], [[]])",
+            f"filled = tf.{kind}, [tf.float32], [[]])",
             f"tf.train.add_queue_runner(tf.train.QueueRunner(filled, [filled.enqueue([{x}])]))",
         ]
         if self.chance(0.4):
             self.lines.insert(self.start, self.indent + lines.pop(0))
-        self.add(*lines, f"{name} = filled.dequeue_many({size})")
+        self.add(*lines, f"{name} = filled.{self.draw('dequeue_many', 'dequeue_many', 'dequeue_up_to')}({size})")
         return {name: "number"}
 
     def inside(self, batching, size, options):

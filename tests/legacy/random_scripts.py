@@ -100,6 +100,33 @@ flags.DEFINE_boolean("flag", True, "")
 FACTOR = 2.0
 """
 HELPERS = {
+    "same(": """
+def same(o):
+    return o
+
+""",
+    "Holder(": """
+class Holder(object):
+    def __init__(self, held):
+        self.held = held
+
+    def change(this):
+        me = this
+        me.held[-1] = 5.0
+
+    def __add__(self, n):
+        self.held.append(n)
+        return self
+
+    def __enter__(self):
+        self.change()
+
+    def __exit__(self, *_):
+        self.held.append(9.0)
+
+""",
+    "functools.": "import functools\n",
+    "np.": "import numpy as np\n",
     "read(": """
 def read(names):
     reader = tf.TextLineReader()

@@ -67,6 +67,7 @@ class Statements:
             ),
             *(self.shaped, self.conditional, self.taken_apart, self.annotated, self.forgotten, self.flagged),
             *(self.changed_elsewhere, self.held_twice, self.taken_later, self.bound_otherwise, self.of_object),
+            *(self.by_another_name, self.by_another_name),
         ]
         self.draw(*steps)()
 
@@ -308,3 +309,30 @@ class Statements:
         lines = [f"{x} = {x} * kept.k", self.draw("kept.double()", "kept.k = 3.0", "kept(1.0)", "ahead = kept.counted")]
         lines += [self.draw(f"{x} = kept({x})", f"{x} = {x} + kept.counted", f"{x} = {x} - kept.k")]
         self.add("kept = Kept()", *lines[: self.draw(1, 2, 3)])
+
+    def by_another_name(self):
+        """Change what a record takes by a name that is not its own: what functions return, operators, objects."""
+        x = self.of("number")
+        made, change = self.draw(
+            ("other = same(held)", "other[0] = 5.0"),
+            ("other = same(same((held, 1)))", "other[0][0] = 5.0"),
+            ("other = held.append", "other(5.0)"),
+            ("other = lambda: held.append(6.0)", "other()"),
+            ("other = Holder(held)", "other.change()"),
+            ("other = Holder(held)", "other + 1.0"),
+            ("other = Holder(held)", "with other:\n    pass"),
+            ("other = functools.partial(fill, held)", "other(7.0)"),
+            ("other = (lambda o: o)(held)", "other *= 2"),
+            ("other = max(held, [1.0])", "other.insert(0, 4.0)"),
+            (
+                "other = []",
+                "other.append(held)",
+            ),
+            ("held = np.ones(2, 'float32')", "same(held).fill(3.0)"),
+            ("held = np.ones(2, 'float32')\nother = held[:1]", "other += 3.0"),
+            ("for other in (held,):\n    pass", "del other[0]"),
+            ("other = {'k': held}", "other['k'].__setitem__(0, 8.0)"),
+        )
+        lines = [f"{x} = {x} * held[-1]", change]
+        self.random.shuffle(lines)
+        self.add("held = [2.0, 3.0]", made, *lines, *self.draw((), (f"{x} = {x} + float(len(held))",)))

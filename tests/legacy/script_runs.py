@@ -15,7 +15,7 @@ from seqrecorder.legacy.migrate.verify import call, sessions
 v1 = tf.compat.v1
 
 MOST = 24
-_PATIENCE = v1.RunOptions(timeout_in_ms=10_000)
+_PATIENCE = v1.RunOptions(timeout_in_ms=60_000)
 _PLAIN = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=4)
 _PLAIN.graph_options.rewrite_options.disable_meta_optimizer = True
 _PLAIN.graph_options.optimizer_options.opt_level = -1

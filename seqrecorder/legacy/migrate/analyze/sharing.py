@@ -148,10 +148,15 @@ class Sharing:
             method = base is not None or getattr(function, "name", "") in ("__init__", "__call__")
             for parameter, value in _given(function, call, bound=method):
                 self._unite({(id(function), parameter.arg), *self.held(value)})
-            if base is not None and function.args.args:
-                self._unite({(id(function), function.args.args[0].arg), *self.held(base)})
+            own = base or (call.func if getattr(function, "name", "") == "__call__" else None)
+            if own is not None and function.args.args:
+                self._unite({(id(function), function.args.args[0].arg), *self.held(own)})
+        shared = self.held(base or call.func).union(*map(self.held, arguments_of(call)))
         if not meant and ast.unparse(call.func).rpartition(".")[2] not in (LEAVING if base is None else TAKING):
-            self._unite(self.held(base or call.func).union(*map(self.held, arguments_of(call))))
+            self._unite(shared)
+        named = self._bindings.of_id(*self.variable(call.func)) if isinstance(call.func, ast.Name) else []
+        for function in {*self.functions(shared)} - {*named}:  # by other names, they may be given what those hold
+            self._unite([*shared, *((id(function), p.arg) for p in walk(function.args) if isinstance(p, ast.arg))])
 
     def _bound(self, node: ast.AST) -> list[Variable]:
         bound = self._bindings.bound_by(node)
@@ -225,7 +230,6 @@ class Sharing:
             return [*self.methods.get(func.attr, ()), *(f for f in found if getattr(f, "name", "") != "__init__")]
         made = self._bindings.of_id(*self.variable(func)) if isinstance(func, ast.Name) else [func]
         objects = any(not isinstance(each, (*FUNCTIONS, ast.ClassDef, ast.alias)) for each in made)
-        objects = objects and all(getattr(f, "name", "") == "__init__" for f in found)
         return found + (self.methods.get("__call__", []) if objects else [])
 
     def functions(self, variables: Iterable[Variable]) -> list[Function]:

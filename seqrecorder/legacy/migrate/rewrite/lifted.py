@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, walk
-from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, UNCONVERTED
+from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, RUNNERS, UNCONVERTED
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.rewrite.lifted_in_place import check_filled, check_given, goes_on, lifting, taken_in
 from seqrecorder.legacy.migrate.source import Edit
@@ -62,7 +62,7 @@ def lift_functions(source: Source, names: Names, target: Target) -> LiftedFuncti
     taken = {node.id for node in walk(source.tree) if isinstance(node, ast.Name)}
     taken |= {node.asname or node.name for node in walk(source.tree) if isinstance(node, ast.alias)}
     package = "sr" if "sr" not in taken else "seqrecorder"
-    sources = PRODUCERS.keys() | UNCONVERTED.keys()
+    sources = PRODUCERS.keys() | UNCONVERTED.keys() | RUNNERS.keys()
     edits: list[Edit] = []
     placed: list[Scope] = []
     for scope in scopes(source.tree):

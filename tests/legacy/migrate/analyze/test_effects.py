@@ -54,7 +54,7 @@ mutate = [bump]
     [
         ("bump()", {"STATE"}),
         ("again(3)", {"STATE"}),
-        ("mutate[0]()", {"STATE"}),
+        ("mutate[0]()", {"STATE", "mutate"}),
         ("x = [bump() for number in ks]", {"STATE", "x"}),
         ("change(number, ks)", {"ks"}),
         ("change(other=ks, one=number)", {"ks"}),
@@ -142,6 +142,9 @@ def change_kept():
 def change_second(a, b):
     b[0] = 5.0
 
+def fill(o):
+    o[0] = 5.0
+
 def counted(n=[2.0]):
     n[0] += 1.0
     return n[0]
@@ -183,6 +186,8 @@ k, held, item = [2.0], Held(), Item()
         *("def f(j=k):\n    j[0] = 5.0\nx = k[0]\nf()", "g = (i for i in k)\nx = list(g)\nk[0] = 5.0"),
         *("x = next(C)\ny = next(C)", "x = R.rand()\ny = R.rand()", "x = open('a').read()\nopen('a', 'w').write('2')"),
         "class Sum(Item):\n    def __add__(self, n):\n        put()\ns = Sum()\nx = K[0]\ny = s + 1",
+        "class Called(object):\n    k = 1\n    def __call__(self):\n        self.k = 3\nc = Called()\nx = c.k\nc()",
+        *("g = functools.partial(change_second, 1, k)\nx = k[0]\ng()", "x = k[0]\nlist(map(fill, [k]))"),
         *("x = vars(held)\nheld.__dict__['k'] = 5.0", "p = setattr\nx = held.k\np(held, 'k', 5.0)"),
     ],
 )  # fmt: skip

@@ -258,3 +258,13 @@ def test_a_pipeline_of_parts_is_lifted_by_the_function_that_calls_them(target):
     running = "\n\ndef main(files):\n    with tf.Session() as session:\n        session.run(batched(one(files)))\n"
     done = lift_script(HEAD + parts + running, target)
     assert done.status == {"graph": "converted", "eager": "flagged"}[target]
+
+
+def test_a_queue_of_arrays_beside_a_lifted_pipeline_is_not_left_to_run_eagerly():
+    """No runner starts where there is no graph, so that nothing of the script is lifted."""
+    whole = "def read(files):\n    return tf.train.slice_input_producer([files], num_epochs=1)[0]\n"
+    rows = "    rows = tf.FIFOQueue(9, [tf.float32], [[]])\n    put = rows.enqueue_many([[1.0, 2.0]])\n"
+    rows += "    tf.train.add_queue_runner(tf.train.QueueRunner(rows, [put]))\n"
+    text = f"import tensorflow as tf\n\n{whole}\ndef arrays():\n{rows}    x = rows.dequeue()\n    return x + 1.0\n"
+    assert [finding.code for finding in lift_script(text, "eager").findings] == ["not-lifted"]
+    assert lift_script(text, "graph").status == "converted"
