@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, RUNNERS, UNCONVERTED
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.rewrite.lifted_in_place import check_filled, check_given, goes_on, lifting, taken_in
@@ -171,9 +171,12 @@ class _Pipelines:
         steps = PIPELINE - PRODUCERS.keys() | {*_ONE_STEP}
         returns = [n.value for n in own_nodes(function) if isinstance(n, ast.Return) and n.value is not None]
         yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(function))
+        made = [n for n in own_nodes(function) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
+        queues = {name for n in made if ast.unparse(n.value.func).endswith("Queue") for name in binds(n)}  # type: ignore[attr-defined]
         dequeues = any(getattr(n, "attr", "") == "dequeue" for n in own_nodes(function))
         return (
-            bool(returns) and not yields and not function.decorator_list and function.name != "__init__"
+            bool(returns) and not yields and not any(ast.unparse(value) in queues for value in returns)
+            and not function.decorator_list and function.name != "__init__"
             and self.closure_makes(function, sources) and not self.closure_makes(function, _RUNNING)
             and (dequeues or self.closure_makes(function, steps))
         )  # fmt: skip

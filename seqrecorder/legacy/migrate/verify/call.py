@@ -28,23 +28,25 @@ from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
 from seqrecorder.legacy.migrate.verify.conditions import Conditions, attributes_tested, deviations, uses
 from seqrecorder.legacy.migrate.verify.coverage import functions_of, lines_run
-from seqrecorder.legacy.migrate.verify.definitions import defined, module_pipeline, with_main
+from seqrecorder.legacy.migrate.verify.definitions import defined, module_pipeline, outermost, with_literals, with_main
 from seqrecorder.legacy.migrate.verify.equality import brief, flat, structure
 from seqrecorder.legacy.migrate.verify.in_place import gathered, is_tensor, kept, places
+from seqrecorder.legacy.migrate.verify.parameters import candidates
 from seqrecorder.legacy.migrate.verify.providers import provided
 from seqrecorder.legacy.migrate.verify.records import watched
+from seqrecorder.legacy.migrate.verify.refusals import CannotTryError, ForeignFileError
 from seqrecorder.legacy.migrate.verify.sessions import (
     as_arrays,
     graph,
     is_shuffled,
     one_thread_each,
+    runners_added,
     together,
     until_the_end,
 )
 from seqrecorder.legacy.migrate.verify.stand_ins import (
     QueueOfFiles,
     StandIn,
-    candidates,
     ending,
     forgiving,
     is_file,
@@ -60,24 +62,9 @@ if TYPE_CHECKING:
 MOST = 24
 """How many batches are taken of an endless pipeline."""
 
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _CHOICES = 40  # of arguments
 _NAMES = 20  # that a script may lack
-
-
-class CannotTryError(Exception):
-    """Why a function cannot be tried."""
-
-
-class ForeignFileError(CannotTryError):
-    """A function reads a file outside of the directory of the trial.
-
-    Attributes:
-        path: of the file.
-    """
-
-    def __init__(self, path: str) -> None:
-        super().__init__(f"the old function cannot be called: it reads {path}")
-        self.path = path
 
 
 class Callee:
@@ -87,7 +74,7 @@ class Callee:
         text: of the script.
         name: of the function; of its class and of itself with a point between; or `<module>`.
         target: `graph` or `eager`.
-        literals: strings of the script that others take the place of.
+        literals: constants of the script that others take the place of.
         old: whether it is written for TensorFlow 1, and finds that.
 
     Attributes:
@@ -103,10 +90,10 @@ class Callee:
         kept: names of a function that hold its batches, where it does not return them.
     """
 
-    def __init__(self, text: str, name: str, target: str, literals: Mapping[str, str], *, old: bool) -> None:
+    def __init__(self, text: str, name: str, target: str, literals: Mapping[Any, Any], *, old: bool) -> None:
         self.target, self._old = target, old
         text = as_python3(text)
-        self.tree = with_main(_with_literals(ast.parse(text), literals))
+        self.tree = with_main(with_literals(ast.parse(text), literals))
         held = tempfile.mkdtemp()
         weakref.finalize(self, shutil.rmtree, held, ignore_errors=True)
         place = Path(held, "script.py")  # a file, because AutoGraph looks for the source code
@@ -118,6 +105,7 @@ class Callee:
         StandIn.given = {name: texts[0] for name, texts in self._conditions.texts.items()}
         self._lines = places(self.tree, name)
         self._constructs = False
+        self._usual: dict[str, Any] = {}
         self.namespace: dict[str, Any] = {}
         self.stubs: dict[str, Any] = {}
         self.ran: set[int] = set()
@@ -149,8 +137,9 @@ class Callee:
 
     def like(self, other: Callee) -> None:
         """Take over what another version of the script found that it lacks."""
-        for missing in set(other.namespace) - set(self.namespace):
-            self.namespace[missing] = other.namespace[missing]
+        for name in other.namespace:
+            if name not in self.namespace or getattr(self.namespace[name], "_mock_name", None) == name:
+                self.namespace[name] = other.namespace[name]
         self.namespace.update(other.stubs)
         self._constructs = other._constructs
 
@@ -167,14 +156,20 @@ class Callee:
         if "." in self._name and not self._name.endswith("__init__"):
             self._constructs = True  # what the method finds may be what the constructor made
             yield from self._arguments(names, problems)
+        usual = self._usual
+        for _, values, asked in self.others(usual, {*range(len(self._text))}):  # flags may keep it from its batches
+            yield values, asked
         if problems:
             raise CannotTryError(f"the old function cannot be called: {problems[0]}")
 
     def _arguments(self, names: list[str], problems: list[str]) -> Iterator[tuple[dict[str, Any], Asked]]:
         function = self._function()
         choices = [choice for choice in candidates(function, names, self._conditions.texts, self._uses) if choice]
-        usual, others = dict(choice[0] for choice in choices), {choice[0][0]: choice[1:] for choice in choices}
-        for chosen in itertools.islice(deviations(others), _CHOICES):
+        usual = self._usual = dict(choice[0] for choice in choices)
+        others = {choice[0][0]: choice[1:] for choice in choices}
+        unsaid = {name: rest[0][1] for name, rest in others.items() if rest and usual[name] is None}
+        first = [{}, unsaid] if unsaid else [{}]  # what has no value of its own has none alone, or has one altogether
+        for chosen in itertools.chain(first, itertools.islice(deviations(others), 1, _CHOICES)):
             values = usual | chosen
             asked = self._asked(values, problems)
             if asked is None:
@@ -206,9 +201,11 @@ class Callee:
                     problems.append(brief(error))
                     return None
                 known = known_value(name)
-                file = StandIn.files[0] if is_file(name) and StandIn.files else StandIn()
+                file = (
+                    StandIn.files[0] if is_file(name) and StandIn.files and f"{name}(" not in self._text else StandIn()
+                )
                 self.namespace[name] = file if known is None else known
-            except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code raises
                 if not (isinstance(error, OSError) and self._stand_in_for_loading(error)):
                     problems.append(brief(error))
                     return None
@@ -259,7 +256,7 @@ class Callee:
             return lambda: module_pipeline(self.tree, self._place, dict(self.namespace), self.outputs)
         outer, _, method = self._name.partition(".")
         if not method:
-            return self.namespace[_outermost(self.tree, outer)]  # type: ignore[no-any-return]
+            return self.namespace[outermost(self.tree, outer)]  # type: ignore[no-any-return]
         kind = self.namespace.get(outer)
         if not isinstance(kind, type):
             raise CannotTryError(f"the class {outer} cannot be made without what the script imports")
@@ -289,7 +286,9 @@ class Callee:
             made = kind(**{name: value for name, value in values.items() if name in own})
             return getattr(made, method)(**{name: value for name, value in values.items() if name in method_own})
 
-        call.__signature__ = inspect.Signature([*{**own, **method_own}.values()])  # type: ignore[attr-defined]
+        both = {name: one for name, one in {**own, **method_own}.items() if one.kind not in _VARIABLE}
+        named = [one.replace(kind=one.KEYWORD_ONLY) for one in both.values()]
+        call.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
         return call
 
     def call(self, values: dict[str, Any]) -> Any:
@@ -325,7 +324,10 @@ class Callee:
                 return [self._together(batch) for batch in found], False
         v1 = tf.compat.v1
         with graph():
-            with lines_run(self._place, self.ran) if self._old else contextlib.nullcontext():
+            with contextlib.ExitStack() as stack:
+                if self._old:
+                    stack.enter_context(runners_added())
+                    stack.enter_context(lines_run(self._place, self.ran))
                 given = self.call(values)
                 tensors, self.structure = [item for item in flat(given) if is_tensor(item)], structure(given)
             built = v1.get_default_graph()  # the function may have made another one
@@ -378,7 +380,12 @@ class Callee:
         """Let old code find its TensorFlow, with as much of contrib as there is."""
         random.seed(0)
         np.random.seed(0)  # noqa: NPY002 - which scripts draw from
-        with compat() if self._old else contextlib.nullcontext(), forgiving(), provided():
+        import tensorflow as tf
+
+        with compat() as old:
+            contrib = old.contrib  # of which a rewritten script may name what models need, after its batches
+        behaving = compat() if self._old else mock.patch.object(tf.compat.v1, "contrib", contrib, create=True)
+        with behaving, forgiving(), provided():
             yield
 
 
@@ -388,19 +395,3 @@ def _nothing(_: Any) -> None:
 
 def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _outermost(tree: ast.Module, name: str) -> str:
-    """Return the function of the module that a function is, or stands in."""
-    for node in tree.body:
-        inside = ast.walk(node) if isinstance(node, ast.FunctionDef) else ()
-        if isinstance(node, ast.FunctionDef) and name in {n.name for n in inside if isinstance(n, ast.FunctionDef)}:
-            return node.name
-    raise CannotTryError("the pipeline is made by a function inside of a method, which cannot be called alone")
-
-
-def _with_literals(tree: ast.Module, literals: Mapping[str, str]) -> ast.Module:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            node.value = literals.get(node.value, node.value)
-    return tree

@@ -17,6 +17,7 @@ _MOST = 7
 """Positions that are tried besides the one that a function has by itself: all of three switches."""
 
 
+_SEVERAL = (ast.Tuple, ast.List)
 _OPENING = frozenset(("open", "codecs.open", "tf.gfile.Open", "tf.gfile.GFile", "tf.gfile.Glob", "os.listdir"))
 _OF_TEXTS = frozenset(dir(str)) - frozenset(dir(list)) - frozenset(dir(dict))
 _OF_OTHERS = frozenset(("shape", "get_shape", "set_shape", "dtype", "dequeue", "dequeue_many", "enqueue", "size")) | {
@@ -47,7 +48,7 @@ class Conditions:
         sought: names in which something is sought.
     """
 
-    texts: dict[str, list[str]]
+    texts: dict[str, list[Any]]
     tested: set[str]
     optional: set[str]
     sought: set[str] = attrs.field(factory=set)
@@ -60,15 +61,20 @@ class Conditions:
         >>> found.texts, sorted(found.tested), found.optional
         ({'mode': ['train']}, ['a', 'b'], {'c'})
         """
-        texts: dict[str, list[str]] = {}
+        texts: dict[str, list[Any]] = {}
         optional: set[str] = set()
+        lists = {_name(n.targets[0]): n.value for n in ast.walk(tree) if isinstance(n, ast.Assign)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare) and _is_name(node.left):
-                constants = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant)]
+                among = [lists[_name(c)] for c in node.comparators if _name(c) in lists]
+                constants = [c.value for part in (node, *among) for c in ast.walk(part) if isinstance(c, ast.Constant)]
                 name = _name(node.left)
                 if found := [text for text in constants if isinstance(text, str)]:
                     texts.setdefault(name, []).extend(found)
                 optional |= {name} if None in constants else set()
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and "thread" in _name(node.left):
+                multiple = node.right.value if isinstance(node.right, ast.Constant) else 1
+                texts.setdefault(_name(node.left), []).append(multiple)
         asked = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In)]
         sought = {node.comparators[0].id for node in asked if isinstance(node.comparators[0], ast.Name)}
         return cls(texts, {_name(part) for part in _parts(tree) if _is_name(part)}, optional, sought)
@@ -133,7 +139,9 @@ def _parts(tree: ast.AST, lines: set[int] | None = None) -> list[ast.expr]:
 
 
 def uses(tree: ast.AST) -> dict[str, str]:
-    r"""Return what a script uses names as: an `object` with attributes of its own, a `text`, `two` numbers, or `three`.
+    r"""Return what a script uses names as.
+
+    An `object` with attributes of its own, a `text`, `two` numbers, `three`, or `pictures`, the names of some.
 
     >>> found = uses(ast.parse("for line in open(path): pass\nh, w = size\nconfig.reader.read(x)\nx.append(1)"))
     >>> found == {"path": "text", "size": "two", "config": "object", "reader": "object"}
@@ -143,12 +151,21 @@ def uses(tree: ast.AST) -> dict[str, str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in _OPENING and node.args and _is_name(node.args[0]):
             found[_name(node.args[0])] = "text"
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and _is_name(node.value):
+        elif isinstance(node, ast.Call) and node.args and _is_name(node.args[0]) and _is_of_texts(node):
+            found[_name(node.args[0])] = "pictures"
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], _SEVERAL) and _is_name(node.value):
             parts = len(node.targets[0].elts)
-            found.setdefault(_name(node.value), {2: "two", 3: "three"}.get(parts, ""))
+            found.setdefault(_name(node.value), {2: "two", 3: "three"}.get(parts, "object"))
         elif isinstance(node, ast.Attribute) and _is_name(node.value) and node.attr not in _OF_OTHERS:
             found.setdefault(_name(node.value), "text" if node.attr in _OF_TEXTS else "object")
     return found
+
+
+def _is_of_texts(call: ast.Call) -> bool:
+    """Whether a call makes a tensor of texts of what it is given."""
+    dtypes = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
+    made = ast.unparse(call.func).rpartition(".")[2] in ("cast", "convert_to_tensor")
+    return made and any(ast.unparse(dtype).endswith(".string") for dtype in dtypes)
 
 
 def _is_name(node: ast.expr) -> bool:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.migrate.analyze.data_flow import binds, depending, own_nodes, reads, writes
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
+from seqrecorder.legacy.migrate.verify.refusals import CannotTryError
 from seqrecorder.legacy.migrate.verify.stand_ins import StandIn, is_file, known_value, scaled
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
 
 _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.For)
@@ -55,7 +58,11 @@ def _carry_out(node: ast.stmt, place: str, namespace: dict[str, Any], *, v1: boo
         code = ast.fix_missing_locations(ast.copy_location(ast.Import([_v1(a) for a in node.names]), node))
     try:
         exec(compile(ast.Module([code], []), place, "exec"), namespace)  # noqa: S102 - the user asked for it
-    except Exception:  # noqa: BLE001 - what is missing shows where it is needed
+    except Exception as error:  # noqa: BLE001 - what is missing shows where it is needed
+        missing = getattr(error, "name", None) if isinstance(error, NameError) else None
+        if missing and missing not in namespace and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            namespace[missing] = StandIn()  # for defaults
+            _carry_out(node, place, namespace, v1=v1)
         for name in _imported(node):
             namespace.setdefault(name, StandIn(name=name))
     if isinstance(node, ast.Assign):
@@ -97,6 +104,18 @@ def _take_flag(call: ast.Call) -> None:
         StandIn.texts.add(name)
     if not is_file(name) and not (isinstance(default, bool) and known_value(name) is not None):
         StandIn.given[name] = scaled(name, default)
+
+
+def batch_sizes(tree: ast.AST) -> set[int]:
+    r"""Return the numbers of a script that are sizes of batches, and larger than a trial can bear.
+
+    >>> sorted(batch_sizes(ast.parse("batch_size = 64\nx = tf.train.batch([y], batch_size=128, num_threads=16)")))
+    [64, 128]
+    """
+    named = [(node.arg, node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword)]
+    named += [(n, node.value) for node in ast.walk(tree) if isinstance(node, ast.Assign) for n in writes(node)]
+    sizes = {node.value for name, node in named if "batch" in str(name).lower() and isinstance(node, ast.Constant)}
+    return {size for size in sizes if type(size) is int and size > 3}  # noqa: PLR2004
 
 
 def module_pipeline(tree: ast.Module, place: str, namespace: dict[str, Any], outputs: frozenset[str]) -> dict[str, Any]:
@@ -172,7 +191,7 @@ def _makes(statement: ast.stmt) -> bool:
 
 
 def _runs(statement: ast.stmt) -> bool:
-    return "add_queue_runner" in ast.unparse(statement)
+    return "add_queue_runner" in ast.unparse(statement) or "QueueRunner(" in ast.unparse(statement)
 
 
 def _takes(statement: ast.AST) -> bool:
@@ -189,3 +208,20 @@ def _closes(statement: ast.stmt, needed: set[str]) -> bool:
 
 def _consumes(statement: ast.AST) -> bool:
     return any(word in ast.unparse(statement) for word in _CONSUMING)
+
+
+def outermost(tree: ast.Module, name: str) -> str:
+    """Return the function of the module that a function is, or stands in."""
+    for node in tree.body:
+        inside = ast.walk(node) if isinstance(node, ast.FunctionDef) else ()
+        if isinstance(node, ast.FunctionDef) and name in {n.name for n in inside if isinstance(n, ast.FunctionDef)}:
+            return node.name
+    raise CannotTryError("the pipeline is made by a function inside of a method, which cannot be called alone")
+
+
+def with_literals(tree: ast.Module, literals: Mapping[Any, Any]) -> ast.Module:
+    """Return a script with other constants in place of some."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and type(node.value) in (str, int):
+            node.value = literals.get(node.value, node.value)
+    return tree

@@ -52,7 +52,7 @@ def compare(old: list[Any], new: list[Any], *, ordered: bool, records: int, most
     return f"{len(old)} batches with the same records, in an order that was left to chance"
 
 
-def brief(error: Exception) -> str:
+def brief(error: BaseException) -> str:
     """Return an error in one line."""
     lines = str(getattr(error, "message", None) or error).strip().splitlines()
     # AutoGraph puts the place first, and the error last.
@@ -131,8 +131,10 @@ def _rows(batches: list[Any]) -> Iterator[tuple[Any, ...]]:
     """Yield the records of batches, without their padding."""
     for batch in batches:
         parts = [np.asarray(part) for part in batch]
-        if all(part.ndim for part in parts) and len({len(part) for part in parts}) == 1:
-            for index in range(len(parts[0])):
+        number = min(map(_size, parts))
+        if number and not any(len(part) % number for part in parts):  # some are reshaped to several rows for each
+            parts = [part.reshape(number, -1) for part in parts]
+            for index in range(number):
                 yield tuple(_stripped(part[index]) for part in parts)
         else:
             yield tuple(_stripped(part) for part in parts)

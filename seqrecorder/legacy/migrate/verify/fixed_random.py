@@ -18,7 +18,7 @@ def held_still() -> Iterator[set[str]]:
         The names of the operations that were called, which fills while they are.
     """
     import tensorflow as tf
-    from tensorflow.python.ops import gen_random_ops  # what every function of random numbers calls in the end
+    from tensorflow.python.ops import gen_image_ops, gen_random_ops  # what all functions of chance call in the end
 
     drawn: set[str] = set()
 
@@ -34,12 +34,18 @@ def held_still() -> Iterator[set[str]]:
         drawn.add("first")
         return tf.zeros(tf.stack([tf.shape(logits)[0], num_samples]), output_dtype)
 
+    def half(image_size: Any, *_: Any, **__: Any) -> Any:
+        drawn.add("half")
+        size = tf.concat([tf.cast(image_size[:2], tf.int32) // 2, [-1]], 0)
+        return tf.zeros([3], tf.int32), size, tf.constant([[[0.0, 0.0, 0.5, 0.5]]])
+
     replaced = {
         **dict.fromkeys(("random_uniform", "random_standard_normal", "truncated_normal"), fraction),
         "random_uniform_int": lowest,
         "multinomial": first,
     }
     with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(gen_image_ops, "sample_distorted_bounding_box_v2", half))
         for name, function in replaced.items():
             stack.enter_context(mock.patch.object(gen_random_ops, name, function))
         yield drawn

@@ -9,13 +9,13 @@ from unittest import mock
 
 from seqrecorder.legacy.contrib.slim.dataset import Dataset
 from seqrecorder.legacy.contrib.slim.dataset_data_provider import DatasetDataProvider
-from seqrecorder.legacy.migrate.verify.stand_ins import IMAGE, StandIn
+from seqrecorder.legacy.migrate.verify.items import item
+from seqrecorder.legacy.migrate.verify.stand_ins import StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _RECORD = "record"
-_BOXES = 2
 
 
 class _Whole:
@@ -38,16 +38,7 @@ class _Items(dict[str, Any]):
         return True
 
     def __missing__(self, name: str) -> Any:
-        import tensorflow as tf
-
-        number = tf.strings.to_hash_bucket_fast(self[_RECORD], 97)
-        if "image" in name:
-            return tf.fill(IMAGE, tf.cast(number, tf.uint8))
-        if "box" in name:
-            return tf.fill([_BOXES, 4], tf.cast(number, tf.float32))
-        several = {"object": [_BOXES], "shape": [len(IMAGE)]}
-        words = any(word in name for word in ("text", "name", "format", "caption"))
-        return self[_RECORD] if words else tf.fill(several.get(name.partition("/")[0], []), number)
+        return item(self[_RECORD], name)
 
 
 @contextlib.contextmanager

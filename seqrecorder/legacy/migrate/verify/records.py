@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.legacy.migrate.verify.stand_ins import found
+from seqrecorder.legacy.migrate.verify.stand_ins import PICTURES, found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 _PARSERS = ("parse_single_sequence_example", "parse_single_example", "parse_example")
 _IMAGES = ("decode_jpeg", "decode_png", "decode_image")
 _ELEMENTS = 12  # of decoded bytes of which no shape is stated
+_LONGEST = 16  # of records with steps
 _CLASSES = 3  # below which numbers are that may be indices
 _IMAGE = (48, 48, 3)
 _SIDE = 2  # of images of decoded bytes, which have as many elements so
 _PASSING = ("Identity", "Print", "PrintV2", "Reshape", "ExpandDims", "Squeeze", "StringJoin", "Cast")
-_PICTURES = 6
 
 
 @attrs.define
@@ -49,6 +50,7 @@ class Asked:
         names: places of the columns that have their names.
         delimiter: between columns.
         decoded: images.
+        lengths: by those that records had, those that they should have.
     """
 
     context: dict[str, Any] = attrs.field(factory=dict)
@@ -64,6 +66,7 @@ class Asked:
     names: set[int] = attrs.field(factory=set)
     delimiter: str = ","
     decoded: list[Any] = attrs.field(factory=list)
+    lengths: dict[int, int] = attrs.field(factory=dict)
     _named: dict[int, tuple[str, Any]] = attrs.field(factory=dict)
 
     @property
@@ -72,6 +75,21 @@ class Asked:
         uses = [use for tensor in self.decoded for use in tensor.consumers() if use.type == "Reshape"]
         shapes = [use.outputs[0].shape.as_list() for use in uses if use.outputs[0].shape.rank == len(_IMAGE)]
         return next((tuple(shape) for shape in shapes if all(shape)), _IMAGE)
+
+    def told(self, error: str) -> bool:
+        """Take in which length an error says that something had, and should have; return whether it says so.
+
+        >>> asked = Asked()
+        >>> asked.told("Shape mismatch in tuple component 0. Expected [784], got [12]"), asked.lengths
+        (True, {12: 784})
+        """
+        expected = re.search(r"Expected \[(\d+)\], got \[(\d+)\]", error)
+        found = re.search(r"tensor with (\d+) values, but the requested shape has (\d+)", error)
+        if expected is None and found is None:
+            return False
+        had, should = map(int, found.groups() if found else reversed(expected.groups()))  # type: ignore[union-attr]
+        self.lengths[next((first for first, then in self.lengths.items() if then == had), had)] = should
+        return True
 
     def name_of(self, tensor: Any) -> str:
         """Return the feature that a tensor holds; the empty name is that of whole records."""
@@ -179,7 +197,7 @@ def _produce(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
     known = tf.get_static_value(given) if isinstance(given, tf.Tensor) else given
     if isinstance(known, (list, tuple, np.ndarray)):
         names = [item.decode() if isinstance(item, bytes) else item for item in known]
-        asked.files = [name for name in names if isinstance(name, str)]
+        asked.files += [name for name in names if isinstance(name, str) and name not in asked.files]
     return original(*args, **kwargs)
 
 
@@ -216,8 +234,10 @@ def _read(asked: Asked, name: str, original: Any, /, *args: Any, **kwargs: Any) 
 def write_pictures(directory: Path, asked: Asked | None = None) -> None:
     """Write pictures, of which functions that read whole files are given the names, of the size that is asked for."""
     size = asked.size if asked is not None else _IMAGE
-    for number in range(_PICTURES):
+    for number in range(PICTURES):
         (directory / f"picture-{number}.jpg").write_bytes(_picture(number, size))
+        grey = asked is not None and asked.lengths.get(int(np.prod(size))) == int(np.prod(size[:2]))
+        (directory / f"picture-{number}-1.jpg").write_bytes(_picture(number, (*size[:2], 1) if grey else size))
 
 
 def write_lists(paths: Iterable[Path], *, labels: bool) -> None:
@@ -228,7 +248,7 @@ def write_lists(paths: Iterable[Path], *, labels: bool) -> None:
         labels: whether a number stands beside each picture; else another picture does.
     """
     for path in paths:
-        rows = [(f"picture-{number}.jpg", number if labels else f"picture-{number}.jpg") for number in range(_PICTURES)]
+        rows = [(f"picture-{n}.jpg", n if labels else f"picture-{n}-1.jpg") for n in range(PICTURES)]
         path.write_text("".join(f"{picture} {other}\n" for picture, other in rows))
 
 
@@ -252,7 +272,7 @@ def write_file(path: Path, asked: Asked, records: int, random: np.random.Generat
 
 
 def _line(asked: Asked, random: np.random.Generator) -> str:
-    picture = f"picture-{random.integers(_PICTURES)}.jpg"
+    picture = f"picture-{random.integers(PICTURES)}.jpg"
     if asked.whole_files and not asked.columns:
         return f"{picture} {picture}"
     cells = []
@@ -267,7 +287,8 @@ def _line(asked: Asked, random: np.random.Generator) -> str:
 def _message(asked: Asked, random: np.random.Generator, least: int) -> bytes:
     import tensorflow as tf
 
-    steps = _steps(asked) or int(random.integers(least, least + 5))
+    said = [then for first, then in asked.lengths.items() if first < _LONGEST and first != _ELEMENTS]
+    steps = _steps(asked) or (said[0] if said else int(random.integers(least, least + 5)))
     context = {name: _feature(asked, name, spec, steps, random) for name, spec in asked.context.items()}
     if not asked.is_sequence:
         if not context:
@@ -318,11 +339,13 @@ def _bytes(asked: Asked, name: str, random: np.random.Generator) -> bytes:
     import tensorflow as tf
 
     if name in asked.images:
-        return _picture(int(random.integers(_PICTURES)), asked.size)
+        return _picture(int(random.integers(PICTURES)), asked.size)
     if name not in asked.raw:
         return f"text {random.integers(0, 100)}".encode()
     dtype, tensor = asked.raw[name]
-    return np.asarray(random.integers(0, 9, _count(tensor))).astype(tf.as_dtype(dtype).as_numpy_dtype).tobytes()
+    count = _count(tensor)
+    numbers = random.integers(0, 9, asked.lengths.get(count, count))
+    return np.asarray(numbers).astype(tf.as_dtype(dtype).as_numpy_dtype).tobytes()
 
 
 def _steps(asked: Asked) -> int:

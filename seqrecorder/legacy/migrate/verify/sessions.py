@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 
@@ -23,6 +24,22 @@ def graph() -> Iterator[None]:
             yield
     else:
         tf.compat.v1.reset_default_graph()
+        yield
+
+
+@contextlib.contextmanager
+def runners_added() -> Iterator[None]:
+    """Let queue runners that a script makes be those of its graph, even where it starts their threads itself."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    made = v1.train.QueueRunner.__init__
+
+    def make(runner: Any, *arguments: Any, **named: Any) -> None:
+        made(runner, *arguments, **named)
+        v1.add_to_collection(v1.GraphKeys.QUEUE_RUNNERS, runner)
+
+    with mock.patch.object(v1.train.QueueRunner, "__init__", make):
         yield
 
 
@@ -59,6 +76,7 @@ def one_thread_each() -> None:
 
     v1 = tf.compat.v1
     runners = v1.get_collection_ref(v1.GraphKeys.QUEUE_RUNNERS)
+    runners[:] = dict.fromkeys(runners)
     for place, runner in enumerate(runners):
         first, *others = runner.enqueue_ops
         if others and all(_reads_of(op) == _reads_of(first) for op in others):
@@ -91,6 +109,7 @@ def is_shuffled(built: Any) -> bool:
     with built.as_default():
         runners = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
     several = any(len(runner.enqueue_ops) > 1 for runner in runners)  # which one reader's were is one by now
+    several |= len({runner.name for runner in runners}) < len(runners)  # of one queue
     shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
     read = [name for runner in runners for name in set[str]().union(*map(_reads_of, runner.enqueue_ops))]
     of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)

@@ -6,10 +6,11 @@ import builtins
 import contextlib
 import functools
 import glob
-import inspect
+import itertools
 import os
 import pathlib
 import re
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 from unittest import mock
 
@@ -17,21 +18,17 @@ import attrs
 import numpy as np
 
 from seqrecorder.legacy.contrib.absent import Absent
+from seqrecorder.legacy.migrate.verify.items import IMAGE, Items, item, unpacked_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-_FILES = ("file", "path", "pattern", "record", "tfr", "glob")
-_FUNCTIONS = ("fn", "func", "function")
-_PLACES = ("dir", "folder", "root")
-_INPUTS = ("input", "data", "source", "corpus")
-_ARRAYS = ("image", "target", "label", "text", "arr")
-_SHAPES = ((20, 4), (20,), (20, 28, 28))
-_SIDES = ("dims", "shape", "size")
-IMAGE = (24, 24, 3)
+_FILES = ("file", "path", "pattern", "record", "tfr", "glob", "data_source")
 _NO_NUMBERS = ("device", "scope", "name", "norm")
 _ENDINGS = (".jpg", ".jpeg", ".png", ".tfrecords", ".tfrecord", ".csv", ".txt", ".bin", ".wav")
 _PICTURES = (".jpg", ".jpeg", ".png")
+PICTURES = 6
+"""How many pictures there are."""
 _VALUES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("batch",), 3),
     (("epoch",), 2),
@@ -40,8 +37,6 @@ _VALUES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("min_after", "min_queue", "capacity", "buffer", "shard"), 20),
     (("size", "length", "dim", "classes", "width", "height", "depth", "channels", "num", "steps", "n_", "max"), 3),
 )
-_CHANCE = ("epoch", "batch", "shuffle", "thread")
-"""Words of what changes how much is read, for which a script's own default may be too large."""
 
 
 class _Number(int):
@@ -61,6 +56,10 @@ class FileName(str):
         """Return the names of all files."""
         return [*StandIn.files]
 
+    def __iter__(self) -> Iterator[str]:
+        """Return the names of all files, as of one that is said to be several."""
+        return iter(StandIn.files)
+
 
 class StandIn(mock.MagicMock):
     """An object of which nothing is known: any attribute and item is there, numbers where a name says so.
@@ -79,11 +78,18 @@ class StandIn(mock.MagicMock):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # Of its own class, as mocks have it: else theirs would come first.
         type(self).__fspath__ = lambda _: StandIn.files[0] if StandIn.files else "StandIn"
+        type(self).__getitem__ = lambda own, key: getattr(own, str(key))
+        type(self).__iter__ = _parts
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """Take the place of a base class."""
+        return (_Base,) if next(base for base in bases if isinstance(base, StandIn)) is self else ()
 
     def __getattr__(self, name: str) -> Any:
         """Return what the name says, another stand-in where it says nothing."""
-        if name == "_as_graph_element":  # by which TensorFlow tells its own objects
+        if name in ("_as_graph_element", "is_tensor_like"):  # by which TensorFlow tells its own objects
             raise AttributeError(name)
         if not name.startswith(("_", "assert", "mock", "method", "return", "side", "call")):
             if name in StandIn.given:
@@ -92,7 +98,7 @@ class StandIn(mock.MagicMock):
             if StandIn.files and is_file(name) and (known is None or name in StandIn.texts):
                 return FileName(StandIn.files[0])
             if StandIn.files and "dir" in name.lower().split("_"):
-                return FileName(_place(StandIn.files))
+                return FileName(place_of(StandIn.files))
             if name.lower().endswith("shape"):
                 return IMAGE
             if known is not None:
@@ -100,16 +106,44 @@ class StandIn(mock.MagicMock):
         return super().__getattr__(name)
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """Return the tensors that are given, as if they were changed, what is read from a queue, or a stand-in."""
+        """Return the tensors that are given, as if they were changed, what is read, or a stand-in.
+
+        As many as the names are that they are given to.
+        """
         import tensorflow as tf
 
         v1 = tf.compat.v1
-        queues = [item for item in given if isinstance(item, v1.QueueBase)]
-        if queues:
-            record = v1.TFRecordReader().read(queues[0])
-            return [*record] if self._mock_name == "read" else [tf.reshape(record[1], [1])]
-        tensors = [item for item in given if isinstance(item, tf.Tensor)]
-        return (tensors[0] if len(tensors) == 1 else tensors) if tensors else super().__call__(*given, **named)
+        names = unpacked_to(sys._getframe(1))  # noqa: SLF001 - who calls
+        queues = [one for one in given if isinstance(one, v1.QueueBase)]
+        files = [name for name in given if isinstance(name, str) and (name in StandIn.files or ending(f"{name}'"))]
+        if queues or (files and names):
+            queue = queues[0] if queues else v1.train.string_input_producer(files, shuffle=False)
+            record = v1.TFRecordReader().read(queue)
+            if self._mock_name == "read":
+                return [*record]
+            return [item(record[1], name) for name in names] or Items.of(record[1])
+        tensors = [one for one in tf.nest.flatten([given, named]) if isinstance(one, tf.Tensor)]
+        if not tensors:
+            return super().__call__(*given, **named)
+        if names and tensors[0].dtype == tf.string:
+            said = [part for part in given if isinstance(part, list) and len(part) == len(names)]
+            return [item(tensors[0], str(name)) for name in (said[0] if said else names)]
+        several = [*itertools.islice(itertools.cycle(tensors), len(names) or len(tensors))]
+        return several if names or tensors[1:] else tensors[0]
+
+
+def _parts(own: StandIn) -> Iterator[Any]:
+    return iter([getattr(own, name) for name in unpacked_to(sys._getframe(1))])  # noqa: SLF001 - who takes them
+
+
+class _Base:
+    """A class of another module, of which nothing is known."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Take what comes."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(StandIn(), name)
 
 
 def found(original: Any, pattern: Any, **_: Any) -> list[str]:
@@ -117,7 +151,7 @@ def found(original: Any, pattern: Any, **_: Any) -> list[str]:
     names = [name for name in original(pattern) if not _is_picture(str(name))]
     made = pathlib.Path(str(pattern).replace("*", "0").replace("?", "0"))
     if StandIn.files and not names and made.suffix in _PICTURES and made.parent.is_dir():
-        picture = pathlib.Path(_place(StandIn.files), "picture-0.jpg")
+        picture = pathlib.Path(place_of(StandIn.files), "picture-0.jpg")
         made.write_bytes(picture.read_bytes())  # some look at one while they build their graph
     return names or [str(made)]
 
@@ -125,6 +159,11 @@ def found(original: Any, pattern: Any, **_: Any) -> list[str]:
 def _listed(original: Any, place: Any = ".") -> list[str]:
     there = original(place) if os.path.isdir(place) else []  # noqa: PTH112 - text
     return sorted(name for name in there if not _is_picture(name)) or [pathlib.Path(n).name for n in StandIn.files]
+
+
+def _there(original: Any, place: Any) -> bool:
+    """Whether a file is there; to scripts, what they look for is."""
+    return sys._getframe(1).f_globals.get("__name__") == "migrated" or bool(original(place))  # noqa: SLF001 - who asks
 
 
 def _walked(original: Any, place: Any, **_: Any) -> list[tuple[str, list[str], list[str]]]:
@@ -147,7 +186,7 @@ def forgiving() -> Iterator[None]:
     def opened(file: Any, *arguments: Any, **named: Any) -> Any:
         file = os.fspath(file) if isinstance(file, StandIn) else file
         StandIn.opened |= str(file) in StandIn.files
-        lists = StandIn.files and str(file).startswith(_place(StandIn.files)) and not os.path.exists(file)  # noqa: PTH110
+        lists = StandIn.files and str(file).startswith(place_of(StandIn.files)) and not os.path.exists(file)  # noqa: PTH110
         return opening(StandIn.files[0] if lists and not arguments else file, *arguments, **named)
 
     with (
@@ -155,6 +194,7 @@ def forgiving() -> Iterator[None]:
         mock.patch.object(builtins, "open", opened),
         mock.patch.object(glob, "glob", functools.partial(found, glob.glob)),
         mock.patch.object(os, "listdir", functools.partial(_listed, os.listdir)),
+        mock.patch.object(os.path, "isfile", functools.partial(_there, os.path.isfile)),
         mock.patch.object(os, "walk", functools.partial(_walked, os.walk)),
         mock.patch.object(Absent, "_raise", lambda absent: StandIn(name=absent.__name__)),
     ):
@@ -183,6 +223,8 @@ def known_value(name: str) -> Any:
     lower = name.lower()
     if any(word in lower for word in _NO_NUMBERS):
         return None
+    if lower.endswith(("_w", "_h")):
+        return 3
     return next((value for words, value in _VALUES if any(word in lower for word in words)), None)
 
 
@@ -226,74 +268,6 @@ def scaled(name: str, value: Any) -> Any:
     return known_value(name) or 3 if large and any(word in name.lower() for word in about) else value
 
 
-def candidates(
-    function: Callable[..., Any], names: list[str], known: Mapping[str, list[str]], uses: Mapping[str, str]
-) -> list[list[tuple[str, Any]]]:
-    """Return values to try for each parameter of a function, by its name.
-
-    Args:
-        function: what is called.
-        names: of the files to read.
-        known: texts that the script compares names with.
-        uses: what the script uses names as (see `conditions.uses`).
-    """
-    return [
-        [(name, text) for text in known[name]]
-        if name in known and parameter.default is parameter.empty
-        else [*_used(parameter, names, uses.get(name, "")), *_of_parameter(parameter, names)]
-        for name, parameter in inspect.signature(function).parameters.items()
-    ]
-
-
-def _used(parameter: inspect.Parameter, names: list[str], use: str) -> list[tuple[str, Any]]:
-    """Return the values that a parameter has by what it is used as; none if it has a default."""
-    known = {"object": StandIn(), "text": names[0], "two": IMAGE[:2], "three": IMAGE}
-    if parameter.default is not parameter.empty or use not in known:
-        return []
-    place = use == "text" and any(word in parameter.name.lower() for word in _PLACES)
-    return [(parameter.name, _place(names) if place else known[use])]
-
-
-def _place(names: Sequence[str]) -> str:
+def place_of(names: Sequence[str]) -> str:
+    """Return the directory that files are in."""
     return f"{pathlib.Path(names[0]).parent}/"  # some put names right behind it
-
-
-def _same(given: Any, *_: Any, **__: Any) -> Any:
-    return given
-
-
-def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[str, Any]]:
-    name, lower = parameter.name, parameter.name.lower()
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        return []
-    missing = parameter.default is parameter.empty
-    own = [] if missing or parameter.default is None else [(name, parameter.default)]
-    place = (name, _place(names))
-    if lower.endswith("queue") and not lower.startswith(("min", "max", "num")):
-        return [(name, QueueOfFiles(names))]
-    if is_file(name):
-        return [*(own if "pattern" in lower else []), (name, names), (name, names[0]), *([place] if missing else [])]
-    if any(word in lower for word in _PLACES) and missing:
-        return [place]
-    known = None if lower.endswith(_FUNCTIONS) else known_value(name)
-    if known is not None and (missing or any(word in lower for word in _CHANCE)):
-        is_shape = any(word in lower for word in _SIDES) and "batch" not in lower  # a queue aborts the process there
-        sides = [(name, IMAGE), (name, IMAGE[:2])] if is_shape else []
-        found = [(name, known), *sides]
-        return [*found, (name, StandIn())] if missing else found
-    return _unsaid(name, names) if missing else [(name, parameter.default)]
-
-
-def _unsaid(name: str, names: list[str]) -> list[tuple[str, Any]]:
-    """Return values to try for a parameter that has no default, and whose name says little."""
-    lower = name.lower()
-    if lower.endswith(_FUNCTIONS):
-        return [(name, _same)]
-    if lower == "mode":
-        return [(name, mode) for mode in ("train", "eval")]
-    if any(word in lower for word in _INPUTS):
-        arrays = [np.arange(60).reshape(20, 3), np.arange(20)]
-        return [(name, names), (name, names[0]), (name, list(range(60))), (name, arrays), (name, StandIn())]
-    if any(word in lower for word in _ARRAYS):
-        return [*((name, np.arange(np.prod(shape)).reshape(shape)) for shape in _SHAPES), (name, 2)]
-    return [(name, StandIn()), (name, 2)]

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
-from seqrecorder.legacy.migrate.verify.call import MOST, Callee, CannotTryError, ForeignFileError
+from seqrecorder.legacy.migrate.verify.call import MOST, Callee
 from seqrecorder.legacy.migrate.verify.coverage import in_words, lines_left
-from seqrecorder.legacy.migrate.verify.definitions import batches_of, kept_by
+from seqrecorder.legacy.migrate.verify.definitions import batch_sizes, batches_of, kept_by
 from seqrecorder.legacy.migrate.verify.equality import brief, compare
 from seqrecorder.legacy.migrate.verify.fixed_random import held_still
 from seqrecorder.legacy.migrate.verify.in_place import places
 from seqrecorder.legacy.migrate.verify.records import write_file, write_lists, write_pictures
+from seqrecorder.legacy.migrate.verify.refusals import CannotTryError, ForeignFileError, NoBatchError
 from seqrecorder.legacy.migrate.verify.stand_ins import StandIn
 
 if TYPE_CHECKING:
@@ -33,9 +34,14 @@ if TYPE_CHECKING:
 _RECORDS = (6, 6)  # in each of two files: with two epochs, and batches of three, nothing is left over
 _OFTEN = 20  # times that a record comes on average, where that is left to chance
 _ALONE = 7  # in a single file: there something is
-_WAYS = 3  # to call a function that fails when it runs
+_WAYS = 6  # to call a function that fails when it runs
 _SECONDS = 60.0  # for the positions of a function's switches
+_LENGTHS = 5  # of records that are tried
 _LONGER = 11  # steps that records have at least where fewer are too few
+
+
+class _NewFailsError(AssertionError):
+    """The new function fails, for what it makes of its batches perhaps."""
 
 
 def main(arguments: list[str]) -> int:
@@ -43,6 +49,7 @@ def main(arguments: list[str]) -> int:
     [place] = arguments
     given = json.loads(Path(place).read_text(encoding="utf-8"))
     sys.path.append(given["directory"])
+    sys.argv = ["script.py"]
     found: dict[str, list[str]] = {}
     ran: dict[str, set[int]] = {}
     trees = ast.parse(as_python3(given["old"])), ast.parse(as_python3(given["new"]))
@@ -51,6 +58,7 @@ def main(arguments: list[str]) -> int:
             inside = Path(directory, *"abc")  # functions may name files of their own, and `../` before them
             inside.mkdir(parents=True)
             os.chdir(inside)
+            os.environ["HOME"] = directory
             try:
                 said, ran[name] = compared(given["old"], given["new"], name, given["target"], inside)
                 found[name] = ["equal", said]
@@ -95,7 +103,9 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> tup
 
     if target == "graph":
         tf.compat.v1.disable_v2_behavior()
-    literals: dict[str, str] = {}
+    literals: dict[Any, Any] = {}
+    tree = ast.parse(as_python3(old))
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     placed = bool(places(ast.parse(as_python3(new)), name))
     while True:
         before = Callee(new if placed else old, name, "graph", literals, old=True)
@@ -105,25 +115,37 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> tup
                 before.kept = after.kept = kept_by(before.function, after.function)
             said, ran = _compared_by_names(before, after, name, directory)
         except ForeignFileError as error:
-            if error.path in literals or error.path not in old:
+            parts = [text for text in texts - {*literals} if error.path == text or _leads_to(text, error.path)]
+            if not parts:
                 raise
-            literals[error.path] = str(directory / f"foreign-{len(literals)}")
+            part = max(parts, key=len)
+            literals[part] = str(directory / f"foreign-{len(literals)}") + "/" * part.endswith("/")
+        except NoBatchError:
+            large = batch_sizes(tree) - {*literals}
+            if not large:
+                raise
+            literals |= dict.fromkeys(large, 3)
         else:
             return said, before.ran_of(old, ran) if placed else ran
+
+
+def _leads_to(text: str, path: str) -> bool:
+    """Whether a text is the place of a file, or of one that it is in."""
+    return text.count("/") > 1 and path.startswith(text)
 
 
 def _compared_by_names(before: Callee, after: Callee, name: str, directory: Path) -> tuple[str, set[int]]:
     """Compare functions, or modules by the names that have their batches; what is made of those may need a model."""
     if name != "<module>":
         return _compared(before, after, directory)
-    problem = CannotTryError("no name of the module has the records both before and after")
+    problem: Exception = CannotTryError("no name of the module has the records both before and after")
     for names in batches_of(before.tree, after.tree):
         before.outputs = after.outputs = names
         try:
             return _compared(before, after, directory)
         except ForeignFileError:
             raise
-        except CannotTryError as why:
+        except (CannotTryError, _NewFailsError) as why:
             problem = why
     raise problem
 
@@ -224,13 +246,18 @@ def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked
 
     counts = _RECORDS if len(paths) > 1 else (_ALONE,)
     least = 1
+    old, shuffled = list[Any](), False
     try:
-        _write(paths, asked, counts)
-        try:
-            old, shuffled = before.batches(values)
-        except tf.errors.InvalidArgumentError:  # some functions need longer records
-            _write(paths, asked, counts, least := _LONGER)
-            old, shuffled = before.batches(values)
+        for left in reversed(range(_LENGTHS)):
+            _write(paths, asked, counts, least)
+            try:
+                old, shuffled = before.batches(values)
+            except tf.errors.InvalidArgumentError as error:  # some functions need longer records, or say how long
+                if not (asked.told(str(error)) or least == 1) or not left:
+                    raise
+                least = _LONGER
+            else:
+                break
         if shuffled and len(paths) == 1:  # which records a last batch that is dropped would have had is chance then
             counts = _RECORDS[:1]
             _write(paths, asked, counts, least)
@@ -238,7 +265,7 @@ def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked
     except Exception as error:
         raise CannotTryError(f"the old function fails: {brief(error)}") from error
     if not old:
-        raise CannotTryError("the old function gives no batch")
+        raise NoBatchError("the old function gives no batch")
     records, most = sum(count for _, count in zip(paths, itertools.cycle(counts), strict=False)), MOST
     if shuffled and len(old) == MOST:  # endless: so many that each record comes
         most = MOST + _OFTEN * records // max(np.shape(old[0][0])[:1] or (1,))
@@ -247,7 +274,7 @@ def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked
     try:
         new, _ = after.batches(values, most)
     except Exception as error:
-        raise AssertionError(f"the new function fails: {brief(error)}") from error
+        raise _NewFailsError(f"the new function fails: {brief(error)}") from error
     _compare_structures(before, after)
     return compare(old, new, ordered=not shuffled, records=records, most=most)
 
@@ -268,6 +295,9 @@ def _write(paths: list[Path], asked: Asked, counts: tuple[int, ...], least: int 
         paths = [path for path in paths if path.parent != Path.cwd()]  # the others have the names of what is read
     random = np.random.default_rng(len(counts))
     for path, count in zip(paths, itertools.cycle(counts), strict=False):
+        for parent in path.parents:  # a list's picture may be the place of others
+            if parent.is_file():
+                parent.unlink()
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, asked, count, random, least)
 

@@ -268,3 +268,20 @@ def test_a_queue_of_arrays_beside_a_lifted_pipeline_is_not_left_to_run_eagerly()
     text = f"import tensorflow as tf\n\n{whole}\ndef arrays():\n{rows}    x = rows.dequeue()\n    return x + 1.0\n"
     assert [finding.code for finding in lift_script(text, "eager").findings] == ["not-lifted"]
     assert lift_script(text, "graph").status == "converted"
+
+
+def test_functions_that_return_their_queue_are_not_lifted():
+    """Who gets a queue takes batches from it: a tensor in its place would be of no use."""
+    script = """\
+import tensorflow as tf
+
+
+def prefetched(reader, pattern):
+    files = tf.train.string_input_producer(tf.gfile.Glob(pattern))
+    values = tf.FIFOQueue(20, [tf.string], [[]])
+    _, value = reader.read(files)
+    tf.train.add_queue_runner(tf.train.QueueRunner(values, [values.enqueue([value])]))
+    return values
+"""
+    assert lift_script(script).status == "flagged"
+    assert lift_script(script.replace("return values", "return values.dequeue()")).status == "converted"

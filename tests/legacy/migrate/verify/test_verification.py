@@ -355,3 +355,101 @@ def test_what_other_modules_make_is_stood_in_for(tmp_path):
     trials = {trial.function: trial for trial in tried(OF_PROJECT, found.text, found.functions, "graph", tmp_path)}
     assert {name: trial.outcome for name, trial in trials.items()} == dict.fromkeys(found.functions, "equal")
     assert len(trials) == 3
+
+
+UNSAID = """\
+import os
+import numpy as np
+import tensorflow as tf
+import project_reading
+import project_networks
+
+
+def labelled_pictures(image, label, image_W, image_H, batch_size):
+    image, label = tf.cast(image, tf.string), tf.cast(label, tf.int32)
+    queue = tf.train.slice_input_producer([image, label], num_epochs=1, shuffle=False)
+    picture = tf.image.decode_jpeg(tf.read_file(queue[0]), channels=3)
+    picture = tf.image.resize_image_with_crop_or_pad(picture, image_H, image_W)
+    return tf.train.batch([picture, queue[1]], batch_size)
+
+
+def large_batches(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    return tf.train.batch([record], batch_size=128)
+
+
+def of_a_length(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    parsed = tf.parse_single_example(record, {"pixels": tf.FixedLenFeature([], tf.string)})
+    pixels = tf.cast(tf.decode_raw(parsed["pixels"], tf.uint8), tf.float32)
+    return tf.train.batch([tf.reshape(pixels, [784])], 3)
+
+
+def at_home():
+    queue = tf.train.string_input_producer(["/home/nobody/data/" + "train.tfrecords"], num_epochs=1)
+    _, record = tf.TFRecordReader().read(queue)
+    return tf.train.batch([record], 2)
+
+
+def decoded_elsewhere(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    image, label, name = project_reading.decode(record)
+    return tf.train.batch([image, label, name], 2)
+
+
+def with_threads(files, num_threads=None):
+    num_threads = num_threads or 2
+    if num_threads % 4:
+        raise ValueError("a multiple of 4")
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    return tf.train.batch([record], 2, num_threads=num_threads)
+
+
+def cropped(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    parsed = tf.parse_single_example(record, {"image": tf.FixedLenFeature([], tf.string)})
+    picture = tf.image.decode_jpeg(parsed["image"], channels=3)
+    boxes = tf.constant([[[0.1, 0.1, 0.9, 0.9]]])
+    begin, size, _ = tf.image.sample_distorted_bounding_box(tf.shape(picture), boxes)
+    picture = tf.image.resize_images(tf.slice(picture, begin, size), [8, 8])
+    picture.set_shape([8, 8, 3])
+    return tf.train.batch([picture], 2)
+
+
+class Inputs(project_networks.Base):
+    def __init__(self, data_dir=None, batch_size=None):
+        self.file, self.batch_size = data_dir + "train.tfrecords", batch_size
+
+    def batches(self):
+        queue = tf.train.string_input_producer([self.file], num_epochs=1)
+        _, record = tf.TFRecordReader().read(queue)
+        return tf.train.batch([record], self.batch_size)
+
+
+rows = np.arange(60.0).reshape(20, 3)
+queue = tf.FIFOQueue(100, [tf.float64], [[3]])
+runner = tf.train.QueueRunner(queue, [queue.enqueue_many([rows])])
+row = queue.dequeue()
+with tf.Session() as session:
+    threads = runner.create_threads(session, coord=tf.train.Coordinator(), start=True)
+    session.run(row)
+"""
+
+
+@pytest.mark.usefixtures("warm_trials")
+def test_what_a_script_does_with_its_inputs_says_what_they_are(tmp_path):
+    """Files, pictures, lengths, sizes and numbers of threads are taken from what a script does, or fails, with them."""
+    found = lift_script(UNSAID)
+    trials = {trial.function: trial for trial in tried(UNSAID, found.text, found.functions, "graph", tmp_path)}
+    assert {name: trial.outcome for name, trial in trials.items()} == dict.fromkeys(found.functions, "equal")
+    assert len(trials) == 9
+    assert trials["cropped"].reason.endswith("with random numbers held still")
+    wrong = found.text.replace("[784]", "[784]) + tf.ones([784]")
+    assert wrong != found.text
+    [trial] = tried(UNSAID, wrong, ["of_a_length"], "graph", tmp_path)
+    assert trial.outcome == "differs"

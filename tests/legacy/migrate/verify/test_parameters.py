@@ -1,6 +1,6 @@
 """What stands in for the arguments of functions that nobody calls."""
 
-from seqrecorder.legacy.migrate.verify.stand_ins import candidates
+from seqrecorder.legacy.migrate.verify.parameters import candidates
 
 
 def test_sizes_may_be_shapes_but_not_those_of_batches():
