@@ -155,7 +155,8 @@ class Sharing:
         if not meant and ast.unparse(call.func).rpartition(".")[2] not in (LEAVING if base is None else TAKING):
             self._unite(shared)
         named = self._bindings.of_id(*self.variable(call.func)) if isinstance(call.func, ast.Name) else []
-        for function in {*self.functions(shared)} - {*named}:  # by other names, they may be given what those hold
+        others = {f for f in self.functions(shared) if getattr(f, "name", "") != "__init__"} - {*named}
+        for function in others:  # by other names, they may be given what those hold
             self._unite([*shared, *((id(function), p.arg) for p in walk(function.args) if isinstance(p, ast.arg))])
 
     def _bound(self, node: ast.AST) -> list[Variable]:
