@@ -255,7 +255,7 @@ def test_packed_files_have_the_same_fields():
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux tells what threads take")
 def test_cores_tells_what_the_busiest_thread_leaves(capsys, monkeypatch):
-    """No thread takes more than all do; both candidates are read on one core and on those that there are."""
+    """No thread takes more than all do; all candidates are read on one core and on those that there are."""
     monkeypatch.setattr(cores, "in_new_process", lambda function, *args, **options: function(*args, **options))
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
@@ -263,10 +263,10 @@ def test_cores_tells_what_the_busiest_thread_leaves(capsys, monkeypatch):
     figures = json.loads(capsys.readouterr().out)["W4"]
     assert 0 < figures["busiest"] <= figures["processor"]
     assert figures["cores"] == figures["processor"] / figures["busiest"]
-    assert {name: list(speeds) for name, speeds in figures["records_per_second"].items()} == {
-        candidates.OURS: ["1", "2"],
-        candidates.EXPERT: ["1", "2"],
-    }
+    names = [candidates.OURS, candidates.EXPERT, "TensorFlow's parser alone", candidates.RAW]
+    assert [(name, list(by_count)) for name, by_count in figures["records_per_second"].items()] == [
+        (name, ["1", "2"]) for name in names
+    ]
     assert all(speed > 0 for speeds in figures["records_per_second"].values() for speed in speeds.values())
     figures["records_per_second"] = {candidates.OURS: {1: 1.0, 2: 2000.0}}
     assert "| W4       | seqrecorder | 1 | 2,000 |" in cores.text({"W4": figures})

@@ -2,7 +2,8 @@
 
 A stage that one thread does in turn sets the limit, whatever the number of cores. So the pipeline is read with many
 more threads than it needs: those that share the work then take little each, and the busiest is one that shares none.
-Batches stay in C++, for to make Python's objects of them takes its own time, in one thread.
+Batches stay in C++, for to make Python's objects of them takes its own time, in one thread. What TensorFlow's parser
+takes for batches of strings that are in memory is told beside.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli.bench import handwritten
-from seqrecorder.cli.bench.candidates import EXPERT, OURS, dataset
+from seqrecorder.cli.bench.candidates import EXPERT, OURS, RAW, dataset
 from seqrecorder.cli.bench.content import LENGTH
 from seqrecorder.cli.bench.table import table_lines
 from seqrecorder.cli.bench.timing import in_new_process, time_run
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from seqrecorder.cli.bench.timing import Effort
 
 _SHARDS = 8
+_PARSER = "TensorFlow's parser alone"
 _THREADS = 64
 _TAKEN = 16  # of so many batches one comes to Python
 _WARM = 0.4  # of the seconds, before anything is measured
@@ -62,7 +64,7 @@ def measure(names: Sequence[str], effort: Effort, say: Callable[[str], None]) ->
             write(workload.records, Path(place) / "own", schema=workload.record_class, shards=_SHARDS)
             handwritten.write(workload, Path(place) / "by_hand")
             read_on = functools.partial(in_new_process, _on_cores, name, place, effort)
-            speeds: dict[str, dict[int, float]] = {OURS: {}, EXPERT: {}}
+            speeds: dict[str, dict[int, float]] = {OURS: {}, EXPERT: {}, _PARSER: {}, RAW: {}}
             for count in counts:
                 for candidate, found in speeds.items():
                     found[count] = read_on(candidate, count)["records_per_second"]
@@ -115,10 +117,15 @@ def _on_cores(
     import tensorflow as tf
 
     workload = make(name, quick=effort.quick)
+    files = Path(place) / "by_hand"
     if candidate == OURS:
         batches = dataset(workload, Path(place) / "own", 0, None)
+    elif candidate == EXPERT:
+        batches = handwritten.expert_dataset(workload, files, 0, None)
+    elif candidate == _PARSER:
+        batches = handwritten.parsed_again(workload, files)
     else:
-        batches = handwritten.expert_dataset(workload, Path(place) / "by_hand", 0, None)
+        batches = handwritten.raw_dataset(files, None).map(lambda serialized: {LENGTH: serialized})
     options = tf.data.Options()
     if threads is not None:
         options.threading.private_threadpool_size = threads

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BATCH = 64
 PARTS = 4
 """Files that are read in turn."""
+_AGAIN = 32  # batches that are parsed again and again
 
 
 @attrs.frozen
@@ -198,6 +199,24 @@ def expert_dataset(workload: Workload, directory: Path, seed: int, epochs: int |
     """Return shuffled, padded batches that were parsed as batches of strings, everything left to AUTOTUNE."""
     import tensorflow as tf
 
+    files = tf.data.Dataset.from_tensor_slices(_parts(directory))
+    records = files.interleave(tf.data.TFRecordDataset, cycle_length=PARTS, num_parallel_calls=tf.data.AUTOTUNE)
+    records = records.shuffle(workload.shuffle, seed=seed).batch(BATCH).repeat(epochs)
+    return records.map(_parser(workload), num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def parsed_again(workload: Workload, directory: Path) -> Any:
+    """Return some batches, which are in memory as strings, parsed again and again: what the parser alone takes."""
+    import tensorflow as tf
+
+    batches = raw_dataset(directory, 1).take(_AGAIN).cache().repeat()
+    return batches.map(_parser(workload), num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def _parser(workload: Workload) -> Callable[[Any], dict[str, Any]]:
+    """Return the function from a batch of serialized records to padded tensors."""
+    import tensorflow as tf
+
     context, lists = _specs(workload.name)
     first = next(iter(lists))
 
@@ -205,10 +224,7 @@ def expert_dataset(workload: Workload, directory: Path, seed: int, epochs: int |
         contexts, steps, lengths = tf.io.parse_sequence_example(serialized, context or None, lists)
         return _decoded({**contexts, **steps, LENGTH: lengths[first]})
 
-    files = tf.data.Dataset.from_tensor_slices(_parts(directory))
-    records = files.interleave(tf.data.TFRecordDataset, cycle_length=PARTS, num_parallel_calls=tf.data.AUTOTUNE)
-    records = records.shuffle(workload.shuffle, seed=seed).batch(BATCH).repeat(epochs)
-    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    return parse
 
 
 def _parts(directory: Path) -> list[str]:
