@@ -110,9 +110,9 @@ def parse_manifest(text: str | bytes, path: Path) -> Manifest:
         raise ManifestError(f"{file}: damaged, or not a manifest: {error!r:.1000}", path=file) from None
 
 
-def _manifest(data_: bytes, path: Path, apart: dict[tuple[str, int], TextColumn]) -> Manifest:
+def _manifest(json_text: bytes, path: Path, apart: dict[tuple[str, int], TextColumn]) -> Manifest:
     """Return the manifest of JSON in which numbers stand for columns, which are taken from those that are apart."""
-    text = data_.decode()
+    text = json_text.decode()
     data = json.loads(text, parse_constant=_refuse_constant)
     if "\\u" in text and _SURROGATE.search(text):  # the first is found to be so a hundred times faster
         json.dumps(data, ensure_ascii=False).encode()

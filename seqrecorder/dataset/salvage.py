@@ -32,7 +32,8 @@ from seqrecorder.errors import (
 )
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.files import UNSUPPORTED, faults_around, sync_directory, sync_file, writing
+from seqrecorder.storage.fault_points import faults_around
+from seqrecorder.storage.files import UNSUPPORTED, sync_directory, sync_file, writing
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
 from seqrecorder.storage.paths import files_named, local_path

@@ -21,7 +21,8 @@ from seqrecorder.dataset.resolve import resolve_dataset
 from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import faults_around, writing
+from seqrecorder.storage.fault_points import faults_around
+from seqrecorder.storage.files import writing
 from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.tfrecord.format import framed
 

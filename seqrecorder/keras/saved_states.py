@@ -12,7 +12,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.storage.files import faults_around, sync_directory, sync_tree, write_file, writing
+from seqrecorder.storage.fault_points import faults_around
+from seqrecorder.storage.files import sync_directory, sync_tree, write_file, writing
 
 if TYPE_CHECKING:
     import os

@@ -2,6 +2,7 @@
 
 __all__ = [
     "digests",
+    "fault_points",
     "file_state",
     "files",
     "locks",

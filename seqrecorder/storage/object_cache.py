@@ -25,7 +25,8 @@ import attrs
 
 from seqrecorder.errors import OptionError, ShardReadError, ShardWriteError
 from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.files import faults_around, fcntl, link_file, write_file, writing
+from seqrecorder.storage.fault_points import faults_around
+from seqrecorder.storage.files import fcntl, link_file, write_file, writing
 from seqrecorder.storage.locks import exclusive, lock, unlock
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.paths import ORIGIN, cache_directory

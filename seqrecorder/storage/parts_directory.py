@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.errors import DatasetNotFoundError
-from seqrecorder.storage.files import faults_around, replace_file, sync_directory, writing
+from seqrecorder.storage.fault_points import faults_around
+from seqrecorder.storage.files import replace_file, sync_directory, writing
 from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.paths import local_path

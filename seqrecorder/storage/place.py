@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import DatasetError, OptionError, ShardReadError, ShardWriteError
-from seqrecorder.storage.files import faults_around
+from seqrecorder.storage.fault_points import faults_around
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.tensorflow_files import SCHEME, TensorFlowFiles
 

@@ -16,8 +16,9 @@ import numpy as np
 from seqrecorder.errors import ShardReadError, ShardWriteError
 from seqrecorder.storage.bad_sectors import open_source, reason_at
 from seqrecorder.storage.digests import Follower, sha256
+from seqrecorder.storage.fault_points import faults_around
 from seqrecorder.storage.file_state import FileState, remember
-from seqrecorder.storage.files import advice_on, error_at, faults_around
+from seqrecorder.storage.files import advice_on, error_at
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.record_blocks import DamageError, read_blocks
 from seqrecorder.storage.shard_files import (

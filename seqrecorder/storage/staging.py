@@ -20,14 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seqrecorder.errors import DatasetExistsError, OptionError
-from seqrecorder.storage.files import (
-    REPLACING,
-    fault_point,
-    faults_around,
-    sync_directory,
-    sync_tree,
-    writing,
-)
+from seqrecorder.storage.fault_points import fault_point, faults_around
+from seqrecorder.storage.files import REPLACING, sync_directory, sync_tree, writing
 from seqrecorder.storage.locks import Held, exclusive, is_at, lock, remove_abandoned, unlock
 from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.paths import local_path

@@ -8,10 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.storage.files import (
-    UNSUPPORTED,
-    faults_around,
-)
+from seqrecorder.storage.fault_points import faults_around
+from seqrecorder.storage.files import UNSUPPORTED
 
 if TYPE_CHECKING:
     from pathlib import Path

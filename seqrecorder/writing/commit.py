@@ -24,7 +24,8 @@ from seqrecorder.errors import (
     SchemaMismatchError,
 )
 from seqrecorder.schema.display import number_of, some
-from seqrecorder.storage.files import faults_around, link_file, writing
+from seqrecorder.storage.fault_points import faults_around
+from seqrecorder.storage.files import link_file, writing
 from seqrecorder.storage.names import MANIFEST, inside, shard_name
 from seqrecorder.storage.parts_directory import PartsDirectory
 from seqrecorder.storage.paths import is_url

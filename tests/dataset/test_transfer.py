@@ -9,7 +9,7 @@ from written_records import Item, items
 
 import seqrecorder as sr
 from seqrecorder.dataset import transfer
-from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.fault_points import on_fault_point
 from seqrecorder.storage.place import Place
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.fault_points import on_fault_point
 
 
 @sr.record

@@ -10,7 +10,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.storage import object_cache, paths
-from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.fault_points import on_fault_point
 from seqrecorder.storage.locks import unlock
 from seqrecorder.storage.object_cache import Wanted, cached, fetch_cached
 from seqrecorder.storage.paths import origin_of

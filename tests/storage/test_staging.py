@@ -19,9 +19,10 @@ from seqrecorder.errors import (
     OptionError,
     ShardWriteError,
 )
-from seqrecorder.storage import files, locks
+from seqrecorder.storage import locks
 from seqrecorder.storage import swap_directories as module
-from seqrecorder.storage.files import link_file, on_fault_point, replace_file
+from seqrecorder.storage.fault_points import FAULT_POINTS, fault_point, on_fault_point
+from seqrecorder.storage.files import link_file, replace_file
 from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.processes import cleanup_when_terminated
 from seqrecorder.storage.staging import Staging
@@ -268,11 +269,11 @@ def test_fault_points_are_listed(tmp_path):
         link_file(tmp_path / "corpus" / "manifest.json", tmp_path / "link")
 
     names = [name for name, _ in record_calls(all_of_them)]
-    assert set(names) == set(files.FAULT_POINTS)
-    for name in files.FAULT_POINTS:
+    assert set(names) == set(FAULT_POINTS)
+    for name in FAULT_POINTS:
         assert names.count(name) == names.count(name.replace("before", "after"))
     with on_fault_point(print), pytest.raises(LookupError, match="before_sleep"):
-        files.fault_point("before_sleep", "x")
+        fault_point("before_sleep", "x")
 
 
 @pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
@@ -332,7 +333,7 @@ def test_failure_during_overwrite(tmp_path, failure):
 
 WRITER = """
 import os, signal, sys
-from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.fault_points import on_fault_point
 from seqrecorder.storage.staging import Staging
 destination, victim = sys.argv[1], int(sys.argv[2])
 seen = 0

@@ -13,7 +13,7 @@ from faults import FailAt, names
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.fault_points import on_fault_point
 from seqrecorder.storage.locks import Held, exclusive
 from seqrecorder.writing import encoder
 

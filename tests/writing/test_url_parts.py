@@ -9,7 +9,7 @@ from places import Disk
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.storage.files import REQUEST_POINTS, on_fault_point
+from seqrecorder.storage.fault_points import REQUEST_POINTS, on_fault_point
 from seqrecorder.storage.place import Place
 
 OPTIONS = {"splits": {"train": 0.8, "eval": 0.2}, "seed": 1}

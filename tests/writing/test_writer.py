@@ -19,7 +19,7 @@ from written_records import Clip, Item, items
 import seqrecorder as sr
 from seqrecorder.codec import pieces
 from seqrecorder.storage import shard, shard_files
-from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.fault_points import on_fault_point
 from seqrecorder.storage.tfrecord.format import walk_frames
 from seqrecorder.writing import record_source, unique_keys
 

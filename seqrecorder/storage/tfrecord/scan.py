@@ -18,7 +18,8 @@ import numpy as np
 
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.bad_sectors import ReadAround
-from seqrecorder.storage.files import faults_around, writing
+from seqrecorder.storage.fault_points import faults_around
+from seqrecorder.storage.files import writing
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c, masked_crc32c_of_one
 from seqrecorder.storage.tfrecord.damaged_frames import damaged_frames
 from seqrecorder.storage.tfrecord.format import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit, walk_plain

@@ -7,7 +7,7 @@ from old_scripts import BATCH, READ, script
 
 from seqrecorder.legacy.migrate.project import migrate
 from seqrecorder.legacy.migrate.saving import ChangedError, save
-from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.fault_points import on_fault_point
 
 CLEAR = script(READ + BATCH)
 TAIL = "\n\ndef other():\n\treturn '''a \n  b'''  # c\t \n\x0c\nname = 'café'\n"
