@@ -10,8 +10,6 @@ from seqrecorder.legacy.graph import (
     ENQUEUES,
     QUEUES,
     READERS,
-    READS,
-    consumers,
     describe,
     filled_while_read,
     source_of,
@@ -84,18 +82,6 @@ def check(op: Any) -> None:
             advice="leave it out of the input function",
             op=op.name,
         )
-
-
-def check_queues(reader: Any, queue: Any) -> None:
-    """Raise `LiftError` for a reader that reads from another queue, too, in what is lifted or beside it."""
-    for op in consumers(reader):
-        if op.type in READS and (other := source_of(op.inputs[1])).name != queue.name:
-            raise LiftError(
-                f"{describe(reader)} reads from {describe(queue)} and from {describe(other)}: it goes on with a file "
-                "of the one where the other is asked for",
-                advice="give each queue a reader of its own",
-                op=reader.name,
-            )
 
 
 def _check_handles(op: Any) -> None:

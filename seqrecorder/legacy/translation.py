@@ -26,7 +26,6 @@ from seqrecorder.legacy.graph import (
 from seqrecorder.legacy.random_order import numbered, shuffled
 from seqrecorder.legacy.random_values import along, can_count, seeds
 from seqrecorder.legacy.reader_ops import reading
-from seqrecorder.legacy.refusals import check_queues
 from seqrecorder.legacy.shared_sources import SharedSources
 from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_section
 
@@ -221,7 +220,6 @@ class Translation:
 
     def _read(self, pull: Any, place: str) -> Any:
         reader, queue = source_of(pull.inputs[0]), source_of(pull.inputs[1])
-        check_queues(reader, queue)
 
         def make() -> Any:
             read, done = self._reading([pull])

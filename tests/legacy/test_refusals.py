@@ -76,13 +76,6 @@ def in_different_ways():
     return reader.read(queue).value, reader.read_up_to(queue, 2)
 
 
-def of_two_queues():
-    reader = v1.TextLineReader()
-    first, second = (v1.train.string_input_producer([name], num_epochs=1) for name in "ab")
-    reader.read(second)
-    return reader.read(first)
-
-
 def counts():
     queue = v1.train.range_input_producer(9, shuffle=False)
     return queue.dequeue() + queue.size()
@@ -145,7 +138,6 @@ REFUSED = {
     chosen_queue: ("an operation of type", "choose the queue in Python"),
     in_a_branch: ("FIFOQueue 'input_producer' is used inside a tf.cond or a loop", "take from it before"),
     in_different_ways: ("is read in different ways, in what is returned, and in what", "read from it once"),
-    of_two_queues: ("goes on with a file of the one where the other is asked for", "a reader of its own"),
     counts: ("the size of a queue is used", "leave it out"),
     reader_counts: (
         "ReaderNumRecordsProducedV2 asks WholeFileReader 'WholeFileReaderV2' for something else",

@@ -64,8 +64,11 @@ def lifting(source: Source, names: Names, scope: Scope, taken: Sequence[Taken], 
     """Yield the edits by which tensors are lifted where they come out.
 
     Raises:
-        Unclear: nothing fills a queue, as far as the script says, or only after what comes out of it is used.
+        Unclear: nothing fills a queue, as far as the script says, or only after what comes out of it is used; or a
+            reader goes on with files of one queue where it is asked for those of another, of which each lift sees one.
     """
+    if len(taken) > 1:
+        _check_readers(names, scope)
     for each in taken:
         statement, call = each.statement, each.call
         after, more = statement, list[str]()
@@ -101,6 +104,24 @@ def _places(scope: Scope, names: Names) -> Iterator[Taken]:
                 yield Taken(call, statement, queue)
             elif isinstance(func, ast.Attribute) and func.attr in _READING and _is_reader(names, func.value):
                 yield Taken(call, statement, None)
+
+
+def _check_readers(names: Names, scope: Scope) -> None:
+    """Raise `Unclear` where a reader reads from several queues."""
+    queues = dict[str, set[str]]()
+    for node in own_nodes(scope):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        func = node.func
+        if (
+            func.attr in _READING
+            and isinstance(func.value, (ast.Name, ast.Attribute))
+            and _is_reader(names, func.value)
+        ):
+            read = queues.setdefault(ast.unparse(func.value), set())
+            read |= {ast.unparse(given) for given in (*node.args[:1], *(k.value for k in node.keywords))}
+            if len(read) > 1:
+                raise Unclear("not-lifted", "a reader reads from several queues, which are lifted apart", node)
 
 
 def _is_reader(names: Names, reader: ast.expr) -> bool:

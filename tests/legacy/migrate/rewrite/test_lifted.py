@@ -195,6 +195,12 @@ LATE = """    if files:
 """
 
 
+OTHER = """    _, record = reader.read(tf.train.string_input_producer(files[::-1]))
+    other = tf.train.batch([record], 3)
+    return tf.Session().run([batch, other])
+"""
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -205,10 +211,11 @@ LATE = """    if files:
             "is used before its queue runner",
         ),
         (READ + "    tf.Session().run(tf.train.batch([record],\n        3))\n    return record\n", "no name"),
+        (READ + "    batch = tf.train.batch([record], 3)\n" + OTHER, "a reader reads from several queues"),
     ],
 )
 def test_what_cannot_be_lifted_is_said(body, said):
-    """A queue that Python fills stays, as does one that is filled after it is used, or that has no name."""
+    """A queue that Python fills stays, as does one that is filled after it is used, has no name, or shares a reader."""
     done = lift_script(script(body))
     assert (done.status, [finding.code for finding in done.findings]) == ("flagged", ["not-lifted"])
     assert said in done.findings[0].reason
