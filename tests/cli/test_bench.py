@@ -169,6 +169,22 @@ def test_peers_are_measured_or_named(report):
         assert (name in measured) != (name in report.skipped)
 
 
+def test_peers_deliver_what_was_written(tmp_path):
+    """Of steps of floats and of bytes, each library that is installed gives the values, in their dtypes."""
+    frames = make("W3", quick=True)
+    few = attrs.evolve(
+        frames,
+        records=frames.records[:3],
+        lengths=frames.lengths[:3],
+        contexts={name: values[:3] for name, values in frames.contexts.items()},
+        flat={name: values[: frames.lengths[:3].sum()] for name, values in frames.flat.items()},
+    )
+    for peer in [peer for peer in peers.PEERS if peer.missing() is None]:
+        operations = peer.operations(few, tmp_path)
+        run._write_all(operations)
+        run._compare(few, operations)
+
+
 def test_a_peer_that_is_missing_says_so(monkeypatch):
     """Where a library cannot be imported, the reason is text."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -193,7 +193,11 @@ def _hugging_face(workload: Workload, directory: Path) -> list[Operation | Readi
         for rows in itertools.chain.from_iterable(planned(workload, epoch) for epoch in seeds_of(seed, epochs)):
             taken, lengths = dataset[rows], workload.lengths[rows]
             contexts = {name: np.asarray(taken[name]) for name in workload.contexts}
-            lists = {name: pad(np.concatenate(list(map(np.asarray, taken[name]))), lengths) for name in workload.flat}
+            flat = {name: np.concatenate(list(map(np.asarray, taken[name]))) for name in workload.flat}
+            lists = {
+                name: pad(values.astype(workload.flat[name].dtype, copy=False), lengths)  # of bytes it makes int64
+                for name, values in flat.items()
+            }
             yield {**contexts, **lists, LENGTH: lengths}
 
     return [
