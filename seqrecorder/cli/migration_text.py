@@ -31,6 +31,7 @@ FORMAT = 1
 _WORDS = {
     "verified": "converted and verified",
     "converted": "converted",
+    "kept": "kept in graphs",
     "flagged": "flagged",
     "refused": "refused",
     "nothing": "without queues",
@@ -82,7 +83,7 @@ class _Page:
             yield from self._folded(f"{_places(lines)}[{code}] {reason}", "  ")
         for note in dict.fromkeys(report.notes):
             yield from self._folded(f"note: {note}", "  ")
-        if report.outcome in ("verified", "converted") and report.diff and not report.written:
+        if report.outcome in ("verified", "converted", "kept") and report.diff and not report.written:
             yield ""
             for line in lines_of(report.diff):
                 yield "\t".join(map(printable, line.rstrip("\r\n").split("\t")))

@@ -58,7 +58,8 @@ def add_commands(commands: Any) -> None:
     migrate.add_argument(
         "--fallback",
         choices=("lift",),
-        help="lift: scripts whose pipelines cannot be rewritten keep them, and are lifted (default: they are flagged)",
+        help="lift: scripts whose pipelines cannot be rewritten keep them, and are lifted; those whose queues sessions "
+        "fill run in graphs of tensorflow.compat.v1, as they did (default: they are flagged)",
     )
     made = "make an attrs class of the features of SequenceExamples, and read with it (needs --target=eager)"
     add(migrate, "--records", made)

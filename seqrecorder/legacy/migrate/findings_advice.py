@@ -18,7 +18,8 @@ _ADVICE = {
     "missing": "write what TensorFlow 2 has for it",
     "escapes": "batch it too, or compute it from the batch",
     "explicit-queue": _BY_HAND,
-    "fed": "write what Python code puts into the queue as a generator, for tf.data.Dataset.from_generator",
+    "fed": "write what Python code puts into the queue as a generator, for tf.data.Dataset.from_generator; or keep it, "
+    "in graphs alone, with --fallback=lift",
     "graph-state": "move it behind the batch, or to where the batch is used",
     "returns": "choose --target=graph, which keeps tensors; or let a function return what is read",
     "old-api": "change it first: the script is for a TensorFlow before 1.0",

@@ -15,7 +15,8 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError
 from seqrecorder.legacy.migrate.analyze import names
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.findings import Finding
-from seqrecorder.legacy.migrate.rewrite.script import Rewritten, lift_script, rewrite
+from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
+from seqrecorder.legacy.migrate.rewrite.script import Rewritten, rewrite
 from seqrecorder.legacy.migrate.saving import ChangedError, save
 from seqrecorder.legacy.migrate.source import lines_of
 from seqrecorder.legacy.migrate.verify.verify import tried
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.rewrite.output import Target
     from seqrecorder.legacy.migrate.verify.verify import Trial
 
-Outcome = Literal["verified", "converted", "flagged", "refused", "nothing"]
-OUTCOMES: tuple[Outcome, ...] = ("verified", "converted", "flagged", "refused", "nothing")
+Outcome = Literal["verified", "converted", "kept", "flagged", "refused", "nothing"]
+OUTCOMES: tuple[Outcome, ...] = ("verified", "converted", "kept", "flagged", "refused", "nothing")
 
 _NOTEBOOK = ".ipynb"
 _QUEUES = re.compile("|".join(rf"\b{re.escape(name.removeprefix('tf.'))}\b" for name in sorted(PIPELINE)))
@@ -42,8 +43,8 @@ class FileReport:
     Attributes:
         path: of the script.
         outcome: `verified`: converted, and every function gives what it gave; `converted`: but not all of it could be
-            tried; `flagged`: unchanged but for comments that say why; `refused`: unchanged; `nothing`: it has no queue
-            pipeline.
+            tried; `kept`: all its queues stay, as sessions fill one, and run in graphs of TensorFlow 2; `flagged`:
+            unchanged but for comments that say why; `refused`: unchanged; `nothing`: it has no queue pipeline.
         findings: what is left to a person.
         notes: how the new pipelines differ from the old ones.
         trials: what became of each function, where that was asked for.
@@ -87,14 +88,15 @@ def migrate(
         target: `graph`: input functions go on to return tensors, and scripts run under `tensorflow.compat.v1`; `eager`:
             they return a `tf.data.Dataset`; `lift`: nothing is rewritten, and functions that make pipelines go on to
             return tensors, which `seqrecorder.legacy.lift` makes of their queues each time the script is run; where no
-            function makes a whole one, its tensors are lifted where they come out of their last queue.
+            function makes a whole one, its tensors are lifted where they come out of their last queue. Scripts whose
+            queues sessions fill are kept.
         records: whether the features of SequenceExamples become an attrs class, which `seqrecorder.read` reads where
             the files come in their own order; for the eager target.
         write: whether files are changed. Otherwise the diffs say what would be.
         verify: whether the old and the new functions are run on records that are made up for them, and compared. This
             runs the scripts' functions, and what the scripts import.
         fallback: `lift`: scripts whose pipelines cannot be rewritten are lifted, to tensors or, for the eager target,
-            to a `tf.data.Dataset`.
+            to a `tf.data.Dataset`. Those whose queues sessions fill are kept, but for the eager target.
 
     Returns:
         A report for each script.
@@ -207,7 +209,7 @@ def _rewritten(
     except Exception as error:  # noqa: BLE001 - a fault of ours
         said = f"a fault of seqrecorder's own, of which the script stays as it is: {type(error).__name__}: {error}"
         return Rewritten("refused", text, (Finding(0, "internal", said),))
-    return lifted if lifted.status == "converted" else done
+    return lifted if lifted.status in ("converted", "kept") else done
 
 
 def _decoded(data: bytes) -> tuple[str, str]:

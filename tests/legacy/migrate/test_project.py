@@ -97,7 +97,10 @@ def test_json_has_a_report_for_each_file(capsys, project):
     code, out, _ = run(capsys, project, "--json")
     data = json.loads(out)
     files = {item["path"].rpartition("/")[2]: item for item in data["files"]}
-    assert (code, data["counts"]) == (1, {"verified": 0, "converted": 2, "flagged": 1, "refused": 2, "nothing": 1})
+    assert (code, data["counts"]) == (
+        1,
+        {"verified": 0, "converted": 2, "kept": 0, "flagged": 1, "refused": 2, "nothing": 1},
+    )
     assert files["unclear.py"]["findings"] == [
         {
             "line": 10,
@@ -233,3 +236,18 @@ def test_words_of_queues(text):
     """Whatever their names are imported as, scripts with queues are looked into."""
     assert may_have_queues(text)
     assert not may_have_queues(text.replace("tensorflow", "jax"))
+
+
+def test_kept_scripts_are_shown_and_written(capsys, tmp_path):
+    """A script whose queue sessions fill is flagged, and kept where that is asked for, which leaves nothing to do."""
+    path = tmp_path / "fed.py"
+    path.write_text(
+        f"{HEAD}ids = tf.placeholder(tf.int32)\nqueue = tf.FIFOQueue(8, tf.int32)\nput = queue.enqueue(ids)\n"
+    )
+    assert run(capsys, path)[0] == 1
+    code, out, _ = run(capsys, path, "--fallback", "lift")
+    assert (code, "fed.py: kept in graphs\n" in out, "+tf.disable_v2_behavior()" in out) == (0, True, True)
+    code, out, _ = run(capsys, path, "--fallback", "lift", "--write", "--json")
+    data = json.loads(out)
+    assert (code, data["counts"]["kept"], data["files"][0]["written"]) == (0, 1, True)
+    assert run(capsys, path, "--target", "eager", "--fallback", "lift")[0] == 1

@@ -8,7 +8,8 @@ import random_scripts
 import tensorflow as tf
 from script_runs import MOST, run_eagerly, run_in_graph
 
-from seqrecorder.legacy.migrate.rewrite.script import lift_script, rewrite
+from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
+from seqrecorder.legacy.migrate.rewrite.script import rewrite
 from seqrecorder.legacy.migrate.verify.equality import compare
 
 _LEAST = 0.35  # share that is rewritten

@@ -208,12 +208,23 @@ def _filled(names: Names, scope: Scope, taken: Taken) -> tuple[ast.stmt, list[st
 
 def check_filled(names: Names) -> None:
     """Raise `Unclear` where a queue is made by hand that no queue runner fills, and something takes from it."""
+    for made in _without_runners(names):
+        said = f"no QueueRunner of this file fills {ast.unparse(made.targets[0])}: see feed= of seqrecorder.legacy.lift"
+        raise Unclear("not-lifted", said, made)
+
+
+def filled_by_sessions(names: Names) -> list[ast.Assign]:
+    """Return where queues are made that no queue runner fills, but operations of the script, for sessions to run."""
+    tree = names.bindings.tree
+    filled = {_name(n.value) for n in walk(tree) if isinstance(n, ast.Attribute) and n.attr in _FILLING}
+    return [made for made in _without_runners(names) if _name(made.targets[0]) in filled]
+
+
+def _without_runners(names: Names) -> Iterator[ast.Assign]:
     for made in walk(names.bindings.tree):
-        if isinstance(made, ast.Assign) and names.called(made.value) in QUEUES:
-            queue = ast.unparse(made.targets[0])
-            if not _runners(names, queue):
-                said = f"no QueueRunner of this file fills {queue}: see feed= of seqrecorder.legacy.lift"
-                raise Unclear("not-lifted", said, made)
+        by_hand = isinstance(made, ast.Assign) and names.called(made.value) in QUEUES
+        if isinstance(made, ast.Assign) and by_hand and not _runners(names, ast.unparse(made.targets[0])):
+            yield made
 
 
 def check_given(names: Names, scope: Scope) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import reached, reads, walk
@@ -117,14 +120,14 @@ def left(source: Source, target: Target, functions: Sequence[str]) -> Iterator[F
 def verdict(source: Source) -> str:
     """Return in words whether a module imports under TensorFlow 2, as far as its names of TensorFlow go."""
     early = [node for node in source.tree.body if not _is_main(node)]
-    lines = {node.lineno for node, _ in _missing(ast.Module(early, []), Names(source.tree), early=True)}
+    lines = {node.lineno for node, _ in missing(ast.Module(early, []), Names(source.tree), early=True)}
     if not lines:
         return "the module's names of TensorFlow are all there under TensorFlow 2"
     return f"the module does not import under TensorFlow 2 before what its TODOs say is done: {len(lines)} lines"
 
 
 def _lacking(tree: ast.Module, names: Names) -> Iterator[Finding]:
-    for node, name in _missing(tree, names):
+    for node, name in missing(tree, names):
         if name not in _OLD and not name.startswith("tf.contrib"):  # of which other findings say more
             yield Finding(node.lineno, "missing", f"{name} is not in TensorFlow 2")
 
@@ -133,14 +136,15 @@ def _is_main(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and "__name__" in reads(statement.test)
 
 
-def _missing(tree: ast.AST, names: Names, *, early: bool = False) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
-    """Yield the expressions and imports of what TensorFlow 2 lacks.
+def missing(tree: ast.AST, names: Names, *, early: bool = False) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
+    """Yield the expressions and imports of what TensorFlow 2 lacks, where the script looks for it.
 
     Args:
         tree: in which they are looked for.
         names: of the module.
         early: whether only what is carried out when the module is imported counts.
     """
+    roots = {"tf.compat.v1" if alias.name.endswith("v1") else "tf" for each in names.imports for alias in each.names}
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -153,16 +157,21 @@ def _missing(tree: ast.AST, names: Names, *, early: bool = False) -> Iterator[tu
                     yield node, path
         elif isinstance(node, (ast.Attribute, ast.Name)) and names.resolve(node) is not None:
             path = ast.unparse(node)
-            if names.rooted(node) and not names.first and not is_there("tf" + path[path.find(".") :] * ("." in path)):
+            rest = path[path.find(".") :] * ("." in path)
+            if names.rooted(node) and not any(is_there(root + rest) for root in roots):
                 yield node, names.resolve(node) or path
         elif not (early and isinstance(node, ast.Lambda)):
             waiting += ast.iter_child_nodes(node)
 
 
 def _importable(path: str) -> bool:
-    """Whether TensorFlow has a module, or something in one; in modules that are not public that is left open."""
-    module = path.split(".")[1]
-    return is_there(path) or (module in ("python", "core", "keras", "lite", "tools", "compiler"))
+    """Whether TensorFlow has a module, or something in one."""
+    module, _, name = path.replace("tf", "tensorflow", 1).rpartition(".")
+    if is_there(path):
+        return True
+    with contextlib.suppress(ImportError):
+        return hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}") is not None
+    return False
 
 
 def _last_name(func: ast.expr) -> str | None:

@@ -19,7 +19,6 @@ from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, wit
 from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
 from seqrecorder.legacy.migrate.normalize.script import SHUFFLED, plainer
 from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
-from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
 from seqrecorder.legacy.migrate.rewrite.names import left, renamed, verdict, without_old_names
 from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
 from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helper, calls_of, check_uses, helper_edits
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.structure import Structure
     from seqrecorder.legacy.migrate.rewrite.output import Target
 
-Status = Literal["converted", "flagged", "refused", "nothing"]
+Status = Literal["converted", "kept", "flagged", "refused", "nothing"]
 
 _SEEDS = frozenset({"tf.set_random_seed", "tf.random.set_random_seed"})
 
@@ -48,8 +47,9 @@ class Rewritten:
     """What became of one script.
 
     Attributes:
-        status: `converted`: every pipeline of queues is one of tf.data; `flagged`: none is, and comments say why;
-            `refused`: the script cannot be read, and stays as it is; `nothing`: it has no such pipeline.
+        status: `converted`: every pipeline of queues is one of tf.data; `kept`: all queues stay, and run in graphs
+            under TensorFlow 2; `flagged`: they do not, and comments say why; `refused`: the script cannot be read, and
+            stays as it is; `nothing`: it has no such pipeline.
         text: the new text; the old one where nothing changes.
         findings: what is left to a person.
         notes: how the new pipelines differ from the old ones.
@@ -65,60 +65,6 @@ class Rewritten:
     functions: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     lifted: bool = False
-
-
-def lift_script(text: str, target: Target = "graph") -> Rewritten:
-    r"""Let the input functions of a script be called through `seqrecorder.legacy.lift`, with their queues as they are.
-
-    >>> old = '''import tensorflow as tf
-    ... def batches(files):
-    ...     queue = tf.train.string_input_producer(files)
-    ...     _, record = tf.TFRecordReader().read(queue)
-    ...     return tf.train.batch([record], 4)
-    ... '''
-    >>> print(lift_script(old).text.partition("tf.train.batch([record], 4)")[2])
-    <BLANKLINE>
-    <BLANKLINE>
-    <BLANKLINE>
-    def batches(files):
-        dataset = sr.legacy.lift(lambda: batches_with_queues(files))
-        return sr.legacy.get_next(dataset)
-    <BLANKLINE>
-
-    Args:
-        text: of the script.
-        target: whether functions go on to return tensors, or return the dataset.
-    """
-    if not may_have_queues(text):
-        return Rewritten("nothing", text)
-    bare, _ = without_comments(text)
-    try:
-        current = as_python3(bare)
-        script = _Script(Source(current), target)
-    except (SyntaxError, ValueError, tokenize.TokenError) as error:
-        line = getattr(error, "lineno", None) or 0
-        return Rewritten("refused", text, (Finding(line, "syntax", f"cannot be read: {error}"),))
-    if not script.mentioned:
-        return Rewritten("nothing", text)
-    try:
-        found = lift_functions(script.source, script.names, target)
-        imports = imports_of_graphs(script.source, script.names, target, behaving=target == "graph")
-        written = without_old_names(Source(script.source.edited([*imports, *found.edits])))
-        written = Source(written.edited([*folds(written, script.source)]))
-        functions = tuple(qualified(script.source.tree, function) for function in found.functions)
-        notes = [f"lifted, with its queues as they are: {', '.join(functions)}"]
-        notes.append("numbers and lists that a lifted function returns beside tensors become tensors and tuples")
-        remaining = [*left(written, target, functions)]
-        if current != bare:
-            notes.append(PYTHON2)
-            remaining += [Finding(line, "python2", reason) for line, reason in left_of_python2(written.tree)]
-        remaining = sorted(dict.fromkeys(remaining), key=lambda finding: (finding.line, finding.code, finding.reason))
-        new = written.edited(comments(written, remaining))
-        changed = functions if target == "eager" else ()
-        return Rewritten("converted", new, tuple(remaining), tuple(notes), functions, changed, lifted=True)
-    except Unclear as error:
-        script.find(error)
-        return Rewritten("flagged", text, tuple(script.findings))
 
 
 def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Rewritten:

@@ -6,7 +6,7 @@ import pytest
 from old_scripts import BATCH, HEAD, READ, script
 
 from seqrecorder.legacy.migrate.project import migrate
-from seqrecorder.legacy.migrate.rewrite.script import lift_script
+from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
 from seqrecorder.legacy.migrate.verify.verify import tried
 
 UNCLEAR = """\

@@ -4,7 +4,8 @@ import classic
 import numpy as np
 import pytest
 
-from seqrecorder.legacy.migrate.rewrite.script import lift_script, rewrite
+from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
+from seqrecorder.legacy.migrate.rewrite.script import rewrite
 from seqrecorder.legacy.migrate.verify.equality import compare
 from seqrecorder.legacy.migrate.verify.verify import tried
 

@@ -1,0 +1,131 @@
+"""Scripts that go on with their queues: lifted, or, where sessions fill the queues, in the graphs of TensorFlow 2.
+
+What Python code will put into a queue no text says, so that nothing can take its place. TensorFlow 2 still has all
+queues, readers and queue runners wherever sessions run graphs: a script that fills one goes on as a whole.
+"""
+
+from __future__ import annotations
+
+import tokenize
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import qualified
+from seqrecorder.legacy.migrate.analyze.names import PIPELINE, Names, may_have_queues
+from seqrecorder.legacy.migrate.findings import Finding, comments, without_comments
+from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
+from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
+from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
+from seqrecorder.legacy.migrate.rewrite.lifted_in_place import filled_by_sessions
+from seqrecorder.legacy.migrate.rewrite.names import left, missing, without_old_names
+from seqrecorder.legacy.migrate.rewrite.script import Rewritten
+from seqrecorder.legacy.migrate.rewrite.text import folds
+from seqrecorder.legacy.migrate.source import Edit, Source
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Sequence
+
+    from seqrecorder.legacy.migrate.rewrite.output import Target
+
+_SWITCHES = frozenset({"tf.disable_v2_behavior", "tf.disable_eager_execution"})
+_LATER = (
+    "a generator of what is put in, for tf.data.Dataset.from_generator, or feed= of seqrecorder.legacy.lift, does "
+    "without it: see migrating_a_fed_queue.md in the guide"
+)
+
+
+def lift_script(text: str, target: Target = "graph") -> Rewritten:
+    r"""Let the input functions of a script be called through `seqrecorder.legacy.lift`, with their queues as they are.
+
+    A script in which sessions fill queues, which cannot be lifted, is `kept` where TensorFlow 2 has all that it names.
+
+    >>> old = '''import tensorflow as tf
+    ... def batches(files):
+    ...     queue = tf.train.string_input_producer(files)
+    ...     _, record = tf.TFRecordReader().read(queue)
+    ...     return tf.train.batch([record], 4)
+    ... '''
+    >>> print(lift_script(old).text.partition("tf.train.batch([record], 4)")[2])
+    <BLANKLINE>
+    <BLANKLINE>
+    <BLANKLINE>
+    def batches(files):
+        dataset = sr.legacy.lift(lambda: batches_with_queues(files))
+        return sr.legacy.get_next(dataset)
+    <BLANKLINE>
+
+    Args:
+        text: of the script.
+        target: whether functions go on to return tensors, or return the dataset.
+    """
+    if not may_have_queues(text):
+        return Rewritten("nothing", text)
+    bare, _ = without_comments(text)
+    try:
+        current = as_python3(bare)
+        source = Source(current)
+    except (SyntaxError, ValueError, tokenize.TokenError) as error:
+        line = getattr(error, "lineno", None) or 0
+        return Rewritten("refused", text, (Finding(line, "syntax", f"cannot be read: {error}"),))
+    names = Names(source.tree)
+    if not any(names.mentions(source.tree, PIPELINE)):
+        return Rewritten("nothing", text)
+    try:
+        done = _staying(source, names, target)
+    except Unclear as error:
+        return Rewritten("flagged", text, (Finding(getattr(error.node, "lineno", 1), error.code, error.reason),))
+    written = Source(done.text)
+    written = Source(written.edited([*folds(written, source)]))
+    remaining, notes = [*left(written, target, done.functions)], done.notes
+    if current != bare:
+        notes = (*notes, PYTHON2)
+        remaining += [Finding(line, "python2", reason) for line, reason in left_of_python2(written.tree)]
+    remaining = sorted(dict.fromkeys(remaining), key=lambda finding: (finding.line, finding.code, finding.reason))
+    new = written.edited(comments(written, remaining))
+    return attrs.evolve(done, text=new, findings=tuple(remaining), notes=notes)
+
+
+def _staying(source: Source, names: Names, target: Target) -> Rewritten:
+    """Return a script that is lifted, or that stays in graphs, without what is left of it to a person."""
+    try:
+        found = lift_functions(source, names, target)
+    except Unclear:
+        if target == "eager" or not (queues := filled_by_sessions(names)):
+            raise
+        return _kept(source, names, queues)
+    imports = imports_of_graphs(source, names, target, behaving=target == "graph")
+    written = without_old_names(Source(source.edited([*imports, *found.edits])))
+    functions = tuple(qualified(source.tree, function) for function in found.functions)
+    notes = (
+        f"lifted, with its queues as they are: {', '.join(functions)}",
+        "numbers and lists that a lifted function returns beside tensors become tensors and tuples",
+    )
+    changed = functions if target == "eager" else ()
+    return Rewritten("converted", written.text, (), notes, functions, changed, lifted=True)
+
+
+def _kept(source: Source, names: Names, queues: Sequence[ast.Assign]) -> Rewritten:
+    """Return a script whose queues stay under the names that TensorFlow 2 has for them.
+
+    Raises:
+        Unclear: TensorFlow 2 lacks something that the script names.
+    """
+    written = without_old_names(Source(source.edited(imports_of_graphs(source, names, "graph", behaving=True))))
+    known = Names(written.tree)
+    if lacking := sorted({name for _, name in missing(written.tree, known)}):
+        said = f"sessions fill the queue, which could stay, but that TensorFlow 2 lacks {', '.join(lacking)}"
+        raise Unclear("fed", said, queues[0])
+    if not any(known.mentions(written.tree, _SWITCHES)):
+        first = min(known.imports, key=lambda node: node.lineno)
+        switch = f"{written.indent(first)}{known.module}.disable_v2_behavior()"
+        last = first.end_lineno or first.lineno
+        written = Source(written.edited([Edit(last + 1, last, (switch,))]))
+    lines = ", ".join(str(made.lineno) for made in queues)
+    notes = (
+        f"sessions fill queues, made in lines {lines}: all queues stay, and run in graphs by sessions alone",
+        _LATER,
+    )
+    return Rewritten("kept", written.text, (), notes)
