@@ -7,7 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 CHANGING = frozenset(
     (
@@ -127,17 +127,6 @@ def qualified(tree: ast.Module, scope: Scope) -> str:
                 if isinstance(method, ast.FunctionDef) and scope in walk(method):
                     return f"{kind.name}.{method.name}"
     return getattr(scope, "name", "<module>")
-
-
-def reached(tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield statements and expressions, and the functions of a module that they may call, each once."""
-    functions = {f.name: f for f in walk(tree) if isinstance(f, ast.FunctionDef)}
-    waiting, seen = list(nodes), {getattr(node, "name", "") for node in nodes}
-    while waiting:
-        yield (node := waiting.pop())
-        found = {*reads(node), *(n.attr for n in walk(node) if isinstance(n, ast.Attribute))} - seen
-        waiting += [functions[name] for name in found & set(functions)]
-        seen |= found
 
 
 @functools.lru_cache(maxsize=1024)

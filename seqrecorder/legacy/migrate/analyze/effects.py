@@ -17,6 +17,7 @@ import attrs
 from seqrecorder.legacy.migrate.analyze.data_flow import CHANGING, own_nodes, walk
 from seqrecorder.legacy.migrate.analyze.names import READERS
 from seqrecorder.legacy.migrate.analyze.sharing import (
+    DEFAULTED,
     FUNCTIONS,
     LEAVING,
     TAKING,
@@ -28,7 +29,7 @@ from seqrecorder.legacy.migrate.analyze.sharing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.analyze.names import Names
@@ -66,9 +67,11 @@ class Effects:
         ]  # fmt: skip
 
     def changed(self, node: ast.AST) -> set[str]:
-        """Return the variables that a statement binds, or takes and changes the objects of."""
-        effect = self._of(_defined(node))
-        return {name for _, name in effect.bound | (effect.changed & (effect.taken - self._sharing.classes | {_ALL}))}
+        """Return the variables that a statement, or an expression, binds, or takes and changes the objects of."""
+        effect, classes = self._of(_defined(node)), self._sharing.classes
+        if isinstance(node, ast.expr):  # which makes no object of a class for a variable of its own
+            classes = classes - {self._sharing.variable(n) for n in walk(node) if isinstance(n, ast.Name)}
+        return {name for _, name in effect.bound | (effect.changed & (effect.taken - classes | {_ALL}))}
 
     def clash(self, node: ast.AST, later: ast.AST) -> list[str]:
         """Return the names of what a statement, or an expression, reads and a later one may change."""
@@ -82,6 +85,15 @@ class Effects:
         found = [s for s in own_nodes(scope) if isinstance(s, ast.stmt) and first < s.lineno < last]
         found = [s for s in found if not isinstance(s, (ast.FunctionDef, ast.ClassDef))]  # of which each name means one
         return sorted({name for statement in found for name in self.clash(node, statement)})
+
+    def reached(self, nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+        """Yield statements and expressions, and the functions of the script that they may carry out, each once."""
+        waiting, seen = [*nodes], set[ast.AST]()
+        while waiting:
+            if (node := waiting.pop()) not in seen:
+                seen.add(node)
+                yield node
+                waiting += [function for inner in _carried_out(node) for function in self._meant(inner)]
 
     # Inside ---------------------------------------------------------------------------------------------------------
 
@@ -128,6 +140,8 @@ class Effects:
             found.changed.update(map(variable, names_of(node)), held(node))
         elif isinstance(node, ast.Attribute) and self._names.resolve(node) is None:
             found.taken.update(self._sharing.classes)
+        elif isinstance(node, ast.Subscript) and DEFAULTED in self._sharing.groups(held(node)):
+            found.changed.update(held(node))
         elif isinstance(node, ast.Call) and self._names.called(node) is None:
             self._change(node, found)
         elif isinstance(node, (ast.For, ast.comprehension)):
@@ -161,6 +175,8 @@ class Effects:
             return list(self._sharing.methods.get(node.attr, ()))
         if isinstance(node, ast.Call):
             return self._sharing.meant_by(node)
+        if isinstance(node, ast.Lambda):  # `tf.cond` and its like call what they are given
+            return [node]
         if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Store) or self._sharing.is_plain(node):
             return []
         found = self._sharing.functions(self._sharing.held(node))

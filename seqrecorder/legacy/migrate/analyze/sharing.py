@@ -42,6 +42,8 @@ TAKING = (
 )
 """Methods that leave what they are called on, and what they are given, as it is."""
 _RESULT, _SELF = "what it returns", "itself"
+RAISED, DEFAULTED = (0, "what is raised"), (0, "what a look-up adds to")
+"""Stand for all exceptions, and for all objects of `collections.defaultdict`, among the variables."""
 
 
 class Sharing:
@@ -126,6 +128,9 @@ class Sharing:
             self._unite([*self._bound(node), *first, *(v for base in node.bases for v in self.held(base))])
         elif isinstance(node, ast.Call) and self._names.called(node) is None:
             self._link_call(node)
+        elif isinstance(node, (ast.Raise, ast.ExceptHandler)):
+            raised = node.exc if isinstance(node, ast.Raise) else None
+            self._unite([RAISED, *self._bound(node), *(self.held(raised) if raised is not None else ())])
 
     def _link_function(self, function: Function) -> None:
         given = function.args
@@ -169,20 +174,21 @@ class Sharing:
             return set()
         if isinstance(value, ast.Name):
             bound = self._bindings.of_id(*self.variable(value))
-            return set() if all(isinstance(each, ast.alias) for each in bound) else {self.variable(value)}
+            if all(isinstance(each, ast.alias) for each in bound):
+                return {DEFAULTED} if any(getattr(each, "name", "") == "defaultdict" for each in bound) else set()
+            return {self.variable(value)}
+        if isinstance(value, ast.Attribute) and value.attr == "defaultdict":
+            return {DEFAULTED}
         if isinstance(value, ast.Lambda):
             return {(id(value), _SELF)}
         if isinstance(value, ast.Call) and (meant := self.meant_by(value)):
             made = {(id(f), f.args.args[0].arg) for f in meant if getattr(f, "name", "") == "__init__" and f.args.args}
             return made | {(id(function), _RESULT) for function in meant}
-        if isinstance(value, ast.Call) and self._makes(value):
-            return set[Variable]().union(*map(self.held, arguments_of(value)))
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+            kind = self.variable(value.func)
+            if kind in self.classes and len(self.group(kind)) == 1:  # whose objects have no methods
+                return set[Variable]().union(*map(self.held, arguments_of(value)))
         return set[Variable]().union(*map(self.held, ast.iter_child_nodes(value)))
-
-    def _makes(self, call: ast.Call) -> bool:
-        """Whether a call makes an object of a class of the script."""
-        made = self._bindings.of_id(*self.variable(call.func)) if isinstance(call.func, ast.Name) else []
-        return bool(made) and all(isinstance(each, ast.ClassDef) for each in made)
 
     def is_plain(self, value: ast.AST | None) -> bool:
         """Whether an expression is a number, a text or a tensor, which nothing changes."""

@@ -8,7 +8,8 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import reached, reads, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import reads, walk
+from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.findings import Finding
 from seqrecorder.legacy.migrate.rewrite.tf2_names import is_there, modernised
@@ -41,7 +42,7 @@ def renamed(source: Source, functions: set[str]) -> list[Edit]:
     """
     names = Names(source.tree)
     made = [n for n in walk(source.tree) if isinstance(n, ast.FunctionDef) and n.name in functions]
-    places = [*reached(source.tree, made)] if names.first else [source.tree]
+    places = [*effects_of(names).reached(made)] if names.first else [source.tree]
     changes = [change for place in places for change in modernised(place, names)]
     return substituted(source, changes)
 

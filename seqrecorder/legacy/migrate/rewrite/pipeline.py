@@ -104,6 +104,7 @@ class Rewriter:
         Raises:
             Unclear: something is not statically clear.
         """
+        self._mover.check_arguments()
         edits = self._of_scope()
         return edits + self._marked() + self._reading.chosen
 

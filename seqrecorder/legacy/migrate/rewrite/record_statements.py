@@ -13,7 +13,6 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     binds,
     depending,
     own_nodes,
-    reached,
     reads,
     statements,
     walk,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from seqrecorder.legacy.migrate.analyze.names import Names
-    from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Stages
+    from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Reader, Stages
     from seqrecorder.legacy.migrate.source import Source
 
 # What a function that is mapped over records may not do, because it would run in a graph of its own.
@@ -196,7 +195,7 @@ class Mover:
     def _drawing(self) -> set[str]:
         """The functions of the script that make tensors of chance, or call others that do."""
         functions = [node for node in walk(self.source.tree) if isinstance(node, ast.FunctionDef)]
-        inside = {f.name: [n for part in reached(self.source.tree, [f]) for n in walk(part)] for f in functions}
+        inside = {f.name: [n for part in self._effects.reached([f]) for n in walk(part)] for f in functions}
         return {
             name for name, nodes in inside.items()
             if any(isinstance(n, ast.Call) and self._is_chance(n.func) for n in nodes)
@@ -209,7 +208,7 @@ class Mover:
             used: the statements, and the expressions; functions of the script that they call are looked at, too.
         """
         held = self._hanging(lambda name: name in _HELD)
-        for node in reached(self.source.tree, used):
+        for node in self._effects.reached(used):
             if taken := self._mentioned(node) & held:
                 said = ", ".join(sorted(name.lstrip(".") for name in taken))
                 said = f"{said}: hangs on a placeholder or a variable, which a dataset cannot hold"
@@ -219,14 +218,24 @@ class Mover:
                 if old is not None and any(old == name or old.startswith(f"{name}.") for name in _OUTSIDE):
                     raise Unclear("graph-state", f"{old} cannot be used on single records inside of tf.data", inner)
 
+    def check_arguments(self) -> None:
+        """Raise where an argument of the pipeline changes something: it may go, or be written elsewhere."""
+        readers = [reader for several in self.stages.readers.values() for reader in several]
+        stages: tuple[Producer | Reader | Batch, ...] = (*self.stages.producers, *readers, *self.stages.batches)
+        for stage in stages:
+            for name, value in stage.arguments.given.items():
+                if name != "tensors" and (changed := self._effects.changed(value)):
+                    said = f"{', '.join(sorted(changed))}: changed by an argument of the pipeline"
+                    raise Unclear("order", said, value)
+
     def looks_up(self, moved: Sequence[ast.stmt]) -> bool:
         """Whether what is done to a record, in functions of the script too, takes a table that is initialised."""
         tables = self._hanging(lambda name: _TABLES.fullmatch(name) is not None)
-        return bool(tables) and any(self._mentioned(node) & tables for node in reached(self.source.tree, moved))
+        return bool(tables) and any(self._mentioned(node) & tables for node in self._effects.reached(moved))
 
     def stays_sparse(self, moved: Sequence[ast.AST]) -> bool:
         """Whether a record is parsed to sparse tensors, and nothing that is done to it makes them dense."""
-        found = [node for part in reached(self.source.tree, moved) for node in walk(part)]
+        found = [node for part in self._effects.reached(moved) for node in walk(part)]
         named = {self.names.resolve(node) for node in found if isinstance(node, (ast.Attribute, ast.Name))}
         dense = any(isinstance(node, ast.Attribute) and node.attr == "values" for node in found)
         return bool(named & _SPARSE) and not dense and not named & _DENSE

@@ -234,7 +234,7 @@ QUEUE = """\
     tf.train.add_queue_runner(tf.train.QueueRunner(waiting, [filling]))
 """
 HELPER = "def read(queue, skip=number):\n    _, v = tf.TextLineReader(skip_header_lines={}).read(queue)\n    return v\n"
-PRODUCER, *_ = READ.splitlines()
+PRODUCER, _, READING = READ.partition("\n")
 SKIPPING = "    n = 1\n    reader = tf.TextLineReader(skip_header_lines=n)\n"
 JOINED = "    parts = []\n    for _ in range(2):\n        x = x + 1.0\n        parts.append([x])\n"
 SHARED = """\
@@ -264,6 +264,55 @@ def test_what_records_read_does_not_change_behind_them(code, body):
     """What becomes a function of a record is carried out later, and nothing that it reads may change before."""
     helper = HELPER.format("skip") + "number = 4\n"
     done = rewrite(f"{DEFINITIONS}{helper}\ndef f(files):\n{body}\n")
+    assert (done.status, {finding.code for finding in done.findings}) == ("flagged", {code})
+
+
+CHANGED = """\
+import collections
+
+class Auto(dict):
+    def __missing__(self, key):
+        self[key] = float(len(self))
+        return self[key]
+
+class Norm(object):
+    total = 1
+    def __init__(self):
+        self.mean = tf.Variable(2.0)
+    def __call__(self, x):
+        return x - self.mean
+    @classmethod
+    def more(cls):
+        cls.total += 1
+        return cls.total
+
+counts, auto, seen = collections.defaultdict(float), Auto(), {"a": 1}
+error = ValueError(seen)
+"""
+FAILING = """\
+    try:
+        raise error
+    except ValueError as e:
+        e.args[0]["a"] = 2
+"""
+BATCH = "tf.train.batch([y], 2)"
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        ("order", f"{READ}    y = x * len(counts)\n    n = counts['a']\n    return tf.train.batch([y], n)"),
+        ("order", f"{READ}    y = x * len(auto)\n    n = auto['a']\n    return tf.train.batch([y], n)"),
+        ("order", f"{READ}    y = x * seen['a']\n{FAILING}    return tf.train.batch([y], 2)"),
+        ("order", f"{READ}    n = 2\n    y = tf.cond(x > n, lambda: x * n, lambda: x)\n    n = 3\n    return {BATCH}"),
+        ("order", f"{PRODUCER[:-1]}, capacity=seen.pop('a'))\n{READING}    y = x\n    return {BATCH}"),
+        ("order", f"{READ}    return tf.train.batch([x], 2, capacity=Norm.more())"),
+        ("graph-state", f"    norm = Norm()\n{READ}    return tf.train.batch([norm(x)], 2)"),
+    ],
+)  # fmt: skip
+def test_what_changes_in_ways_of_its_own_is_seen(code, body):
+    """By a look-up, as the error that hands an object on, by an argument that goes; what a callable object holds."""
+    done = rewrite(f"{DEFINITIONS}{CHANGED}\ndef f(files):\n{body}\n")
     assert (done.status, {finding.code for finding in done.findings}) == ("flagged", {code})
 
 
