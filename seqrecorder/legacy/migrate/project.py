@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import io
 import re
 import tokenize
@@ -15,6 +16,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError
 from seqrecorder.legacy.migrate.analyze import names
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.findings import Finding
+from seqrecorder.legacy.migrate.links import shared
 from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
 from seqrecorder.legacy.migrate.rewrite.script import Rewritten, rewrite
 from seqrecorder.legacy.migrate.saving import ChangedError, save
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
+    from seqrecorder.legacy.migrate.analyze.pipeline_functions import Shared
     from seqrecorder.legacy.migrate.rewrite.output import Target
     from seqrecorder.legacy.migrate.verify.verify import Trial
 
@@ -113,12 +116,33 @@ def migrate(
         raise OptionError("records: seqrecorder.read gives a tf.data.Dataset, which is for target='eager'")
     scripts = list(_scripts(Path(path)))
 
-    def change(text: str) -> Rewritten:
-        return _rewritten(text, target, records=records, fallback=fallback)
-
     tested: Target = "eager" if target == "eager" else "graph"
-    reports = [_migrated(script, change, tested, write=write, verify=verify) for script in scripts]
-    return [_with_callers(report, scripts) if report.changed else report for report in reports]
+
+    def change(text: str, common: Shared | None) -> Rewritten:
+        return _rewritten(text, target, common, records=records, fallback=fallback)
+
+    texts = {script: text for script in scripts if target != "lift" and (text := _with_queues(script))}
+    common = shared(texts, scripts, lambda path, each: _is_clear(change(texts[path], each)))
+    reports = [
+        _migrated(script, functools.partial(change, common=common.get(script)), tested, write=write,
+                  verify=verify and script not in common)
+        for script in scripts
+    ]  # fmt: skip
+    others = [script for script in scripts if script not in common or not common[script].parts]
+    return [_with_callers(report, others) if report.changed else report for report in reports]
+
+
+def _is_clear(done: Rewritten) -> bool:
+    return done.status == "converted" and not done.lifted
+
+
+def _with_queues(script: Path) -> str:
+    """Return the text of a script that may have queues, nothing of all others."""
+    try:
+        data = script.read_bytes()
+        return _decoded(data)[0] if script.suffix == ".py" and names.may_have_queues(data.decode("latin-1")) else ""
+    except (OSError, SyntaxError, UnicodeError, LookupError):
+        return ""
 
 
 def may_have_queues(path: str | os.PathLike[str]) -> bool:
@@ -196,13 +220,18 @@ def _migrated(
 
 
 def _rewritten(
-    text: str, target: Target | Literal["lift"], *, records: bool, fallback: Literal["lift"] | None
+    text: str,
+    target: Target | Literal["lift"],
+    common: Shared | None,
+    *,
+    records: bool,
+    fallback: Literal["lift"] | None,
 ) -> Rewritten:
     """Return what becomes of a script; refused where it cannot be taken apart, which stops no others of a directory."""
     try:
         if target == "lift":
             return lift_script(text)
-        done = rewrite(text, target, records=records)
+        done = rewrite(text, target, records=records, shared=common)
         if fallback is None or done.status != "flagged":
             return done
         lifted = lift_script(text, target)

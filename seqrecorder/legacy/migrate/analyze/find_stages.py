@@ -18,9 +18,10 @@ from seqrecorder.legacy.migrate.analyze.names import (
     READERS,
     SIGNATURES,
     UNCONVERTED,
+    Arguments,
 )
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
-from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Reader, Stages, bound
+from seqrecorder.legacy.migrate.analyze.stages import GIVEN, Batch, Producer, Read, Reader, Stages, bound
 from seqrecorder.legacy.migrate.normalize.filled_queues import batches_of_queues, not_filled
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -100,6 +101,8 @@ def _take_assignment(stages: Stages, node: ast.Assign, names: Names) -> None:
     elif kind in PRODUCERS and isinstance(value, ast.Call):
         stages.producers.append(Producer(node, kind, bound(value, kind), target))
         stages.account(value.func)
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) == GIVEN:
+        stages.producers.append(Producer(node, "given", Arguments(value, {}), target))
     elif kind in READERS and isinstance(value, ast.Call):
         stages.readers.setdefault(ast.unparse(target), []).append(Reader(node, kind, bound(value, kind)))
         stages.account(value.func)

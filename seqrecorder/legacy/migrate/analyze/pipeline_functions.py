@@ -1,4 +1,4 @@
-"""Functions that do one part of a pipeline: make its queue, make its records, or batch what they are given.
+"""Functions that do one part of a pipeline: make its queue, read from it, make records, or batch what they are given.
 
 Such a function hands datasets on where it handed on queues or tensors of single records, and the functions that call it
 follow. All calls of it have to be ones that can.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import hanging_after, own_nodes, reads, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import hanging_after, own_nodes, reads, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, Arguments
 from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, check_only, mentions_of
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.structure import Structure
     from seqrecorder.legacy.migrate.source import Edit, Source
 
-Role = Literal["queue", "source", "batch"]
+Role = Literal["queue", "given", "source", "batch"]
 
 
 @attrs.define(eq=False)
@@ -33,13 +33,15 @@ class Part:
     """A function that does a part of a pipeline, and is called by functions that do the rest.
 
     Attributes:
-        role: `queue`: it returns a queue; `source`: it returns the tensors of a record; `batch`: it batches tensors.
+        role: `queue`: it returns a queue; `given`: it is given one, and returns batches; `source`: it returns the
+            tensors of a record; `batch`: it batches tensors.
         called: how it is called, such as `make_queue` or `self.make_queue`.
         stages: what it has of the pipeline.
         function: its definition.
         structure: of what it returns; None where that cannot be told.
         tensors: the parameters that are of a record, of a function that batches.
         calls: ids of the names by which it is called.
+        queue: the parameter that is a queue, if there is one.
     """
 
     role: Role
@@ -49,6 +51,7 @@ class Part:
     structure: Structure | None
     tensors: tuple[str, ...] = ()
     calls: set[int] = attrs.field(factory=set)
+    queue: str = ""
 
     @property
     def note(self) -> str:
@@ -57,24 +60,33 @@ class Part:
             "queue": "the dataset of the files' names, where it returned their queue",
             "source": "the dataset of records, where it returned the tensors of one",
         }
-        said = f"returns {what[self.role]}" if self.role in what else "takes the dataset for the tensors of a record"
-        return f"{self.function.name} {said}: callers in other files have to follow"
+        said = [f"returns {what[self.role]}"] if self.role in what else []
+        said += ["takes the dataset for the tensors of a record"] * (self.role == "batch")
+        said += [f"takes the dataset of the files' names for its parameter {self.queue!r}"] * bool(self.queue)
+        return f"{self.function.name} {', and '.join(said)}: callers in other files have to follow"
 
 
-def find_parts(found: Sequence[Stages], tree: ast.Module, names: Names) -> dict[str, Part]:
+def find_parts(
+    found: Sequence[Stages], tree: ast.Module, names: Names, shared: Shared | None = None
+) -> dict[str, Part]:
     """Return the functions that do a part of a pipeline, by how they are called, and add their calls to their callers.
 
     Raises:
         Unclear: one is used otherwise too.
     """
-    parts: dict[str, Part] = {}
-    for role in ("queue", "source", "batch"):  # what makes a queue is known before what reads from it
+    shared = shared or Shared()
+    parts = {called: attrs.evolve(part, calls=set()) for called, part in shared.parts.items()}
+    for role in ("queue", "given", "source", "batch"):  # what makes a queue is known before what reads from it
         for stages in found:
             called = _called(stages.scope, tree)
             if called is not None and isinstance(stages.scope, ast.FunctionDef) and _role(stages) == role:
-                parts[called] = Part(role, called, stages, stages.scope, of_returns(stages.scope, names))
+                queue = next((ast.unparse(p.target) for p in stages.producers if p.kind == "given"), "")
+                part = Part(role, called, stages, stages.scope, of_returns(stages.scope, names), queue=queue)
+                part.calls |= {0} if called in shared.wanted else set()
+                parts[called] = part
         if role == "queue":
             _take(found, parts, ("queue",))
+    _hand(found, parts)
     _take(found, parts, ("source", "batch"))
     _take(found, {called: part for called, part in parts.items() if part.calls}, ("source",), alone=True)
     used = {called: part for called, part in parts.items() if part.calls}
@@ -83,7 +95,49 @@ def find_parts(found: Sequence[Stages], tree: ast.Module, names: Names) -> dict[
     return used
 
 
+@attrs.frozen
+class Shared:
+    """What a script has in common with others that are migrated with it.
+
+    Attributes:
+        wanted: functions of its own that others call, which follow where they change.
+        parts: functions of others that it calls, by how it does.
+    """
+
+    wanted: frozenset[str] = frozenset()
+    parts: Mapping[str, Part] = attrs.field(factory=dict)
+
+
+def _hand(found: Sequence[Stages], parts: Mapping[str, Part]) -> None:
+    """Let producers whose queues are given to functions that read from them make datasets that those are given."""
+    for stages in found:
+        calls = [n for n in own_nodes(stages.scope) if isinstance(n, ast.Call) and ast.unparse(n.func) in parts]
+        for producer in list(stages.producers):
+            uses = stages.uses([producer.statement], ast.unparse(producer.target))
+            for call in calls:
+                part = parts[ast.unparse(call.func)]
+                if part.queue and part.stages is not stages and _given(part, call).get(part.queue) in uses:
+                    _check_handed(stages, producer, uses, call)
+                    stages.producers.remove(producer)
+                    stages.handed.append(producer)
+                    part.calls |= {id(call.func)} if part.role == "given" else set()  # a source's is taken later
+
+
+def _check_handed(stages: Stages, producer: Producer, uses: Sequence[ast.Name], call: ast.Call) -> None:
+    """Raise `Unclear` where a queue that a function is given is not its own, or not one from which files are read."""
+    again = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    often = [n for n in own_nodes(stages.scope) if isinstance(n, again) and call in walk(n)]
+    if len(uses) != 1 or stages.others_of(uses[0], [producer.statement]):
+        raise Unclear("queue-used", "the queue is given to a function, and used for more than that", call)
+    if any(producer.statement not in walk(node) for node in often):
+        raise Unclear("queue-used", "the queue is given to a function several times", call)
+    if producer.kind not in {*OF_QUEUES, "queue", "given"} or producer.dequeued:
+        raise Unclear("queue-given", f"{ast.unparse(call.func)} is given no queue of files", call)
+
+
 def _role(stages: Stages) -> Role | None:
+    if any(producer.kind == "given" for producer in stages.producers) and stages.batches:
+        return "given"
     if len(stages.producers) == 1 and not (stages.batches or stages.reads or stages.readers):
         [producer] = stages.producers
         if producer.kind in OF_QUEUES and not producer.dequeued and _is_returned(stages, producer):
@@ -178,9 +232,14 @@ def _given(part: Part, call: ast.Call) -> dict[str, ast.expr]:
 
 def check_calls(part: Part, names: Names) -> None:
     """Raise `Unclear` where a part is used otherwise than by the pipelines that are rewritten."""
-    if other := next(
-        (node for node in mentions_of(part.function, part.called, names) if id(node) not in part.calls), None
-    ):
+    mentions, tree = mentions_of(part.function, part.called, names), names.bindings.tree
+    if part.function not in walk(tree):  # it is imported
+        name, nodes = part.called.partition(".")[0], walk(tree)
+        mentions = (n for n in nodes if isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n) == part.called)
+        binding = [n for n in nodes if (bound := names.bindings.bound_by(n)) is not None and bound[1] == name]
+        if len(binding) > 1:
+            raise Unclear("part-used", f"{name} may be something else than what is imported", binding[-1])
+    if other := next((node for node in mentions if id(node) not in part.calls), None):
         said = f"{part.function.name} is also used where no pipeline goes on from what it does"
         raise Unclear("part-used", said, other)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.analyze.names import Names
 
+GIVEN = "__seqrecorder_given__"
+"""What is called, in a script in plainer words, with a queue that callers give, which is a dataset then."""
+
 
 @attrs.frozen(eq=False)
 class Producer:
@@ -26,7 +29,7 @@ class Producer:
     Attributes:
         statement: the assignment; the return of a function that only makes the queue.
         kind: old name of the function; `queue` or `source` where a function of the script makes the queue, or the
-            tensors of a record.
+            tensors of a record; `given` where callers give it.
         arguments: of the call.
         target: what is assigned to.
         dequeued: whether the queue's elements are taken in the same statement.
@@ -114,6 +117,7 @@ class Stages:
         accounted: ids of the expressions that belong to these.
         others: branches of which each has a pipeline of its own.
         beside: whether the others run too: their statements stand between those of this pipeline.
+        handed: producers whose queues functions of the script are given, which read from them.
     """
 
     scope: Scope
@@ -124,6 +128,7 @@ class Stages:
     accounted: set[int] = attrs.field(factory=set)
     others: tuple[list[ast.stmt], ...] = ()
     beside: bool = False
+    handed: list[Producer] = attrs.field(factory=list)
 
     @property
     def uses_parts(self) -> bool:

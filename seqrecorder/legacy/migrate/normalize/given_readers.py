@@ -1,18 +1,21 @@
-"""Readers and queues that callers give, in plainer words: made in the function that reads and batches."""
+"""Readers and queues that callers give: the former are made where they read, the latter are marked."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, block_of, loads, own_nodes, reads, scopes, walk, writes
-from seqrecorder.legacy.migrate.analyze.names import BATCHERS, OF_QUEUES, SIGNATURES, Names, arguments
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, loads, own_nodes, scopes, walk
+from seqrecorder.legacy.migrate.analyze.names import BATCHERS, OF_QUEUES, PRODUCERS, QUEUES, Names
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
+from seqrecorder.legacy.migrate.analyze.sharing import arguments_of
+from seqrecorder.legacy.migrate.analyze.stages import GIVEN
 from seqrecorder.legacy.migrate.normalize.readers import is_plain
 from seqrecorder.legacy.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
 
@@ -61,65 +64,56 @@ def _inside(source: Source, names: Names, function: ast.FunctionDef, parameter: 
     return known if not made and len(known) == len(edits) and len({*lines}) == len(lines) else []
 
 
-def queues_of_parameters(text: str) -> str:
-    """Make a queue of files in the function that batches what it reads from it, if all callers make it alike for it."""
+def queues_given(text: str, elsewhere: AbstractSet[str] = frozenset()) -> str:
+    """Mark the queues that callers give to functions which read from them and batch: they become datasets of files.
+
+    Args:
+        text: of the script.
+        elsewhere: functions that other files call, which batch what these read.
+    """
     source = Source(text)
     names = Names(source.tree)
+    edits: list[Edit] = []
     for function in scopes(source.tree):
-        if isinstance(function, ast.FunctionDef) and any(names.called(n) in BATCHERS for n in own_nodes(function)):
-            for parameter in function.args.args:
-                if edits := _made_inside(source, names, function, parameter):
-                    return queues_of_parameters(source.edited(edits))
-    return text
+        called = {names.called(n) for n in own_nodes(function)}
+        if isinstance(function, ast.FunctionDef) and not called & {*PRODUCERS}:
+            known = function.name in elsewhere and function in source.tree.body
+            if (known or called & {*BATCHERS, *QUEUES}) and (edit := _marked(source, names, function, known=known)):
+                edits.append(edit)
+    return source.edited(edits)
 
 
-def _made_inside(source: Source, names: Names, function: ast.FunctionDef, parameter: ast.arg) -> list[Edit]:
-    """Return the edits by which a function is given files for a queue of them; none where that is not known."""
-    uses, calls = loads(function, parameter.arg), _calls(source, function, parameter)
-    taken = {n.id for n in walk(source.tree) if isinstance(n, ast.Name)} | {function.name}
-    taken |= {n.arg for n in walk(source.tree) if isinstance(n, ast.arg)}
-    files = next((name for name in ("filenames", "names_of_files") if name not in taken), None)
-    place = next((s for s in function.body if any(use in walk(s) for use in uses)), None)
-    if files is None or place is None or not calls or not source.alone(place):
-        return []
-    first, _ = source.span(place)
-    edits = [Edit(parameter.lineno, parameter.lineno, (source.substituted(parameter.lineno, [(parameter, files)]),))]
-    made = set[str]()
-    for number, (scope, call) in enumerate(calls):
-        value = _given(call, function, parameter, source)
-        queue = value.value if isinstance(value, ast.keyword) else value
-        user = next((s for s in own_nodes(scope) if isinstance(s, (ast.Assign, ast.Return)) and s.value is call), None)
-        before = [*reaching(scope).of(queue)] if isinstance(queue, ast.Name) else []
-        making = before[0] if len(before) == 1 else None
-        if not isinstance(making, ast.Assign) or not isinstance(queue, ast.Name) or user is None or scope is function:
-            return []
-        kind = names.called(making.value)
-        alone = len(reaching(scope).uses([making], queue.id)) == 1 and len(making.targets) == 1
-        alone = alone and making in block_of(scope, user) and source.alone(making) and queue.lineno == call.lineno
-        producer = making.value if isinstance(making.value, ast.Call) and kind in OF_QUEUES else None
-        given = arguments(producer, kind) if producer is not None and kind is not None else None
-        if given is None or not alone or not names.rooted(given.call.func):
-            return []
-        listed = given.given.pop(SIGNATURES[kind or ""][0], None)
-        if listed is None or not all(isinstance(option, ast.Constant) for option in given.given.values()):
-            return []
-        block, name = block_of(scope, user), f"{files}_{number}" if number else files
-        between = block[block.index(making) : block.index(user)]
-        if reads(listed) & {changed for statement in between for changed in writes(statement)}:
-            return []
-        options = sorted(f"{option}={source.segment(value)}" for option, value in given.given.items())
-        made.add(f"{source.segment(given.call.func)}({', '.join([files, *options])})")
-        if isinstance(listed, ast.Name):
-            name = listed.id
-            edits.append(Edit(*source.span(making), ()))
-        else:
-            line = f"{source.indent(making)}{name} = {source.segment(listed)}"
-            edits.append(Edit(making.lineno, making.end_lineno or making.lineno, (line,)))
-        now: tuple[ast.expr | ast.keyword, str] = (queue, name)
-        now = (value, f"{files}={name}") if isinstance(value, ast.keyword) else now
-        edits.append(Edit(call.lineno, call.lineno, (source.substituted(queue.lineno, [now]),)))
-    edits.append(Edit(first, first - 1, (f"{source.indent(place)}{parameter.arg} = {made.pop()}",)))
-    return [] if made or names.module_in(function) != names.module else edits
+def _marked(source: Source, names: Names, function: ast.FunctionDef, *, known: bool) -> Edit | None:
+    """Return the edit that marks the one parameter of a function that is a queue, None where there is no such."""
+    for parameter in function.args.args:
+        uses = loads(function, parameter.arg)
+        place = next((s for s in function.body if uses and uses[0] in walk(s)), None)
+        if place is None or len(uses) != 1 or not source.alone(place) or parameter.arg in binds(function):
+            continue
+        calls = _calls(source, function, parameter)
+        given = [(scope, _given(call, function, parameter, source)) for scope, call in calls]
+        queues = [(scope, value.value if isinstance(value, ast.keyword) else value) for scope, value in given]
+        if (known and _reads(function, uses[0], source)) or any(_is_queue(queue, s, names) for s, queue in queues):
+            first, _ = source.span(place)
+            line = f"{source.indent(place)}{parameter.arg} = {GIVEN}({parameter.arg})"
+            return Edit(first, first - 1, (line,))
+    return None
+
+
+def _reads(function: ast.FunctionDef, queue: ast.Name, source: Source) -> bool:
+    """Whether a function reads from a queue, or gives it to a function of the script that does."""
+    taking = [n for n in own_nodes(function) if isinstance(n, ast.Call) and queue in arguments_of(n)]
+    for call in list(taking):
+        inner = [f for f in source.tree.body if isinstance(f, ast.FunctionDef) and f.name == ast.unparse(call.func)]
+        given = [(f, p) for f in inner for p in f.args.args if _given(call, f, p, source) is queue]
+        uses = [use for f, parameter in given for use in loads(f, parameter.arg)]
+        taking += [n for f in inner for n in own_nodes(f) if isinstance(n, ast.Call) and {*uses} & {*n.args}]
+    return any(getattr(call.func, "attr", "") in ("read", "read_up_to") for call in taking)
+
+
+def _is_queue(value: ast.expr | None, scope: Scope, names: Names) -> bool:
+    made = reaching(scope).of(value) if isinstance(value, ast.Name) else ()
+    return any(isinstance(each, ast.Assign) and names.called(each.value) in OF_QUEUES for each in made)
 
 
 def _calls(source: Source, function: ast.FunctionDef, parameter: ast.arg) -> list[tuple[Scope, ast.Call]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, reads, scopes, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import BATCHERS, PRODUCERS, QUEUES, Names, arguments
+from seqrecorder.legacy.migrate.analyze.stages import GIVEN
 from seqrecorder.legacy.migrate.normalize.readers import is_read
 from seqrecorder.legacy.migrate.source import Edit, Source
 
@@ -30,7 +31,10 @@ def heads_in_arms(text: str) -> str:
 def _parted(source: Source, names: Names, function: ast.FunctionDef) -> list[Edit]:
     """Return the edits by which the arms of a condition get the head of a pipeline; none where they end alike."""
     body = function.body
-    made = [n for n, s in enumerate(body) if isinstance(s, ast.Assign) and names.called(s.value) in PRODUCERS]
+    made = [
+        n for n, s in enumerate(body)
+        if isinstance(s, ast.Assign) and (names.called(s.value) in PRODUCERS or GIVEN in reads(s))
+    ]  # fmt: skip
     read = [n for n, s in enumerate(body) if isinstance(s, ast.Assign) and is_read(s.value, function, names)]
     ends = [n for n, s in enumerate(body) if isinstance(s, ast.If) and read and n > read[0]]
     if len(made) != 1 or len(read) != 1 or not ends or made[0] > read[0]:

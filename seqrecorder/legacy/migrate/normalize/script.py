@@ -14,7 +14,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, re
 from seqrecorder.legacy.migrate.analyze.names import Names, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
-from seqrecorder.legacy.migrate.normalize.given_readers import queues_of_parameters, readers_of_parameters
+from seqrecorder.legacy.migrate.normalize.given_readers import queues_given, readers_of_parameters
 from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
@@ -26,6 +26,8 @@ from seqrecorder.legacy.migrate.normalize.readers import (
 from seqrecorder.legacy.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.normalize.filled_queues import FilledQueue
 
@@ -33,7 +35,7 @@ SHUFFLED = "__seqrecorder_shuffled__"
 """What is called, in a script in plainer words, where the dataset is to be shuffled, with the arguments for that."""
 
 
-def plainer(text: str) -> str:
+def plainer(text: str, elsewhere: AbstractSet[str] = frozenset()) -> str:
     """Return a script with fewer kinds of expressions in its pipelines, which does the same once its marks are read.
 
     >>> print(plainer('''
@@ -47,10 +49,15 @@ def plainer(text: str) -> str:
         _, record = tf.TFRecordReader().read(queue)
         return tf.size(record)
     <BLANKLINE>
+
+    Args:
+        text: of the script.
+        elsewhere: functions that other files call with queues.
     """
     for change in (
         *(without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
-        *(stages_by_themselves, queues_of_parameters, _queues_between, lists_behind_arms, heads_in_arms),
+        *(stages_by_themselves, lambda text: queues_given(text, elsewhere), _queues_between, lists_behind_arms),
+        heads_in_arms,
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say

@@ -9,7 +9,8 @@ from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.rewrite.reader_functions import check_reader
-from seqrecorder.legacy.migrate.rewrite.record_statements import element
+from seqrecorder.legacy.migrate.rewrite.record_statements import Mover, element
+from seqrecorder.legacy.migrate.rewrite.text import Text
 from seqrecorder.legacy.migrate.rewrite.tfdata_lines import producer_lines, read_lines
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -17,9 +18,10 @@ from seqrecorder.legacy.migrate.unclear import Unclear
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from seqrecorder.legacy.migrate.analyze.names import Names
     from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Stages
     from seqrecorder.legacy.migrate.rewrite.record_statements import Origin
-    from seqrecorder.legacy.migrate.rewrite.text import Text
+    from seqrecorder.legacy.migrate.source import Source
 
 
 class Reading:
@@ -41,6 +43,8 @@ class Reading:
 
     def heads(self, producer: Producer) -> list[str]:
         """Return the lines that make the dataset of what a producer puts into its queue."""
+        if any(self.text.names.mentions(producer.statement, frozenset({"tf.train.match_filenames_once"}))):
+            raise Unclear("match-filenames", "match_filenames_once makes a local variable", producer.statement)
         lines = producer_lines(producer, self.name, self.tf, self.text.of, self._is_list)
         return self.text.units(lines, producer.statement)
 
@@ -96,6 +100,22 @@ class Reading:
         """Return the edit that writes lines behind a statement."""
         last = statement.end_lineno or statement.lineno
         return Edit(last + 1, last, tuple(self.text.indented(lines, self.text.source.indent(statement))))
+
+
+def handed_edits(source: Source, names: Names, stages: Stages) -> list[Edit]:
+    """Return the edits by which a scope makes datasets of the files of queues that it gives to functions.
+
+    Raises:
+        Unclear: one cannot be made.
+    """
+    text, edits = Text(source, names, stages.scope), list[Edit]()
+    mover = Mover(source, names, stages)
+    for producer in stages.handed:
+        mover.check_held([*producer.arguments.given.values()])
+        text.dataset = ast.unparse(producer.target)
+        lines = [] if producer.kind == "given" else Reading(text, stages).heads(producer)
+        edits.append(text.replaced(producer.statement, lines))
+    return edits
 
 
 def _names_alone(node: ast.AST) -> bool:

@@ -13,7 +13,7 @@ import attrs
 from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, parameters_gone, qualified, scopes, walk
 from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
 from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, PIPELINE, READERS, UNCONVERTED, Names, may_have_queues
-from seqrecorder.legacy.migrate.analyze.pipeline_functions import check_calls, find_parts
+from seqrecorder.legacy.migrate.analyze.pipeline_functions import Shared, check_calls, find_parts
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
 from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
@@ -22,6 +22,7 @@ from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
 from seqrecorder.legacy.migrate.rewrite.names import left, renamed, verdict, without_old_names
 from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
 from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helper, calls_of, check_uses, helper_edits
+from seqrecorder.legacy.migrate.rewrite.reading import handed_edits
 from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
 from seqrecorder.legacy.migrate.rewrite.record_statements import draws
 from seqrecorder.legacy.migrate.rewrite.text import folds
@@ -67,7 +68,7 @@ class Rewritten:
     lifted: bool = False
 
 
-def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Rewritten:
+def rewrite(text: str, target: Target = "graph", *, records: bool = False, shared: Shared | None = None) -> Rewritten:
     r"""Rewrite the queue pipelines of a script.
 
     >>> old = '''import tensorflow as tf
@@ -91,19 +92,31 @@ def rewrite(text: str, target: Target = "graph", *, records: bool = False) -> Re
         target: `graph`: functions go on to return tensors, and the script runs under `tensorflow.compat.v1`; `eager`:
             they return a `tf.data.Dataset`.
         records: whether the features of SequenceExamples become an attrs class, for the eager target.
+        shared: what it has in common with other scripts that are rewritten too.
     """
     if not may_have_queues(text):
         return Rewritten("nothing", text)
     # What an earlier run has left may be done by now; what is still left gets its comment anew.
     bare, numbers = without_comments(text)
-    done = _rewritten(bare, target, records=records)
+    done = _rewritten(bare, target, shared or Shared(), records=records)
     if done.status == "converted":
         return done
     findings = tuple(attrs.evolve(each, line=numbers.get(each.line, each.line)) for each in done.findings)
     return attrs.evolve(done, text=done.text if done.status == "flagged" else text, findings=findings)
 
 
-def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
+def shared_parts(text: str, wanted: frozenset[str]) -> dict[str, Part]:
+    """Return the functions of a script that do a part of a pipeline, of those that other scripts call, by name."""
+    try:
+        source = Source(plainer(as_python3(without_comments(text)[0]), wanted))
+    except (SyntaxError, ValueError, tokenize.TokenError):
+        return {}
+    _, _, parts = _Script(source, "graph", shared=Shared(wanted))._scopes()  # noqa: SLF001 - the same module's
+    found = {name: parts[name] for name in sorted(wanted & {*parts}) if parts[name].role in ("given", "source")}
+    return {name: part for name, part in found.items() if not part.function.decorator_list}
+
+
+def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> Rewritten:
     """Return a script that has no comments of an earlier run with its pipelines rewritten."""
     try:
         current = as_python3(text)
@@ -111,19 +124,22 @@ def _rewritten(text: str, target: Target, *, records: bool) -> Rewritten:
     except (SyntaxError, ValueError, tokenize.TokenError) as error:
         line = getattr(error, "lineno", None) or 0
         return Rewritten("refused", text, (Finding(line, "syntax", f"cannot be read: {error}"),))
-    script = _Script(source, target)
+    script = _Script(source, target, shared=shared)
     if not script.mentioned:
         return Rewritten("nothing", text)
     if (later := next(filter(_is_later, walk(source.tree)), None)) is not None:
         said = "names are bound here in a way that no Python of TensorFlow 1 had, and are not followed"
         finding = Finding(getattr(later, "lineno", 1), "later-python", said)
         return Rewritten("flagged", source.edited(comments(source, [finding])), (finding,))
-    plain = plainer(current)
+    plain = plainer(current, script.shared.wanted)
     if plain != current:
-        script = _Script(Source(plain), target, script.unbound)
+        script = _Script(Source(plain), target, script.unbound, script.shared)
     done = _converted(script, target, script.edits(), records=records, python2=current != text)
     if done is not None and _emptied(source, script) - {*done.functions, *script.helpers}:
-        plain, script = current, _Script(source, target)  # queues went of which no pipeline was made
+        plain, script = (
+            current,
+            _Script(source, target, shared=script.shared),
+        )  # queues went of which no pipeline was made
         done = _converted(script, target, script.edits(), records=records, python2=current != text)
     if done is not None and not done.functions and not script.helpers:
         return Rewritten("nothing", text)  # names, and no pipeline
@@ -175,7 +191,10 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
         except Unclear as why:
             script.notes.append(f"no attrs class: {why.reason}")
     written = Source(written.edited([*folds(written, script.source)]))
-    found = [*left(written, target, script.functions)]
+    together = sorted({*script.parts} & {*script.shared.parts})
+    script.notes += [f"{called} is of a file that is rewritten together with this one" for called in together]
+    batching = [part.called for part in script.parts.values() if part.role == "given"]
+    found = [*left(written, target, [*script.functions, *batching])]
     if python2:
         script.notes.append(PYTHON2)
         found += [Finding(line, "python2", reason) for line, reason in left_of_python2(written.tree)]
@@ -217,8 +236,10 @@ def _written(script: _Script, edits: list[Edit]) -> Source | None:
 class _Script:
     """The pipelines of one script."""
 
-    def __init__(self, source: Source, target: Target, unbound: AbstractSet[str] | None = None) -> None:
-        self.source = source
+    def __init__(
+        self, source: Source, target: Target, unbound: AbstractSet[str] | None = None, shared: Shared | None = None
+    ) -> None:
+        self.source, self.shared = source, shared or Shared()
         self.target: Target = target
         self.names = Names(source.tree)
         self.unbound = self.names.bindings.unbound() if unbound is None else unbound  # in the script as it was
@@ -227,6 +248,7 @@ class _Script:
         self.functions: list[str] = []
         self.helpers: list[str] = []
         self.accounted: set[int] = set()
+        self.parts: dict[str, Part] = {}
         self.mentioned = {id(node): name for name, node in self.names.mentions(source.tree, PIPELINE)}
 
     def edits(self) -> list[Edit]:
@@ -235,6 +257,7 @@ class _Script:
         for name, node in self.names.mentions(tree, frozenset(UNCONVERTED)):
             self.find(Unclear(name.rpartition(".")[2].replace("_", "-").lower(), UNCONVERTED[name], node))
         stages, helpers, parts = self._scopes()
+        self.parts = parts
         structures: dict[str, Structure | None] = {
             node.name: of_returns(node, self.names) for node in tree.body if isinstance(node, ast.FunctionDef)
         }
@@ -244,7 +267,11 @@ class _Script:
                 continue  # it stays, and why has been said
             with self.catching():
                 part = next((part for part in parts.values() if part.stages is each), None)
-                if not each.producers and part is None:
+                edits += handed_edits(self.source, self.names, each)
+                if not each.producers and each.handed and not each.batches and not each.reads:
+                    self.functions.append(qualified(tree, each.scope))
+                    continue
+                if part is None and (not each.producers or any(p.kind == "given" for p in each.producers)):
                     raise Unclear(
                         *_elsewhere(each, helpers), each.scope if not each.batches else each.batches[0].statement
                     )
@@ -257,7 +284,7 @@ class _Script:
                         helpers=helpers,
                         structures=structures,
                         target=self.target,
-                        part=part,
+                        part=part if part is not None and part.role != "given" else None,
                         parts=parts,
                         taken=taken if branch.beside else None,
                     )
@@ -302,12 +329,12 @@ class _Script:
                 self._check_seed(stages)
         known = False
         with self.catching():
-            parts = find_parts(found, tree, self.names)
+            parts = find_parts(found, tree, self.names, self.shared)
             known = True
         for part in parts.values():
             with self.catching():
                 check_calls(part, self.names)
-        mains = [each for each in found if each.producers or each.readers or each.reads or each.batches]
+        mains = [s for s in found if s.producers or s.readers or s.reads or s.batches or s.handed]
         return [each for each in mains if known or not each.uses_parts], helpers, parts
 
     def _check_seed(self, stages: Stages) -> None:

@@ -27,6 +27,8 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
     given = producer.arguments
     if producer.kind in ("queue", "source"):
         return [f"{name} = {text(given.call)}"]
+    if producer.kind == "given":
+        return [f"{name} = {text(producer.target)}"]
     for option in ("shared_name", "cancel_op"):
         if given[option] is not None:
             raise Unclear("shared-queue", f"{option}: the queue is shared with other programs", producer.statement)

@@ -1,0 +1,136 @@
+"""What the scripts of one directory take from each other: functions that make records, or batch what is in a queue."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from seqrecorder.legacy.migrate.analyze.data_flow import walk
+from seqrecorder.legacy.migrate.analyze.pipeline_functions import Shared
+from seqrecorder.legacy.migrate.normalize.python2 import as_python3
+from seqrecorder.legacy.migrate.rewrite.script import shared_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
+
+
+@attrs.frozen
+class Link:
+    """A function of one script that another one calls.
+
+    Attributes:
+        taking: the script that calls it.
+        giving: the script that it is of.
+        called: how it is called there.
+        function: its name here.
+    """
+
+    taking: Path
+    giving: Path
+    called: str
+    function: str
+
+
+def shared(
+    scripts: Mapping[Path, str], others: Iterable[Path], clear: Callable[[Path, Shared], bool]
+) -> dict[Path, Shared]:
+    """Return what scripts have in common that are clear only together.
+
+    Args:
+        scripts: the texts of those that may have queues.
+        others: files beside them, which may call their functions too.
+        clear: whether a script can be rewritten, with what it has in common with others.
+    """
+    trees = {path: tree for path, text in scripts.items() if (tree := _tree(text)) is not None}
+    links = [link for path, tree in trees.items() for link in _links(path, tree, trees)]
+    beside = [path for path in others if path not in trees] if links else []
+    known = {(link.giving, link.function) for link in links}
+    lost = {each for path in beside for each in known if _may_call(path, *each, trees)}
+    while True:
+        links = [link for link in links if (link.giving, link.function) not in lost]
+        found = _of(links, scripts)
+        links = [link for link in links if link.called in found[link.taking].parts]
+        unclear = {path for path, each in found.items() if (each.parts or each.wanted) and not clear(path, each)}
+        lost = {(n.giving, n.function) for n in links if {n.giving, n.taking} & unclear}
+        if not lost:
+            return {path: each for path, each in found.items() if each.parts or each.wanted}
+
+
+def _may_call(path: Path, giving: Path, function: str, scripts: Mapping[Path, ast.Module]) -> bool:
+    """Whether a file may call a function of a script; of what is no Python 3, whether it has its words."""
+    text = path.read_bytes().decode("latin-1")
+    if not all(re.search(rf"\b{re.escape(word)}\b", text) for word in (giving.stem, function)):
+        return False
+    tree = _tree(text) if path.suffix == ".py" else None
+    return tree is None or any(
+        link.giving == giving and link.function == function for link in _links(path, tree, scripts)
+    )
+
+
+def _of(links: Iterable[Link], scripts: Mapping[Path, str]) -> dict[Path, Shared]:
+    """Return what scripts have in common by some links, of those functions that are parts of pipelines."""
+    wanted: dict[Path, set[str]] = {}
+    for link in links:
+        wanted.setdefault(link.giving, set()).add(link.function)
+    parts = {path: shared_parts(scripts[path], frozenset(names)) for path, names in wanted.items()}
+    taken: dict[Path, dict[str, Part]] = {link.taking: {} for link in links}
+    for link in links:
+        if (part := parts[link.giving].get(link.function)) is not None:
+            taken[link.taking][link.called] = attrs.evolve(part, called=link.called)
+    every = {*taken, *wanted}
+    return {path: Shared(frozenset(parts.get(path, ())), taken.get(path, {})) for path in sorted(every)}
+
+
+def _tree(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(as_python3(text))
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _links(path: Path, tree: ast.Module, scripts: Mapping[Path, ast.Module]) -> Iterable[Link]:
+    """Yield the functions of other scripts that a script imports, by whatever name."""
+    used = {ast.unparse(n) for n in walk(tree) if isinstance(n, (ast.Attribute, ast.Name))}
+    for node in walk(tree):
+        for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
+            called = alias.asname or alias.name
+            module = f"{'.' * node.level}{node.module or ''}" if isinstance(node, ast.ImportFrom) else ""
+            inside = _script(path, module, scripts.__contains__)
+            if inside is not None and alias.name == "*":
+                own = sorted(_functions(scripts[inside]) & used)
+                hidden = {f for f in own for n in walk(tree) if n is not node and _may_hide(path, n, f)}
+                yield from (Link(path, inside, f, f) for f in own if f not in hidden)
+            elif inside is not None and alias.name in _functions(scripts[inside]):
+                yield Link(path, inside, called, alias.name)
+            elif inside is None or module.endswith("."):
+                whole = f"{module}{'.' * (module.strip('.') != '')}{alias.name}"
+                other = _script(path, whole, scripts.__contains__)
+                for function in sorted(_functions(scripts[other])) if other is not None else ():
+                    if other is not None and f"{called}.{function}" in used:
+                        yield Link(path, other, f"{called}.{function}", function)
+
+
+def _may_hide(path: Path, node: ast.AST, name: str) -> bool:
+    """Whether all names are imported of something that may have one of that name."""
+    if not isinstance(node, ast.ImportFrom) or node.names[0].name != "*":
+        return False
+    found = _script(path, "." * node.level + (node.module or ""), Path.exists)
+    return found is None or re.search(rf"\b{name}\b", found.read_bytes().decode("latin-1")) is not None
+
+
+def _functions(tree: ast.Module) -> set[str]:
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def _script(path: Path, module: str, known: Callable[[Path], bool]) -> Path | None:
+    """Return the script that a module is, beside the one that imports it, or in a directory above."""
+    parts = module.lstrip(".").split(".")
+    above = [*path.parents] if not module.startswith(".") else [path.parents[len(module) - len(module.lstrip(".")) - 1]]
+    found = (place.joinpath(*parts).with_suffix(".py") for place in above if parts[0])
+    return next((each for each in found if known(each) and each != path), None)
