@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, walk, writes
-from seqrecorder.legacy.migrate.analyze.names import BATCHERS, QUEUES, READERS
+from seqrecorder.legacy.migrate.analyze.names import BATCHERS, PRODUCERS, QUEUES, READERS
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -27,6 +27,7 @@ _TAKING = ("dequeue", "dequeue_many", "dequeue_up_to")
 _READING = ("read", "read_up_to")
 _FILLING = ("enqueue", "enqueue_many")
 _SLICES = "tf.train.slice_input_producer"
+_LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 _COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -65,12 +66,17 @@ def lifting(source: Source, names: Names, scope: Scope, taken: Sequence[Taken], 
 
     Raises:
         Unclear: nothing fills a queue, as far as the script says, or only after what comes out of it is used; or a
-            reader goes on with files of one queue where it is asked for those of another, of which each lift sees one.
+            reader goes on with files of one queue where it is asked for those of another, of which each lift sees one;
+            or a loop goes on with what is in a queue, where each lift begins anew.
     """
     if len(taken) > 1:
         _check_readers(names, scope)
     for each in taken:
         statement, call = each.statement, each.call
+        loops = [loop for loop in own_nodes(scope) if isinstance(loop, _LOOPS) and call in walk(loop)]
+        if any(not any(names.called(node) in PRODUCERS for node in walk(loop)) for loop in loops):
+            said = "the rounds of a loop take it from the queue, and each of them would be given the first of it"
+            raise Unclear("not-lifted", said, call)
         after, more = statement, list[str]()
         if each.queue is not None:
             after, more = _filled(names, scope, each)

@@ -195,6 +195,8 @@ LATE = """    if files:
 """
 
 
+LOOP = "    for _ in range(2):\n"
+RUN_IT = "        print(tf.Session().run(record))\n"
 OTHER = """    _, record = reader.read(tf.train.string_input_producer(files[::-1]))
     other = tf.train.batch([record], 3)
     return tf.Session().run([batch, other])
@@ -212,6 +214,9 @@ OTHER = """    _, record = reader.read(tf.train.string_input_producer(files[::-1
         ),
         (READ + "    tf.Session().run(tf.train.batch([record],\n        3))\n    return record\n", "no name"),
         (READ + "    batch = tf.train.batch([record], 3)\n" + OTHER, "a reader reads from several queues"),
+        (READ.replace("    _, record", LOOP + "        _, record") + RUN_IT, "the rounds of a loop"),
+        (READ + LOOP + "        record = tf.train.batch([record], 3)\n" + RUN_IT, "the rounds of a loop"),
+        (READ + "    return tf.Session().run([tf.train.batch([record], 3) for _ in files])\n", "the rounds of a loop"),
     ],
 )
 def test_what_cannot_be_lifted_is_said(body, said):
