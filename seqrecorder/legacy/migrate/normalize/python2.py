@@ -24,6 +24,7 @@ _GONE = {
     **dict.fromkeys(("xrange", "raw_input"), "is {} in Python 3"),
     **dict.fromkeys(("unicode", "unichr", "basestring", "long", "reduce", "file", "cmp"), "is no name of Python 3"),
     **dict.fromkeys(("has_key", "iteritems", "iterkeys", "itervalues"), "is no method of Python 3's dictionaries"),
+    "next": "is no method of Python 3's iterators: next(...) calls it",
 }
 _NEW = {"xrange": "range", "raw_input": "input"}
 
@@ -36,10 +37,12 @@ def left_of_python2(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """
     own = {node.id for node in walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     own |= {node.arg for node in walk(tree) if isinstance(node, ast.arg)}
+    own |= {node.name for node in walk(tree) if isinstance(node, ast.FunctionDef)}
     imported = [node for node in walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     own |= {alias.asname or alias.name for node in imported for alias in node.names}
     for node in walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        name = "" if isinstance(node, ast.Name) and name == "next" else name
         if name in _GONE and name not in own:
             yield node.lineno, f"{name} {_GONE[name].format(_NEW.get(name))}"  # type: ignore[attr-defined]
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and "division" not in own:

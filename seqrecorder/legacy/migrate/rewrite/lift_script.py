@@ -80,9 +80,12 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
     written = Source(done.text)
     written = Source(written.edited([*folds(written, source)]))
     remaining, notes = [*left(written, target, done.functions)], done.notes
+    gone = [*left_of_python2(written.tree)]
     if current != bare:
         notes = (*notes, PYTHON2)
-        remaining += [Finding(line, "python2", reason) for line, reason in left_of_python2(written.tree)]
+    elif done.status != "kept" or all(reason.startswith("/") for _, reason in gone):
+        gone = []  # names that Python 3 lacks tell that a script which it can read was not for it
+    remaining += [Finding(line, "python2", reason) for line, reason in gone]
     remaining = sorted(dict.fromkeys(remaining), key=lambda finding: (finding.line, finding.code, finding.reason))
     new = written.edited(comments(written, remaining))
     return attrs.evolve(done, text=new, findings=tuple(remaining), notes=notes)

@@ -90,6 +90,16 @@ def test_kept_scripts_of_python_2_become_python_3():
     assert "print(session.run(batch), xrange(3))" in done.text
 
 
+def test_names_of_python_2_in_kept_scripts_are_found():
+    """A script that Python 3 reads, but cannot run, is kept with a comment for each of what it lacks there."""
+    text = FED.replace("list(range(length))", "list(xrange(length / 1))") + "last = iter(threads).next()\n"
+    found = lift_script(text).findings
+    assert [finding.line for finding in found] == [18, 18, 37]
+    assert [finding.reason.partition(" ")[0] for finding in found] == ["/", "xrange", "next"]
+    assert lift_script(FED + "half = len(sys.argv) / 2\n").findings == ()
+    assert lift_script(FED + "def next(self):\n    return self.next()\n").findings == ()
+
+
 REFUSED = {
     "contrib": (FED + "net = tf.contrib.layers.flatten(batch[0])\n", "lacks tf.contrib.layers.flatten"),
     "contrib imported": (f"from tensorflow.contrib import rnn\n{FED}", "lacks tf.contrib.rnn"),
