@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
+    from seqrecorder.legacy.migrate.rewrite.script import Rewritten
 
 
 @attrs.frozen
@@ -134,3 +135,35 @@ def _script(path: Path, module: str, known: Callable[[Path], bool]) -> Path | No
     above = [*path.parents] if not module.startswith(".") else [path.parents[len(module) - len(module.lstrip(".")) - 1]]
     found = (place.joinpath(*parts).with_suffix(".py") for place in above if parts[0])
     return next((each for each in found if known(each) and each != path), None)
+
+
+def lifted_together(texts: Mapping[Path, str], change: Callable[..., Rewritten]) -> dict[Path, frozenset[str]]:
+    """Return the scripts that others have to be lifted with, and the functions by which they are tied to those.
+
+    A function that would take, or return, something else than before is lifted if other scripts call it; and a script
+    that gives queues to a function of another, or makes them for it, needs no more than that the other is lifted.
+
+    Args:
+        texts: of the scripts.
+        change: says what becomes of one that is tied to others by some functions.
+    """
+    found: dict[Path, frozenset[str]] = {}
+    done = {script: change(text) for script, text in texts.items()}
+
+    def called_in(user: Path, of: Path, functions: Iterable[str]) -> frozenset[str]:
+        """Return the functions of a script that another one seems to call."""
+        if user == of or of.stem not in texts[user]:
+            return frozenset()
+        return frozenset(f for f in functions if re.search(rf"\b(?<!def ){re.escape(f)}\s*\(", texts[user]))
+
+    for script, each in done.items():
+        if each.status == "converted" and not each.lifted and each.changed:
+            found[script] = frozenset[str]().union(*(called_in(user, script, each.changed) for user in texts))
+    again = {script: change(texts[script], others=known) for script, known in found.items() if known}
+    lifted = {script: each for script, each in (done | again).items() if each.lifted}
+    for script in [script for script, each in done.items() if each.status == "flagged"]:
+        own = re.findall(r"\bdef (\w+)", texts[script])
+        ties = [called_in(script, of, (f.rpartition(".")[2] for f in each.functions)) for of, each in lifted.items()]
+        ties += [called_in(of, script, own) for of in lifted]
+        found[script] = frozenset[str]().union(*ties)
+    return found

@@ -16,7 +16,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError
 from seqrecorder.legacy.migrate.analyze import names
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.findings import Finding
-from seqrecorder.legacy.migrate.links import shared
+from seqrecorder.legacy.migrate.links import lifted_together, shared
 from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
 from seqrecorder.legacy.migrate.rewrite.script import Rewritten, rewrite
 from seqrecorder.legacy.migrate.saving import ChangedError, save
@@ -118,14 +118,23 @@ def migrate(
 
     tested: Target = "eager" if target == "eager" else "graph"
 
-    def change(text: str, common: Shared | None) -> Rewritten:
-        return _rewritten(text, target, common, records=records, fallback=fallback)
+    @functools.cache
+    def alone(text: str, others: frozenset[str]) -> Rewritten:
+        return _rewritten(text, target, None, others, records=records, fallback=fallback)
 
-    texts = {script: text for script in scripts if target != "lift" and (text := _with_queues(script))}
-    common = shared(texts, scripts, lambda path, each: _is_clear(change(texts[path], each)))
+    def change(text: str, common: Shared | None = None, others: frozenset[str] = frozenset()) -> Rewritten:
+        if common is None:
+            return alone(text, others)
+        return _rewritten(text, target, common, others, records=records, fallback=fallback)
+
+    texts = {script: text for script in scripts if (text := _with_queues(script))}
+    common = shared(texts, scripts, lambda path, each: _is_clear(change(texts[path], each))) if target != "lift" else {}
+    lifting = target == "lift" or (fallback and target == "graph")
+    rest = {script: text for script, text in texts.items() if script not in common}
+    tied = lifted_together(rest, change) if lifting and len(rest) > 1 else {}
     reports = [
-        _migrated(script, functools.partial(change, common=common.get(script)), tested, write=write,
-                  verify=verify and script not in common)
+        _migrated(script, functools.partial(change, common=common.get(script), others=tied.get(script, frozenset())),
+                  tested, write=write, verify=verify and script not in common)
         for script in scripts
     ]  # fmt: skip
     others = [script for script in scripts if script not in common or not common[script].parts]
@@ -223,12 +232,15 @@ def _rewritten(
     text: str,
     target: Target | Literal["lift"],
     common: Shared | None,
+    others: frozenset[str],
     *,
     records: bool,
     fallback: Literal["lift"] | None,
 ) -> Rewritten:
     """Return what becomes of a script; refused where it cannot be taken apart, which stops no others of a directory."""
     try:
+        if others and (lifted := lift_script(text, "graph", others)).status == "converted":
+            return lifted
         if target == "lift":
             return lift_script(text)
         done = rewrite(text, target, records=records, shared=common)

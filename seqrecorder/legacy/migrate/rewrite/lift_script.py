@@ -27,6 +27,7 @@ from seqrecorder.legacy.migrate.unclear import Unclear
 if TYPE_CHECKING:
     import ast
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from seqrecorder.legacy.migrate.rewrite.output import Target
 
@@ -37,7 +38,7 @@ _LATER = (
 )
 
 
-def lift_script(text: str, target: Target = "graph") -> Rewritten:
+def lift_script(text: str, target: Target = "graph", others: AbstractSet[str] = frozenset()) -> Rewritten:
     r"""Let the input functions of a script be called through `seqrecorder.legacy.lift`, with their queues as they are.
 
     A script in which sessions fill queues, which cannot be lifted, is `kept` where TensorFlow 2 has all that it names.
@@ -60,6 +61,8 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
     Args:
         text: of the script.
         target: whether functions go on to return tensors, or return the dataset.
+        others: functions of other scripts that lift what they take from queues which this one gives them, and
+            functions of this one which such scripts call for queues.
     """
     if not may_have_queues(text):
         return Rewritten("nothing", text)
@@ -74,7 +77,7 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
     if not any(names.mentions(source.tree, PIPELINE)):
         return Rewritten("nothing", text)
     try:
-        done = _staying(source, names, target)
+        done = _staying(source, names, target, others)
     except Unclear as error:
         return Rewritten("flagged", text, (Finding(getattr(error.node, "lineno", 1), error.code, error.reason),))
     written = Source(done.text)
@@ -91,10 +94,10 @@ def lift_script(text: str, target: Target = "graph") -> Rewritten:
     return attrs.evolve(done, text=new, findings=tuple(remaining), notes=notes)
 
 
-def _staying(source: Source, names: Names, target: Target) -> Rewritten:
+def _staying(source: Source, names: Names, target: Target, others: AbstractSet[str]) -> Rewritten:
     """Return a script that is lifted, or that stays in graphs, without what is left of it to a person."""
     try:
-        found = lift_functions(source, names, target)
+        found = lift_functions(source, names, target, others)
     except Unclear:
         if target == "eager" or not (queues := filled_by_sessions(names)):
             raise
@@ -103,11 +106,13 @@ def _staying(source: Source, names: Names, target: Target) -> Rewritten:
     written = without_old_names(Source(source.edited([*imports, *found.edits])))
     functions = tuple(qualified(source.tree, function) for function in found.functions)
     notes = (
-        f"lifted, with its queues as they are: {', '.join(functions)}",
+        f"lifted, with its queues as they are: {', '.join(functions)}"
+        if found.edits
+        else f"other files lift what they take from the queues of {', '.join(functions)}",
         "numbers and lists that a lifted function returns beside tensors become tensors and tuples",
     )
     changed = functions if target == "eager" else ()
-    return Rewritten("converted", written.text, (), notes, functions, changed, lifted=True)
+    return Rewritten("converted", written.text, (), notes, functions * bool(found.edits), changed, lifted=True)
 
 
 def _kept(source: Source, names: Names, queues: Sequence[ast.Assign]) -> Rewritten:

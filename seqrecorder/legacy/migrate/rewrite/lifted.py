@@ -15,12 +15,20 @@ import attrs
 from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, RUNNERS, UNCONVERTED
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
-from seqrecorder.legacy.migrate.rewrite.lifted_in_place import check_filled, check_given, goes_on, lifting, taken_in
+from seqrecorder.legacy.migrate.rewrite.lifted_in_place import (
+    LOOPS,
+    check_filled,
+    check_given,
+    goes_on,
+    lifting,
+    taken_in,
+)
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.analyze.names import Names
@@ -50,8 +58,17 @@ class LiftedFunctions:
     functions: tuple[Scope, ...]
 
 
-def lift_functions(source: Source, names: Names, target: Target) -> LiftedFunctions:
+def lift_functions(
+    source: Source, names: Names, target: Target, others: AbstractSet[str] = frozenset()
+) -> LiftedFunctions:
     """Return the edits by which all pipelines of a script are lifted.
+
+    Args:
+        source: the script.
+        names: what it calls TensorFlow's names.
+        target: what its functions become.
+        others: functions of other scripts that lift what they take from queues, and functions of this one that such
+            scripts call.
 
     Raises:
         Unclear: one of them is not made by a function that returns what it gives.
@@ -78,6 +95,8 @@ def lift_functions(source: Source, names: Names, target: Target) -> LiftedFuncti
             check_given(names, scope)
             edits += lifting(source, names, scope, lasting, f"{package}.legacy")
             placed.append(scope)
+    if not whole and not placed and others and all(found.is_handed_on(scope, others) for scope in found.making):
+        return LiftedFunctions((), tuple(found.making))
     if not whole and not placed:
         raise Unclear("not-lifted", "no function of this file makes a whole pipeline", found.first_of(source.tree))
     edits.append(_import(source, names, package))
@@ -199,6 +218,20 @@ class _Pipelines:
                 seen.add(caller)
                 waiting.append(caller)
         return False
+
+    def is_handed_on(self, scope: Scope, others: AbstractSet[str]) -> bool:
+        """Whether a scope is called by other scripts for its queues, or gives each of them to a function of theirs."""
+        if not isinstance(scope, ast.Module) and scope.name in others:
+            return True
+        calls = [n for n in own_nodes(scope) if isinstance(n, ast.Call)]
+        taking = [n for n in calls if (getattr(n.func, "id", None) or getattr(n.func, "attr", None)) in others]
+        given = [ast.unparse(part) for n in taking for part in (*n.args, *(k.value for k in n.keywords))]
+        made = [n for n in own_nodes(scope) if isinstance(n, ast.Assign) and self._names.called(n.value) in PRODUCERS]
+        again = any(isinstance(n, LOOPS) and {*taking} & {*walk(n)} for n in own_nodes(scope))
+        return (
+            bool(made) and not again and all(given.count(ast.unparse(n.targets[0])) == 1 for n in made)
+            and len(made) == sum(self._names.called(n) in PIPELINE for n in calls)
+        )  # fmt: skip
 
     def first_of(self, scope: Scope) -> ast.AST:
         """Return the first mention of a pipeline in a scope."""

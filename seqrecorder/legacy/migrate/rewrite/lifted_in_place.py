@@ -27,7 +27,7 @@ _TAKING = ("dequeue", "dequeue_many", "dequeue_up_to")
 _READING = ("read", "read_up_to")
 _FILLING = ("enqueue", "enqueue_many")
 _SLICES = "tf.train.slice_input_producer"
-_LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
+LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 _COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -73,7 +73,7 @@ def lifting(source: Source, names: Names, scope: Scope, taken: Sequence[Taken], 
         _check_readers(names, scope)
     for each in taken:
         statement, call = each.statement, each.call
-        loops = [loop for loop in own_nodes(scope) if isinstance(loop, _LOOPS) and call in walk(loop)]
+        loops = [loop for loop in own_nodes(scope) if isinstance(loop, LOOPS) and call in walk(loop)]
         if any(not any(names.called(node) in PRODUCERS for node in walk(loop)) for loop in loops):
             said = "the rounds of a loop take it from the queue, and each of them would be given the first of it"
             raise Unclear("not-lifted", said, call)

@@ -144,14 +144,16 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
     if done is not None and not done.functions and not script.helpers:
         return Rewritten("nothing", text)  # names, and no pipeline
     if done is not None:
+        parameters = [*parameters_gone(source.tree, Source(plain).tree)]
         gone = [
             f"{function} has no parameter {parameter} any more: callers in other files have to follow"
-            for function, parameter in parameters_gone(source.tree, Source(plain).tree)
+            for function, parameter in parameters
         ]
         gone += [f"gone with its line: {text}" for text in comments_gone(current, done.text)]
         if told := lines_about_queues(done.text):
             gone.append(f"still speak of queues, in comments or docstrings: lines {', '.join(map(str, told))}")
-        return attrs.evolve(done, notes=(*done.notes, *gone))
+        changed = dict.fromkeys((*done.changed, *(function for function, _ in parameters)))
+        return attrs.evolve(done, notes=(*done.notes, *gone), changed=tuple(changed))
     findings = tuple(found_in(lines_of(current), lines_of(plain), script.findings))
     # Python 2 stays Python 2; where the lines of the two differ, only the report has the comments.
     alike = len(lines_of(current)) == len(lines_of(text))

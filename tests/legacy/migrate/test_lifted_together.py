@@ -1,0 +1,105 @@
+"""Directories in which the halves of a pipeline stand in several scripts."""
+
+import sys
+
+import pytest
+
+from seqrecorder.legacy.migrate.project import migrate
+
+HEAD = "import sys\nimport tensorflow as tf\n"
+READING = """\
+import tensorflow as tf
+
+
+def read_lines(queue, size):
+    reader = tf.TextLineReader()
+    _, line = reader.read(queue)
+    if size > 1:
+        line = tf.string_join([line, line])
+    return tf.train.batch([line], size)
+"""
+RUNNING = """
+with tf.Session() as session:
+    session.run(tf.local_variables_initializer())
+    coordinator = tf.train.Coordinator()
+    threads = tf.train.start_queue_runners(session, coordinator)
+    for _ in range(3):
+        print(session.run(lines))
+    coordinator.request_stop()
+"""
+TRAINING = f"""\
+{HEAD}from reading import read_lines
+
+queue = tf.train.string_input_producer(sys.argv[1:], num_epochs=2, shuffle=False)
+tf.summary.scalar("files", queue.size())
+lines = read_lines(queue, 2)
+{RUNNING}"""
+PREFETCHING = """\
+import tensorflow as tf
+
+
+def prefetch(reader, files):
+    names = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    _, line = reader.read(names)
+    queue = tf.FIFOQueue(9, [tf.string])
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue([line])]))
+    return queue
+"""
+MODEL = f"""\
+{HEAD}import reading
+
+queue = reading.prefetch(tf.TextLineReader(), sys.argv[1:])
+lines = queue.dequeue()
+{RUNNING}"""
+SAID = {"given": ["[b'aa' b'bb']", "[b'cc' b'aa']", "[b'bb' b'cc']"], "returned": ["b'a'", "b'b'", "b'c'"]}
+
+
+def outcomes(path, **options):
+    return {report.path.stem: (report.outcome, bool(report.lifted)) for report in migrate(path, **options)}
+
+
+@pytest.mark.parametrize(
+    ("case", "reading", "training"), [("given", READING, TRAINING), ("returned", PREFETCHING, MODEL)]
+)
+def test_scripts_that_share_a_queue_are_lifted_together(tmp_path, warm_python, case, reading, training):
+    """One takes from a queue that the other makes: it lifts what comes out, and the batches are those of the queues."""
+    (tmp_path / "reading.py").write_text(reading)
+    (tmp_path / "training.py").write_text(training)
+    (tmp_path / "lines.txt").write_text("a\nb\nc\n")
+    done = outcomes(tmp_path, fallback="lift", write=True)
+    taking, giving = ("reading", "training") if case == "given" else ("training", "reading")
+    assert (done[taking], done[giving]) == (("converted", True), ("converted", False))
+    assert "lift(" in (tmp_path / f"{taking}.py").read_text()
+    assert "seqrecorder" not in (tmp_path / f"{giving}.py").read_text()
+    command = [sys.executable, "training.py", "lines.txt"]
+    ran = warm_python.run(command, capture_output=True, check=True, timeout=120, cwd=tmp_path)
+    assert ran.stdout.decode().splitlines() == SAID[case]
+
+
+def test_a_function_that_others_call_as_it_was_is_lifted(tmp_path):
+    """It is rewritten to take files where it alone is asked for, and where the others could not follow."""
+    own = f"{READING}\n\nlines = read_lines(tf.train.string_input_producer(['a']), 2)\n"
+    (tmp_path / "reading.py").write_text(own)
+    assert outcomes(tmp_path, fallback="lift") == {"reading": ("converted", False)}
+    (tmp_path / "training.py").write_text(TRAINING)
+    [report, caller] = migrate(tmp_path)
+    assert (report.changed, caller.outcome) == (("read_lines",), "flagged")
+    assert [finding.code for finding in report.findings] == ["callers"]
+    assert outcomes(tmp_path, fallback="lift") == {"reading": ("converted", True), "training": ("converted", False)}
+    assert outcomes(tmp_path, target="lift") == {"reading": ("converted", True), "training": ("converted", False)}
+
+
+AGAIN = {
+    "loop": TRAINING.replace("read_lines(queue, 2)", "[read_lines(queue, 2) for _ in range(2)]"),
+    "twice": TRAINING.replace("read_lines(queue, 2)", "(read_lines(queue, 2), read_lines(queue, 3))"),
+    "elsewhere": TRAINING.replace("from reading", "from elsewhere"),
+    "another": TRAINING.replace("read_lines(queue, 2)", "read_all(queue)"),
+}
+
+
+@pytest.mark.parametrize("case", AGAIN)
+def test_a_queue_that_is_not_given_once_to_what_lifts_it_is_flagged(tmp_path, case):
+    """Readers of one queue share its files, of which each lift would give all; other functions may do anything."""
+    (tmp_path / "reading.py").write_text(READING)
+    (tmp_path / "training.py").write_text(AGAIN[case])
+    assert outcomes(tmp_path, fallback="lift")["training"] == ("flagged", False)
