@@ -15,14 +15,8 @@ import attrs
 from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, RUNNERS, UNCONVERTED
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
-from seqrecorder.legacy.migrate.rewrite.lifted_in_place import (
-    LOOPS,
-    check_filled,
-    check_given,
-    goes_on,
-    lifting,
-    taken_in,
-)
+from seqrecorder.legacy.migrate.rewrite.lifted_in_place import check_filled, check_given, goes_on, lifting, taken_in
+from seqrecorder.legacy.migrate.rewrite.unliftable import LOOPS, check_liftable, takes_from_outside
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -101,6 +95,7 @@ def lift_functions(
         raise Unclear("not-lifted", "no function of this file makes a whole pipeline", found.first_of(source.tree))
     edits.append(_import(source, names, package))
     for function in whole:
+        check_liftable(names, function, [node for node in own_nodes(function) if isinstance(node, ast.Return)])
         method = any(isinstance(kind, ast.ClassDef) and function in kind.body for kind in walk(source.tree))
         edits += _wrapped(source, names, function, f"{package}.legacy", target, method=method)
     return LiftedFunctions(tuple(edits), tuple(sorted([*whole, *placed], key=lambda one: getattr(one, "lineno", 0))))
@@ -198,6 +193,7 @@ class _Pipelines:
             and not function.decorator_list and function.name != "__init__"
             and self.closure_makes(function, sources) and not self.closure_makes(function, _RUNNING)
             and (dequeues or self.closure_makes(function, steps))
+            and not takes_from_outside(self._names, function, self.closure(function))
         )  # fmt: skip
 
     def is_left_over(self, scope: Scope, whole: list[ast.FunctionDef]) -> bool:

@@ -13,6 +13,7 @@ import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import BATCHERS, PRODUCERS, QUEUES, READERS
+from seqrecorder.legacy.migrate.rewrite.unliftable import FILLING, LOOPS, READING, TAKING, check_liftable
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -23,11 +24,7 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.names import Names
     from seqrecorder.legacy.migrate.source import Source
 
-_TAKING = ("dequeue", "dequeue_many", "dequeue_up_to")
-_READING = ("read", "read_up_to")
-_FILLING = ("enqueue", "enqueue_many")
 _SLICES = "tf.train.slice_input_producer"
-LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 _COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -69,8 +66,7 @@ def lifting(source: Source, names: Names, scope: Scope, taken: Sequence[Taken], 
             reader goes on with files of one queue where it is asked for those of another, of which each lift sees one;
             or a loop goes on with what is in a queue, where each lift begins anew.
     """
-    if len(taken) > 1:
-        _check_readers(names, scope)
+    check_liftable(names, scope, [each.statement for each in taken])
     for each in taken:
         statement, call = each.statement, each.call
         loops = [loop for loop in own_nodes(scope) if isinstance(loop, LOOPS) and call in walk(loop)]
@@ -105,29 +101,11 @@ def _places(scope: Scope, names: Names) -> Iterator[Taken]:
             kind, func = names.called(call), call.func
             if kind in BATCHERS or kind == _SLICES:
                 yield Taken(call, statement, None)
-            elif isinstance(func, ast.Attribute) and func.attr in _TAKING:
+            elif isinstance(func, ast.Attribute) and func.attr in TAKING:
                 queue = ast.unparse(func.value) if isinstance(func.value, (ast.Name, ast.Attribute)) else None
                 yield Taken(call, statement, queue)
-            elif isinstance(func, ast.Attribute) and func.attr in _READING and _is_reader(names, func.value):
+            elif isinstance(func, ast.Attribute) and func.attr in READING and _is_reader(names, func.value):
                 yield Taken(call, statement, None)
-
-
-def _check_readers(names: Names, scope: Scope) -> None:
-    """Raise `Unclear` where a reader reads from several queues."""
-    queues = dict[str, set[str]]()
-    for node in own_nodes(scope):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        func = node.func
-        if (
-            func.attr in _READING
-            and isinstance(func.value, (ast.Name, ast.Attribute))
-            and _is_reader(names, func.value)
-        ):
-            read = queues.setdefault(ast.unparse(func.value), set())
-            read |= {ast.unparse(given) for given in (*node.args[:1], *(k.value for k in node.keywords))}
-            if len(read) > 1:
-                raise Unclear("not-lifted", "a reader reads from several queues, which are lifted apart", node)
 
 
 def _is_reader(names: Names, reader: ast.expr) -> bool:
@@ -150,7 +128,7 @@ def _goes_on(scope: Scope, taken: Taken, others: Sequence[Taken]) -> bool:
         if statement.lineno <= taken.statement.lineno:
             continue
         for call in (n for n in walk(statement) if isinstance(n, ast.Call)):
-            if isinstance(call.func, ast.Attribute) and call.func.attr in _FILLING and _given(call) & tainted:
+            if isinstance(call.func, ast.Attribute) and call.func.attr in FILLING and _given(call) & tainted:
                 queues.add(ast.unparse(call.func.value))
         for other in rest:
             if other.statement is statement and (_given(other.call) & tainted or other.queue in queues):
@@ -222,7 +200,7 @@ def check_filled(names: Names) -> None:
 def filled_by_sessions(names: Names) -> list[ast.Assign]:
     """Return where queues are made that no queue runner fills, but operations of the script, for sessions to run."""
     tree = names.bindings.tree
-    filled = {_name(n.value) for n in walk(tree) if isinstance(n, ast.Attribute) and n.attr in _FILLING}
+    filled = {_name(n.value) for n in walk(tree) if isinstance(n, ast.Attribute) and n.attr in FILLING}
     return [made for made in _without_runners(names) if _name(made.targets[0]) in filled]
 
 

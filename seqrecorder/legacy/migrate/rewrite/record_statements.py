@@ -19,12 +19,14 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     writes,
 )
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
+from seqrecorder.legacy.migrate.analyze.hanging import hanging, mentioned
 from seqrecorder.legacy.migrate.unclear import Unclear
 from seqrecorder.legacy.tensorflow0 import RENAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from seqrecorder.legacy.migrate.analyze.hanging import Held
     from seqrecorder.legacy.migrate.analyze.names import Names
     from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, Read, Reader, Stages
     from seqrecorder.legacy.migrate.source import Source
@@ -209,8 +211,8 @@ class Mover:
         """
         held = self._hanging(lambda name: name in _HELD)
         for node in self._effects.reached(used):
-            if taken := self._mentioned(node) & held:
-                said = ", ".join(sorted(name.lstrip(".") for name in taken))
+            if taken := held and mentioned(self.names, node) & held:
+                said = ", ".join(sorted(name.strip(".()") for _, name in taken))
                 said = f"{said}: hangs on a placeholder or a variable, which a dataset cannot hold"
                 raise Unclear("graph-state", said, node)
             for inner in walk(node):
@@ -231,7 +233,7 @@ class Mover:
     def looks_up(self, moved: Sequence[ast.stmt]) -> bool:
         """Whether what is done to a record, in functions of the script too, takes a table that is initialised."""
         tables = self._hanging(lambda name: _TABLES.fullmatch(name) is not None)
-        return bool(tables) and any(self._mentioned(node) & tables for node in self._effects.reached(moved))
+        return bool(tables) and any(mentioned(self.names, node) & tables for node in self._effects.reached(moved))
 
     def stays_sparse(self, moved: Sequence[ast.AST]) -> bool:
         """Whether a record is parsed to sparse tensors, and nothing that is done to it makes them dense."""
@@ -240,38 +242,11 @@ class Mover:
         dense = any(isinstance(node, ast.Attribute) and node.attr == "values" for node in found)
         return bool(named & _SPARSE) and not dense and not named & _DENSE
 
-    def _hanging(self, wanted: Callable[[str], bool]) -> set[str]:
-        """Return what hangs on the results of some functions of TensorFlow: names that the scope sees, and attributes.
-
-        Attributes have a dot before them. They are of any object, and wherever they are set.
-        """
-        made = {
-            node for node in walk(self.source.tree)
-            if isinstance(node, ast.Call) and (called := self.names.called(node)) is not None and wanted(called)
-        }  # fmt: skip
-        functions = [node for node in walk(self.source.tree) if isinstance(node, ast.FunctionDef)]
-        seen, attributes, known = set[str](), set[str](), -1
-        while made and len(attributes) + len(seen) > known:
-            known = len(attributes) + len(seen)
-            for scope in (self.source.tree, *functions):
-                names = set(seen)
-                for statement in own_nodes(scope):
-                    if not isinstance(statement, ast.Assign):
-                        continue
-                    if self._mentioned(statement.value) & (names | attributes) or made & {*walk(statement.value)}:
-                        names |= binds(statement)
-                        stored = [n for n in walk(statement) if isinstance(n, ast.Attribute)]
-                        attributes |= {f".{n.attr}" for n in stored if isinstance(n.ctx, ast.Store)}
-                if scope is self.source.tree or self.scope in walk(scope):
-                    seen = names
-        return seen | attributes
-
-    def _mentioned(self, node: ast.AST) -> set[str]:
-        """Return the names from outside that are read, and the attributes of objects with a dot before them."""
-        own = {n.arg for n in walk(node) if isinstance(n, ast.arg)} if isinstance(node, ast.FunctionDef) else set[str]()
-        own |= binds(node) if isinstance(node, ast.FunctionDef) else set()
-        attributes = [n for n in walk(node) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
-        return (reads(node) - own) | {f".{n.attr}" for n in attributes if self.names.resolve(n) is None}
+    def _hanging(self, wanted: Callable[[str], bool]) -> set[Held]:
+        """Return what hangs on the results of some functions of TensorFlow."""
+        calls = [node for node in walk(self.source.tree) if isinstance(node, ast.Call)]
+        made = {c for c in calls if (called := self.names.called(c)) is not None and wanted(called)}
+        return hanging(self.names, made) if made else set()
 
     def _is_needed(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether what is done to a record reads what a statement sets."""
