@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.names import Names
 
 _CHANGING_ALL = frozenset({"exec", "eval", "globals", "locals"})
+_IN_PYTHON = frozenset({"tf.py_func", "tf.py_function", "tf.numpy_function", "tf.contrib.eager.py_func"})
 _ALL: Variable = 0, "everything"
 
 
@@ -104,9 +105,14 @@ class Effects:
         return self._known[node]
 
     def _found(self, node: ast.AST) -> _Effect:
-        found, called = _Effect(), list[Function]()
+        found, called, running = _Effect(), list[Function](), set[ast.AST]()
         readers = set[ast.AST]()  # of which each use is checked, and which go
         for inner in _carried_out(node):
+            if isinstance(inner, ast.Call) and inner.args and self._names.called(inner) in _IN_PYTHON:
+                running |= {*walk(inner.args[0])}
+            if inner in running:  # with each record, as it did
+                found.taken.update([self._sharing.variable(inner)] if isinstance(inner, ast.Name) else [])
+                continue
             if isinstance(inner, ast.Assign) and self._names.called(inner.value) in READERS:
                 readers |= {*inner.targets}
             if (variable := self._bindings.bound_by(inner)) is not None:

@@ -104,7 +104,7 @@ def _take_assignment(stages: Stages, node: ast.Assign, names: Names) -> None:
     elif isinstance(value, ast.Call) and ast.unparse(value.func) == GIVEN:
         stages.producers.append(Producer(node, "given", Arguments(value, {}), target))
     elif kind in READERS and isinstance(value, ast.Call):
-        stages.readers.setdefault(ast.unparse(target), []).append(Reader(node, kind, bound(value, kind)))
+        stages.readers.setdefault(ast.unparse(target), []).append(_reader(stages, node, value, kind))
         stages.account(value.func)
     elif kind in BATCHERS:
         _take_batch(stages, node, names)
@@ -118,6 +118,18 @@ def _take_assignment(stages: Stages, node: ast.Assign, names: Names) -> None:
         call = value.func.value
         stages.producers.append(Producer(node, inner, bound(call, inner), target, dequeued=True))
         stages.account(call.func)
+
+
+def _reader(stages: Stages, statement: ast.Assign | None, made: ast.Call, kind: str) -> Reader:
+    """Return a reader, with its options as they are written where they are made, if that is one place."""
+    arguments = bound(made, kind)
+    options = arguments["options"]
+    flow = reaching(stages.scope)
+    written = [*flow.of(options)] if isinstance(options, ast.Name) else []
+    once = isinstance(options, ast.Name) and len(written) == 1 and len(flow.uses(written, options.id)) == 1
+    if once and isinstance(written[0], ast.Assign) and isinstance(written[0].targets[0], ast.Name):
+        arguments.given["options"] = written[0].value
+    return Reader(statement, kind, arguments)
 
 
 def _take_batch(stages: Stages, node: ast.Assign | ast.Return, names: Names) -> None:
@@ -150,7 +162,7 @@ def _take_reads(stages: Stages, names: Names) -> None:
         reader = choices[0] if choices else reader
         inline = names.called(func.value)
         if reader is None and inline in READERS and isinstance(func.value, ast.Call):
-            reader = Reader(None, inline, bound(func.value, inline))
+            reader = _reader(stages, None, func.value, inline)
             stages.account(func.value.func)
         if reader is not None:
             read = _read(node, node.value, func.attr, reader, stages.scope)

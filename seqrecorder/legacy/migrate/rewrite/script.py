@@ -370,5 +370,6 @@ def _taken(helper: Helper) -> str:
 
 def _elsewhere(stages: Stages, helpers: dict[str, Helper]) -> tuple[str, str]:
     if stages.batches and not stages.reads and not calls_of(stages, helpers):
-        return "tensors-from-elsewhere", "what is batched is made in another function"
+        said = "what is batched is no record that is read here: it is made by another file, or by no queue"
+        return "tensors-from-elsewhere", said
     return "queue-from-elsewhere", "the queue that is read from is made in another function or file"

@@ -126,9 +126,8 @@ def read_lines(read: Read, name: str, function: str, tf: str, text: Text, *, rea
         return [f"{name} = {name}.map({mapped})"]
     make, plain = _records(read, given, tf, text)
     if read.key:
-        if read.up_to is not None:
-            raise Unclear("keys", "keys of read_up_to are not kept", read.statement)
         inside = _keyed(read, make, given, tf, text)
+        inside[-1] += "" if read.up_to is None else f".batch({text(read.up_to)})"
         lines = ["", f"def {function}(file):", *(f"    {line}" for line in inside), ""]
         return [*lines, f"{name} = {name}.{_spread(function, readers, tf)}"]
     if kind == "tf.TextLineReader" and given["skip_header_lines"] is not None:
@@ -174,7 +173,8 @@ def _records(read: Read, given: Arguments, tf: str, text: Text) -> tuple[str, bo
 
 def _compression(options: ast.expr) -> str | None:
     """Return the compression of `TFRecordOptions(TFRecordCompressionType.GZIP)`."""
-    inner = options.args[0] if isinstance(options, ast.Call) and len(options.args) == 1 else None
+    given = [*options.args, *(k.value for k in options.keywords)] if isinstance(options, ast.Call) else []
+    inner = given[0] if len(given) == 1 else None
     if isinstance(inner, ast.Attribute) and inner.attr in _COMPRESSIONS:
         return _COMPRESSIONS[inner.attr]
     if isinstance(inner, ast.Constant) and inner.value in _COMPRESSIONS:

@@ -8,7 +8,17 @@ from seqrecorder.legacy.migrate.rewrite.script import rewrite
 from seqrecorder.legacy.migrate.verify.equality import compare
 
 HEAD = """\
+from functools import partial
+
+import numpy as np
 import tensorflow as tf
+
+COUNTED = []
+
+
+def counted(x, by):
+    COUNTED.append(np.random.rand())
+    return np.float32(x + by)
 
 
 def read(queue):
@@ -72,6 +82,20 @@ def many(files):
     filling = filled.enqueue_many([tf.stack([x, x * 2.0]), tf.zeros([2, 2])])
     tf.train.add_queue_runner(tf.train.QueueRunner(filled, [filling]))
     return filled.dequeue_many(3)
+""",
+    "several": """
+def several(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    key, line = tf.TextLineReader(skip_header_lines=1).read_up_to(queue, 2)
+    return tf.train.batch([key, line], 3, enqueue_many=True)
+""",
+    "in_python": """
+def in_python(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    x = read(queue)
+    x = tf.py_func(partial(counted, by=2), [x], tf.float32)
+    x.set_shape([])
+    return tf.train.batch([x], 2)
 """,
     "chosen": """
 def chosen(files, header=True):

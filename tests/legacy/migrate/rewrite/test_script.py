@@ -725,3 +725,26 @@ def test_what_goes_by_a_queue_is_of_another_record(target):
     assert through.status == "converted"
     by = rewrite(script(read + between + "    return tf.train.batch([record, size], 3)\n"), target)
     assert [finding.code for finding in by.findings] == ["explicit-queue"]
+
+
+OPTIONS = "    options = tf.python_io.TFRecordOptions(tf.python_io.TFRecordCompressionType.GZIP)\n"
+
+
+def test_options_of_readers_may_have_a_name():
+    """Where that is all that the name is for; what may be changed, or given by others, is left to a person."""
+    read = READ.replace("Reader()", "Reader(options=options)") + BATCH
+    assert 'tf.data.TFRecordDataset(file, "GZIP")' in rewrite(script(OPTIONS + read)).text
+    changed = OPTIONS + "    options.compression_type = files\n" + read
+    assert [finding.code for finding in rewrite(script(changed)).findings] == ["reader-options"]
+    either = f"    if files:\n    {OPTIONS}    else:\n        options = None\n{read}"
+    assert [finding.code for finding in rewrite(script(either)).findings] == ["reader-options"]
+
+
+def test_a_function_that_runs_in_python_is_the_one_of_its_name_then():
+    """What runs with each record may change what it likes, as it did; but not be another function afterwards."""
+    run = READ + "    x = tf.py_func(draw, [record], tf.float32)\n    x.set_shape([])\n"
+    before = "import numpy as np\nCOUNT = []\n\n\ndef draw(x):\n    COUNT.append(x)\n    return np.random.rand()\n"
+    batch = "    return tf.train.batch([x], 3)\n"
+    assert rewrite(script(run + batch, before)).status == "converted"
+    later = "    global draw\n" + run + "    draw = files\n" + batch
+    assert rewrite(script(later, before)).status == "flagged"
