@@ -46,8 +46,9 @@ class FileReport:
     Attributes:
         path: of the script.
         outcome: `verified`: converted, and every function gives what it gave; `converted`: but not all of it could be
-            tried; `kept`: all its queues stay, as sessions fill one, and run in graphs of TensorFlow 2; `flagged`:
-            unchanged but for comments that say why; `refused`: unchanged; `nothing`: it has no queue pipeline.
+            tried; `kept`: all its queues stay, as sessions fill one, or several take from it, and run in graphs of
+            TensorFlow 2; `flagged`: unchanged but for comments that say why; `refused`: unchanged; `nothing`: it has no
+            queue pipeline.
         findings: what is left to a person.
         notes: how the new pipelines differ from the old ones.
         trials: what became of each function, where that was asked for.
@@ -92,14 +93,15 @@ def migrate(
             they return a `tf.data.Dataset`; `lift`: nothing is rewritten, and functions that make pipelines go on to
             return tensors, which `seqrecorder.legacy.lift` makes of their queues each time the script is run; where no
             function makes a whole one, its tensors are lifted where they come out of their last queue. Scripts whose
-            queues sessions fill are kept.
+            queues sessions fill, or of which several take from one, are kept.
         records: whether the features of SequenceExamples become an attrs class, which `seqrecorder.read` reads where
             the files come in their own order; for the eager target.
         write: whether files are changed. Otherwise the diffs say what would be.
         verify: whether the old and the new functions are run on records that are made up for them, and compared. This
             runs the scripts' functions, and what the scripts import.
         fallback: `lift`: scripts whose pipelines cannot be rewritten are lifted, to tensors or, for the eager target,
-            to a `tf.data.Dataset`. Those whose queues sessions fill are kept, but for the eager target.
+            to a `tf.data.Dataset`. Those whose queues sessions fill, or of which several take from one, are kept, but
+            for the eager target.
 
     Returns:
         A report for each script.

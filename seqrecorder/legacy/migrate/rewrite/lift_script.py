@@ -1,4 +1,4 @@
-"""Scripts that go on with their queues: lifted, or, where sessions fill the queues, in the graphs of TensorFlow 2.
+"""Scripts that go on with their queues: lifted, or, where sessions fill or share them, in the graphs of TensorFlow 2.
 
 What Python code will put into a queue no text says, so that nothing can take its place. TensorFlow 2 still has all
 queues, readers and queue runners wherever sessions run graphs: a script that fills one goes on as a whole.
@@ -20,13 +20,12 @@ from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
 from seqrecorder.legacy.migrate.rewrite.lifted_in_place import filled_by_sessions
 from seqrecorder.legacy.migrate.rewrite.names import left, missing, without_old_names
 from seqrecorder.legacy.migrate.rewrite.script import Rewritten
+from seqrecorder.legacy.migrate.rewrite.taken_once import DIVIDED
 from seqrecorder.legacy.migrate.rewrite.text import folds
 from seqrecorder.legacy.migrate.source import Edit, Source
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    import ast
-    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from seqrecorder.legacy.migrate.rewrite.output import Target
@@ -36,12 +35,16 @@ _LATER = (
     "a generator of what is put in, for tf.data.Dataset.from_generator, or feed= of seqrecorder.legacy.lift, does "
     "without it: see migrating_a_fed_queue.md in the guide"
 )
+_APART = (
+    "seqrecorder.legacy.lift gives all that a queue holds each time: lift the function that makes the whole pipeline"
+)
 
 
 def lift_script(text: str, target: Target = "graph", others: AbstractSet[str] = frozenset()) -> Rewritten:
     r"""Let the input functions of a script be called through `seqrecorder.legacy.lift`, with their queues as they are.
 
-    A script in which sessions fill queues, which cannot be lifted, is `kept` where TensorFlow 2 has all that it names.
+    A script in which sessions fill queues, or several take from one, which cannot be lifted, is `kept` where TensorFlow
+    2 has all that it names.
 
     >>> old = '''import tensorflow as tf
     ... def batches(files):
@@ -98,10 +101,15 @@ def _staying(source: Source, names: Names, target: Target, others: AbstractSet[s
     """Return a script that is lifted, or that stays in graphs, without what is left of it to a person."""
     try:
         found = lift_functions(source, names, target, others)
-    except Unclear:
-        if target == "eager" or not (queues := filled_by_sessions(names)):
+    except Unclear as error:
+        if target == "eager":
             raise
-        return _kept(source, names, queues)
+        if queues := filled_by_sessions(names):
+            lines = ", ".join(str(made.lineno) for made in queues)
+            return _kept(source, names, f"sessions fill queues, made in lines {lines}", _LATER)
+        if error.code != DIVIDED:
+            raise
+        return _kept(source, names, f"line {getattr(error.node, 'lineno', 1)}: {error.reason}", _APART)
     imports = imports_of_graphs(source, names, target, behaving=target == "graph")
     written = without_old_names(Source(source.edited([*imports, *found.edits])))
     functions = tuple(qualified(source.tree, function) for function in found.functions)
@@ -115,8 +123,8 @@ def _staying(source: Source, names: Names, target: Target, others: AbstractSet[s
     return Rewritten("converted", written.text, (), notes, functions * bool(found.edits), changed, lifted=True)
 
 
-def _kept(source: Source, names: Names, queues: Sequence[ast.Assign]) -> Rewritten:
-    """Return a script whose queues stay under the names that TensorFlow 2 has for them.
+def _kept(source: Source, names: Names, said: str, later: str) -> Rewritten:
+    """Return a script whose queues stay under the names that TensorFlow 2 has for them, with what keeps them there.
 
     Raises:
         Unclear: TensorFlow 2 lacks something that the script names.
@@ -124,16 +132,12 @@ def _kept(source: Source, names: Names, queues: Sequence[ast.Assign]) -> Rewritt
     written = without_old_names(Source(source.edited(imports_of_graphs(source, names, "graph", behaving=True))))
     known = Names(written.tree)
     if lacking := sorted({name for _, name in missing(written.tree, known)}):
-        said = f"sessions fill the queue, which could stay, but that TensorFlow 2 lacks {', '.join(lacking)}"
-        raise Unclear("fed", said, queues[0])
+        said = f"{said}: they could stay, but that TensorFlow 2 lacks {', '.join(lacking)}"
+        raise Unclear("fed", said, source.tree.body[0])
     if not any(known.mentions(written.tree, _SWITCHES)):
         first = min(known.imports, key=lambda node: node.lineno)
         switch = f"{written.indent(first)}{known.module}.disable_v2_behavior()"
         last = first.end_lineno or first.lineno
         written = Source(written.edited([Edit(last + 1, last, (switch,))]))
-    lines = ", ".join(str(made.lineno) for made in queues)
-    notes = (
-        f"sessions fill queues, made in lines {lines}: all queues stay, and run in graphs by sessions alone",
-        _LATER,
-    )
+    notes = (f"{said}: all queues stay, and run in graphs by sessions alone", later)
     return Rewritten("kept", written.text, (), notes)

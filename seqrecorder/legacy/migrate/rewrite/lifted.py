@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, scopes, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads, scopes, walk
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, RUNNERS, UNCONVERTED
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.rewrite.lifted_in_place import check_filled, check_given, goes_on, lifting, taken_in
@@ -67,7 +67,7 @@ def lift_functions(
     Raises:
         Unclear: one of them is not made by a function that returns what it gives.
     """
-    found = _Pipelines(source.tree, names)
+    found = _Pipelines(source.tree, names, target)
     whole = found.whole()
     reached = {scope for function in whole for scope in found.closure(function)}
     taken = {node.id for node in walk(source.tree) if isinstance(node, ast.Name)}
@@ -104,8 +104,8 @@ def lift_functions(
 class _Pipelines:
     """Which functions make pipelines, and which call each other."""
 
-    def __init__(self, tree: ast.Module, names: Names) -> None:
-        self._tree, self._names = tree, names
+    def __init__(self, tree: ast.Module, names: Names, target: Target) -> None:
+        self._tree, self._names, self._target = tree, names, target
         self._mentions: dict[Scope, set[str]] = {}
         for scope in scopes(tree):
             nodes = [node for node in own_nodes(scope) if isinstance(node, (ast.Attribute, ast.Name))]
@@ -190,11 +190,27 @@ class _Pipelines:
         dequeues = any(getattr(n, "attr", "") == "dequeue" for n in own_nodes(function))
         return (
             bool(returns) and not yields and not any(ast.unparse(value) in queues for value in returns)
+            and not self._has_others(function, returns)
             and not function.decorator_list and function.name != "__init__"
             and self.closure_makes(function, sources) and not self.closure_makes(function, _RUNNING)
             and (dequeues or self.closure_makes(function, steps))
             and not takes_from_outside(self._names, function, self.closure(function))
         )  # fmt: skip
+
+    def _has_others(self, function: ast.FunctionDef, returns: list[ast.expr]) -> bool:
+        """Whether a function returns other functions, or numbers of Python's, or lets what it is given read a queue."""
+        inner = {n.name for n in own_nodes(function) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+        parts = [part for value in returns for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
+        if any(isinstance(part, ast.Lambda) or getattr(part, "id", None) in inner for part in parts):
+            return True
+        if self._target == "eager":
+            return False  # what is returned becomes a dataset anyhow, and there is no other place to lift it
+        made = [n for n in own_nodes(function) if isinstance(n, ast.Assign)]
+        queues = {name for n in made if self._names.called(n.value) in PRODUCERS for name in binds(n)}
+        given = {parameter.arg for parameter in walk(function.args) if isinstance(parameter, ast.arg)}
+        calls = [n for n in own_nodes(function) if isinstance(n, ast.Call) and getattr(n.func, "id", None) in given]
+        numbers = {name for n in made if _counts(n.value) for name in binds(n)}
+        return any(reads(call) & queues for call in calls) or any(getattr(p, "id", None) in numbers for p in parts)
 
     def is_left_over(self, scope: Scope, whole: list[ast.FunctionDef]) -> bool:
         """Whether a scope makes a part of a pipeline, and who calls it calls a function, too, that is lifted."""
@@ -232,6 +248,12 @@ class _Pipelines:
     def first_of(self, scope: Scope) -> ast.AST:
         """Return the first mention of a pipeline in a scope."""
         return next((node for _, node in self._names.mentions(scope, PIPELINE)), scope)
+
+
+def _counts(value: ast.expr) -> bool:
+    """Whether an expression is a number of Python's: of lengths and of other numbers."""
+    calls = [node for node in walk(value) if isinstance(node, ast.Call)]
+    return bool(calls) and all(getattr(call.func, "id", "") in ("len", "int", "float", "round") for call in calls)
 
 
 def _import(source: Source, names: Names, package: str) -> Edit:

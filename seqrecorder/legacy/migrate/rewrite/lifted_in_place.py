@@ -7,13 +7,14 @@ takes it from its queue.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, walk, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import binds, block_of, own_nodes, reads, walk, writes
 from seqrecorder.legacy.migrate.analyze.names import BATCHERS, PRODUCERS, QUEUES, READERS
-from seqrecorder.legacy.migrate.rewrite.unliftable import FILLING, LOOPS, READING, TAKING, check_liftable
+from seqrecorder.legacy.migrate.rewrite.taken_once import check_once
+from seqrecorder.legacy.migrate.rewrite.unliftable import FILLING, READING, TAKING, check_liftable
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -64,15 +65,12 @@ def lifting(source: Source, names: Names, scope: Scope, taken: Sequence[Taken], 
     Raises:
         Unclear: nothing fills a queue, as far as the script says, or only after what comes out of it is used; or a
             reader goes on with files of one queue where it is asked for those of another, of which each lift sees one;
-            or a loop goes on with what is in a queue, where each lift begins anew.
+            or others take from a queue, too, or the same lines do so again.
     """
     check_liftable(names, scope, [each.statement for each in taken])
+    check_once(names.bindings.tree, scope, _feeding(names, scope, taken))
     for each in taken:
         statement, call = each.statement, each.call
-        loops = [loop for loop in own_nodes(scope) if isinstance(loop, LOOPS) and call in walk(loop)]
-        if any(not any(names.called(node) in PRODUCERS for node in walk(loop)) for loop in loops):
-            said = "the rounds of a loop take it from the queue, and each of them would be given the first of it"
-            raise Unclear("not-lifted", said, call)
         after, more = statement, list[str]()
         if each.queue is not None:
             after, more = _filled(names, scope, each)
@@ -85,6 +83,8 @@ def lifting(source: Source, names: Names, scope: Scope, taken: Sequence[Taken], 
             lifted = f"list({lifted})" if stays else lifted
             lines = [*more, f"{', '.join(kept)} = {lifted}"]
             yield Edit(last + 1, last, tuple(source.indent(after) + line for line in lines))
+        elif isinstance(statement, ast.Return) and statement.value is call and not more and source.alone(statement):
+            yield from _returned(source, statement, call, legacy)
         elif after is statement and not more and call.lineno == call.end_lineno:
             text = f"{legacy}.get_next({legacy}.lift({source.segment(call)}))"
             yield Edit(call.lineno, call.lineno, (source.substituted(call.lineno, [(call, text)]),))
@@ -92,11 +92,24 @@ def lifting(source: Source, names: Names, scope: Scope, taken: Sequence[Taken], 
             raise Unclear("not-lifted", "what comes out of the queue has no name by which it could be lifted", call)
 
 
+def _returned(source: Source, statement: ast.Return, call: ast.Call, legacy: str) -> Iterator[Edit]:
+    """Yield the edits by which what a statement returns, which may fill lines, has a name before it is lifted."""
+    taken = {node.id for node in walk(source.tree) if isinstance(node, ast.Name)}
+    name = next(name for name in ("took", "items", *(f"took{number}" for number in range(9))) if name not in taken)
+    line = source.lines[statement.lineno - 1]
+    lifted = f"{legacy}.get_next({legacy}.lift({name}))"
+    lifted = f"list({lifted})" if _is_list(call) else lifted
+    last = statement.end_lineno or statement.lineno
+    yield Edit(statement.lineno, statement.lineno, (line.replace("return", f"{name} =", 1),))
+    yield Edit(last + 1, last, (f"{source.indent(statement)}return {lifted}",))
+
+
 def _places(scope: Scope, names: Names) -> Iterator[Taken]:
     inner = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and not isinstance(n, _COMPOUND)]
     for statement in inner:
+        later = {n for node in walk(statement) if isinstance(node, ast.Lambda) for n in walk(node)}
         for call in walk(statement):
-            if not isinstance(call, ast.Call):
+            if not isinstance(call, ast.Call) or call in later:
                 continue
             kind, func = names.called(call), call.func
             if kind in BATCHERS or kind == _SLICES:
@@ -106,6 +119,39 @@ def _places(scope: Scope, names: Names) -> Iterator[Taken]:
                 yield Taken(call, statement, queue)
             elif isinstance(func, ast.Attribute) and func.attr in READING and _is_reader(names, func.value):
                 yield Taken(call, statement, None)
+
+
+def _feeding(names: Names, scope: Scope, taken: Sequence[Taken]) -> dict[ast.Call, list[tuple[ast.Call, str | None]]]:
+    """Return, for each place that is lifted, what takes from queues for it, functions of the script included."""
+    taking = [(each, _queue_of(each)) for each in _places(scope, names)]
+    queues = {queue for _, queue in taking if queue is not None}
+    queues |= {
+        ast.unparse(target) for made in walk(names.bindings.tree) if isinstance(made, ast.Assign)
+        if names.called(made.value) in {*QUEUES, *PRODUCERS} - {_SLICES} for target in made.targets
+    }  # fmt: skip
+    for statement in (n for n in own_nodes(scope) if isinstance(n, ast.stmt) and not isinstance(n, _COMPOUND)):
+        for call in (n for n in walk(statement) if isinstance(n, ast.Call) and names.called(n) is None):
+            given = [
+                text
+                for part in (*call.args, *(k.value for k in call.keywords))
+                if (text := ast.unparse(part)) in queues
+            ]
+            if given and not any(each.call is call for each, _ in taking):
+                taking.append((Taken(call, statement, None), given[0]))
+    return {
+        lifted.call: [
+            (each.call, queue) for each, queue in taking if each.call is lifted.call or _goes_on(scope, each, [lifted])
+        ]
+        for lifted in taken
+    }
+
+
+def _queue_of(taken: Taken) -> str | None:
+    """Return the text of what is taken from: the queue, or what a reader is given."""
+    if taken.queue is not None or getattr(taken.call.func, "attr", "") not in READING:
+        return taken.queue
+    given = [*taken.call.args[:1], *(keyword.value for keyword in taken.call.keywords)]
+    return ast.unparse(given[0]) if given else None
 
 
 def _is_reader(names: Names, reader: ast.expr) -> bool:
@@ -119,11 +165,12 @@ def _is_reader(names: Names, reader: ast.expr) -> bool:
 
 def _goes_on(scope: Scope, taken: Taken, others: Sequence[Taken]) -> bool:
     """Whether what comes out goes on into another queue of the scope."""
-    tainted, queues = writes(taken.statement), set[str]()
+    tainted, queues = _set(taken.statement), set[str]()
     rest = [other for other in others if other is not taken]
     if any(taken.call in walk(other.call) for other in rest):
         return True
     simple = [n for n in own_nodes(scope) if isinstance(n, ast.stmt) and not isinstance(n, _COMPOUND)]
+    block = block_of(scope, taken.statement)
     for statement in sorted(simple, key=lambda node: node.lineno):
         if statement.lineno <= taken.statement.lineno:
             continue
@@ -133,13 +180,31 @@ def _goes_on(scope: Scope, taken: Taken, others: Sequence[Taken]) -> bool:
         for other in rest:
             if other.statement is statement and (_given(other.call) & tainted or other.queue in queues):
                 return True
-        if reads(statement) & tainted:
-            tainted |= writes(statement)
+        if _read(statement) & tainted:
+            tainted |= _set(statement)
+        elif statement in block:
+            tainted -= binds(statement)
     return False
 
 
+def _read(node: ast.AST) -> set[str]:
+    """Return the names that are read, and the attributes of `self` one by one."""
+    return reads(node) - {"self"} | {ast.unparse(n) for n in walk(node) if _own(n) and isinstance(n.ctx, ast.Load)}
+
+
+def _set(node: ast.AST) -> set[str]:
+    """Return the names that are set or changed, and the attributes of `self` one by one."""
+    changed = {n.value for n in walk(node) if isinstance(n, (ast.Attribute, ast.Subscript)) and _own(n.value)}
+    own = {ast.unparse(n) for n in walk(node) if _own(n) and (n in changed or not isinstance(n.ctx, ast.Load))}
+    return writes(node) - {"self"} | (own if "self" in writes(node) else set())
+
+
+def _own(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
 def _given(call: ast.Call) -> set[str]:
-    return {name for part in (*call.args, *call.keywords) for name in reads(part)}
+    return {name for part in (*call.args, *call.keywords) for name in _read(part)}
 
 
 def _kept(scope: Scope, taken: Taken) -> list[str]:

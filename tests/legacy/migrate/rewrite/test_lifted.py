@@ -101,16 +101,16 @@ def test_the_name_of_the_package_may_be_taken():
 SPREAD = {
     "module": "import tensorflow as tf\n" + (READ + BATCH).replace("    ", "").replace("return", "x ="),
     "main": script(READ + "    x = tf.train.batch([record], 3)\n    return tf.Session().run(x)\n"),
-    "helper": script("    _, record = tf.TFRecordReader().read(files)\n    return record\n"),
+    "number": script(READ + "    count = len(files)\n    x = tf.train.batch([record], 3)\n    return x, count\n"),
     "generator": script((READ + BATCH).replace("return", "yield")),
     "decorated": script(READ + BATCH).replace("def batches", "@cached\ndef batches"),
 }
 PLACES = {
     "module": "x = sr.legacy.get_next(sr.legacy.lift(x))",
     "main": "    x = sr.legacy.get_next(sr.legacy.lift(x))",
-    "helper": "    record = sr.legacy.get_next(sr.legacy.lift(record))",
+    "number": "    x = sr.legacy.get_next(sr.legacy.lift(x))",
     "generator": "    yield sr.legacy.get_next(sr.legacy.lift(tf.train.batch([record], 3)))",
-    "decorated": "    return sr.legacy.get_next(sr.legacy.lift(tf.train.batch([record], 3)))",
+    "decorated": "    took = tf.train.batch([record], 3)\n    return sr.legacy.get_next(sr.legacy.lift(took))",
 }
 
 
@@ -120,10 +120,13 @@ def test_pipelines_that_no_function_returns_are_lifted_where_they_end(case):
     done = lift_script(SPREAD[case])
     old = SPREAD[case].splitlines()
     assert done.status == "converted"
-    assert [line for line in done.text.splitlines() if line and line not in old][3:] == [PLACES[case]]
+    assert [line for line in done.text.splitlines() if line and line not in old][3:] == PLACES[case].splitlines()
     eager = lift_script(SPREAD[case], "eager")
-    assert (eager.status, eager.text) == ("flagged", SPREAD[case])
-    assert [finding.code for finding in eager.findings] == ["not-lifted"]
+    if case == "number":
+        assert eager.status == "converted"
+    else:
+        assert (eager.status, eager.text) == ("flagged", SPREAD[case])
+        assert [finding.code for finding in eager.findings] == ["not-lifted"]
 
 
 RUN = """\
@@ -195,8 +198,6 @@ LATE = """    if files:
 """
 
 
-LOOP = "    for _ in range(2):\n"
-RUN_IT = "        print(tf.Session().run(record))\n"
 OTHER = """    _, record = reader.read(tf.train.string_input_producer(files[::-1]))
     other = tf.train.batch([record], 3)
     return tf.Session().run([batch, other])
@@ -214,9 +215,6 @@ OTHER = """    _, record = reader.read(tf.train.string_input_producer(files[::-1
         ),
         (READ + "    tf.Session().run(tf.train.batch([record],\n        3))\n    return record\n", "no name"),
         (READ + "    batch = tf.train.batch([record], 3)\n" + OTHER, "a reader reads from several queues"),
-        (READ.replace("    _, record", LOOP + "        _, record") + RUN_IT, "the rounds of a loop"),
-        (READ + LOOP + "        record = tf.train.batch([record], 3)\n" + RUN_IT, "the rounds of a loop"),
-        (READ + "    return tf.Session().run([tf.train.batch([record], 3) for _ in files])\n", "the rounds of a loop"),
     ],
 )
 def test_what_cannot_be_lifted_is_said(body, said):

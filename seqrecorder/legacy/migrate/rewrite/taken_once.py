@@ -1,0 +1,117 @@
+"""Whether what comes out of a queue is taken in one place only, so that it may be lifted there.
+
+Who takes from one queue divides what is in it. Each lift gives all of it.
+"""
+
+from __future__ import annotations
+
+import ast
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, scopes, walk
+from seqrecorder.legacy.migrate.unclear import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+
+DIVIDED = "divided"
+_REPEATING = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
+
+def check_once(
+    tree: ast.Module, scope: Scope, feeding: Mapping[ast.Call, Iterable[tuple[ast.Call, str | None]]]
+) -> None:
+    """Check what is lifted in a scope.
+
+    Args:
+        tree: of the script.
+        scope: in which tensors are lifted.
+        feeding: for each call whose tensors are lifted, the calls that take what goes into them, with the queues.
+
+    Raises:
+        Unclear: several lifts, or one that is carried out several times, would give what one queue holds.
+    """
+    taken = {lifted: {(call, _known(scope, queue, call)) for call, queue in fed} for lifted, fed in feeding.items()}
+    for one, other in combinations(taken, 2):
+        same = {call for call, _ in taken[one]} & {call for call, _ in taken[other]}
+        queues = {key for _, key in taken[one] if key} & {key for _, key in taken[other] if key}
+        if (same or queues) and not _either(scope, one, other):
+            said = "what is read here goes to several, who divide it between them"
+            raise Unclear(DIVIDED, said, max((one, other), key=lambda call: call.lineno))
+    for lifted, fed in taken.items():
+        for call, known in fed:
+            if known is not None and not _once(tree, scope, lifted, *known):
+                said = f"what is in {known[0]} is taken here several times, or, as far as this file says, may be"
+                raise Unclear(DIVIDED, said, call)
+
+
+def _known(scope: Scope, queue: str | None, before: ast.AST) -> tuple[str, ast.stmt | None] | None:
+    """Return a queue by its name, with the statement of the scope that gives it that name last."""
+    if queue is None:
+        return None
+    made = [s for s in own_nodes(scope) if isinstance(s, ast.Assign) and queue in _targets(s)]
+    made = [statement for statement in made if statement.lineno <= getattr(before, "lineno", 0)]
+    return queue, max(made, key=lambda statement: statement.lineno, default=None)
+
+
+def _targets(statement: ast.Assign) -> list[str]:
+    parts = [p for t in statement.targets for p in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+    return [ast.unparse(part) for part in parts]
+
+
+def _either(scope: Scope, one: ast.AST, other: ast.AST) -> bool:
+    """Whether at most one of two calls is carried out."""
+    for node in own_nodes(scope):
+        if isinstance(node, ast.If):
+            body, rest = ({n for part in block for n in walk(part)} for block in (node.body, node.orelse))
+            for here, there in ((one, other), (other, one)):
+                leaves = isinstance(node.body[-1], (ast.Return, ast.Raise)) and there not in body
+                if here in body and (there in rest or leaves):
+                    return True
+    return False
+
+
+def _once(tree: ast.Module, scope: Scope, lifted: ast.Call, queue: str, made: ast.stmt | None) -> bool:
+    """Whether a call whose tensors are lifted is carried out once for each queue that it takes from."""
+    if made is not None:
+        return not any(made not in walk(loop) for loop in _loops(scope, lifted))
+    if isinstance(scope, ast.Module) or not queue.replace(".", "").isidentifier():
+        return not any(True for _ in _loops(scope, lifted))
+    calls = calls_of(tree, scope)
+    names = [parameter.arg for parameter in (*scope.args.posonlyargs, *scope.args.args)]
+    if not calls and queue in names:
+        return True  # other scripts call it, who are asked whether they do so once
+    if not calls or any(True for caller, call in calls for _ in _loops(caller, call)):
+        return False
+    if queue not in names:
+        return len(calls) == 1
+    place = names.index(queue) - _is_method(tree, scope)
+    given = [(caller, call, _argument(call, place, queue)) for caller, call in calls]
+    keys = [(caller, _known(caller, text, call)) for caller, call, text in given]
+    return len(set(keys)) == len(keys) and all(text is not None for _, _, text in given)
+
+
+def calls_of(tree: ast.Module, scope: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[Scope, ast.Call]]:
+    """Return the calls of a function, by its name, outside of it, each with where it stands."""
+    by = "attr" if _is_method(tree, scope) else "id"
+    return [
+        (caller, node) for caller in scopes(tree) if caller is not scope for node in own_nodes(caller)
+        if isinstance(node, ast.Call) and getattr(node.func, by, "") == scope.name
+    ]  # fmt: skip
+
+
+def _is_method(tree: ast.Module, scope: Scope) -> bool:
+    return any(isinstance(kind, ast.ClassDef) and scope in kind.body for kind in walk(tree))
+
+
+def _loops(scope: Scope, node: ast.AST) -> Iterator[ast.AST]:
+    return (loop for loop in own_nodes(scope) if isinstance(loop, _REPEATING) and node in walk(loop))
+
+
+def _argument(call: ast.Call, place: int, name: str) -> str | None:
+    by_name: Sequence[ast.expr] = [keyword.value for keyword in call.keywords if keyword.arg == name]
+    given = [*by_name, *call.args[place : place + 1]]
+    return ast.unparse(given[0]) if given and not isinstance(given[0], ast.Starred) else None

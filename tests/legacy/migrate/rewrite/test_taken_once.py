@@ -1,0 +1,130 @@
+"""What several take from one queue, of which each lift would give all."""
+
+import sys
+
+import pytest
+from old_scripts import HEAD, READ, script
+
+from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
+
+QUEUE = "queue = tf.train.string_input_producer(files, shuffle=False)\nreader = tf.TFRecordReader()\n"
+READS = "import tensorflow as tf\n\nfiles = []\n" + QUEUE
+HELPER = "\n\ndef read(source):\n    _, record = reader.read(source)\n    return record\n\n\n"
+BUFFER = """\
+    buffer = tf.FIFOQueue(9, [tf.string], [[]])
+    tf.train.add_queue_runner(tf.train.QueueRunner(buffer, [buffer.enqueue(record)]))
+"""
+DIVIDED = {
+    "two reads": READS + "a = reader.read(queue).value\nb = reader.read(queue).value\n",
+    "two batches": READS
+    + "_, a = reader.read(queue)\nb = tf.train.batch([a], 2)\nc = tf.train.batch([tf.size(a)], 2)\n",
+    "a loop": READS + "for _ in range(2):\n    _, a = reader.read(queue)\n    print(a)\n",
+    "a list": READS + "a = [reader.read(queue)[1] for _ in range(2)]\n",
+    "a helper, again": READS + HELPER + "a = read(queue)\nb = read(queue)\n",
+    "a helper, in a loop": READS + HELPER + "a = [read(queue) for _ in range(2)]\n",
+    "an attribute": script("    self.queue = files\n") + "\n\nclass Source:\n    def next(self):\n"
+    "        return tf.TFRecordReader().read(self.queue).value\n",
+    "a function that is returned": script(
+        READ
+        + BUFFER
+        + "    def build():\n        x = buffer.dequeue_many(2)\n        return tf.size(x)\n\n    return build\n"
+    ),
+}
+AGAIN = """\
+_, a = reader.read(queue)
+b = tf.train.batch([a], 2)
+queue = tf.train.string_input_producer(files)
+_, a = tf.TFRecordReader().read(queue)
+c = tf.train.batch([a], 2)
+"""
+ARMS = """\
+_, a = reader.read(queue)
+if files:
+    b = tf.train.batch([a], 2)
+else:
+    b = tf.train.shuffle_batch([a], 2, 9, 3)
+"""
+LEAVES = """\
+    n = len(files)
+    if n:
+        return tf.train.batch(
+            [record], 2)
+    x = tf.train.batch([record], 3)
+    return x, n
+"""
+ROUNDS = """\
+import tensorflow as tf
+
+for name in ["a", "b"]:
+    queue = tf.train.string_input_producer([name])
+    _, a = tf.TFRecordReader().read(queue)
+    print(a)
+"""
+TWO = """\
+other = tf.train.string_input_producer(files)
+a = read(queue)
+b = read(source=other)
+"""
+OWN = """\
+class Source:
+    def __init__(self, files):
+        queue = tf.train.string_input_producer(files)
+        self.a = tf.train.batch(
+            [tf.TFRecordReader().read(queue)[1]], 2)
+        self.b = tf.train.batch([tf.size(files)], 2)
+"""
+ONCE = {
+    "a name used again": READS + AGAIN,
+    "arms": READS + ARMS,
+    "an arm that returns": script(READ + LEAVES),
+    "a queue for each round": ROUNDS,
+    "a helper, of two queues": READS + HELPER.replace("reader.", "tf.TFRecordReader().") + TWO,
+    "attributes": HEAD + OWN,
+}
+
+
+@pytest.mark.parametrize("case", DIVIDED)
+def test_queues_that_several_take_from_are_kept(case):
+    """Their records are divided, which lifts would repeat."""
+    done = lift_script(DIVIDED[case])
+    assert (done.status, ".lift(" in done.text) == ("kept", False)
+    assert "all queues stay" in done.notes[0]
+    assert lift_script(DIVIDED[case], "eager").status == "flagged"
+
+
+@pytest.mark.parametrize("case", ONCE)
+def test_queues_that_one_takes_from_are_lifted(case):
+    """Other queues under the name of one, and calls of which one at most is carried out, divide nothing."""
+    assert lift_script(ONCE[case]).status == "converted"
+
+
+GIVEN = """\
+import sys
+import tensorflow as tf
+
+
+def pairs(files, read):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    return tf.train.batch([read(queue)],
+                          2)
+
+
+reader = tf.TextLineReader()
+pair = pairs(sys.argv[1:], lambda queue: reader.read(queue)[1])
+with tf.Session() as session:
+    session.run(tf.local_variables_initializer())
+    tf.train.start_queue_runners(session)
+    print([session.run(pair).tolist() for _ in range(2)])
+"""
+
+
+def test_what_reads_through_a_function_that_is_given_is_lifted_in_its_graph(tmp_path, warm_python):
+    """The reader, which was made outside, is of the same graph; what is returned over several lines gets a name."""
+    done = lift_script(GIVEN)
+    assert (done.status, done.functions) == ("converted", ("pairs",))
+    assert "    took = tf.train.batch([read(queue)],\n" in done.text
+    (tmp_path / "lines.txt").write_text("a\nbb\nccc\ndddd\n")
+    (tmp_path / "run.py").write_text(done.text)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "lines.txt")]
+    ran = warm_python.run(command, capture_output=True, check=True, timeout=120)
+    assert ran.stdout.decode().splitlines() == ["[[b'a', b'bb'], [b'ccc', b'dddd']]"]
