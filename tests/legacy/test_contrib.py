@@ -237,6 +237,18 @@ class Decoder:
         return [{"text": data, "size": tf.strings.length(data)}[item] for item in items]
 
 
+def test_a_decoder_may_have_defaults_of_another_graph():
+    """A default that is a constant tensor is its value, wherever records are decoded: lift has a graph of its own."""
+    with tf.Graph().as_default():
+        features = {"x": v1.FixedLenFeature([], tf.int64, tf.constant(7, tf.int64))}
+        features["y"] = v1.FixedLenFeature([], tf.int64, tf.ones([], tf.int64))
+        handlers = {name: slim.tfexample_decoder.Tensor(name) for name in features}
+        decoder = slim.tfexample_decoder.TFExampleDecoder(features, handlers)
+    with tf.Graph().as_default(), v1.Session() as session:
+        x, y = decoder.decode(tf.constant(tf.train.Example().SerializeToString()))
+        assert session.run([x, y]) == [7, 1]
+
+
 @pytest.mark.parametrize("readers", [1, 3])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_dataset_data_provider(records, readers, shuffle):

@@ -167,9 +167,19 @@ class TFExampleDecoder(DataDecoder):
         """
         import tensorflow as tf
 
-        example = tf.io.parse_single_example(serialized_example, self._keys_to_features)
+        features = {key: _with_constant(feature) for key, feature in self._keys_to_features.items()}
+        example = tf.io.parse_single_example(serialized_example, features)
         handlers = [self._items_to_handlers[item] for item in items or self._items_to_handlers]
         return [handler.tensors_to_item({key: example[key] for key in handler.keys}) for handler in handlers]
+
+
+def _with_constant(feature: Any) -> Any:
+    """Return a feature whose default is a value: a tensor may be of another graph than what it is the default of."""
+    import tensorflow as tf
+
+    default = getattr(feature, "default_value", None)
+    value = tf.get_static_value(default) if tf.is_tensor(default) else None
+    return feature if value is None else feature._replace(default_value=value)
 
 
 def _dense(tensor: Any, default_value: Any = None) -> Any:

@@ -15,6 +15,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import qualified
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, Names, may_have_queues
 from seqrecorder.legacy.migrate.findings import Finding, comments, without_comments
 from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
+from seqrecorder.legacy.migrate.rewrite.contrib_names import with_shims
 from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
 from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
 from seqrecorder.legacy.migrate.rewrite.lifted_in_place import filled_by_sessions
@@ -112,6 +113,8 @@ def _staying(source: Source, names: Names, target: Target, others: AbstractSet[s
         return _kept(source, names, f"line {getattr(error.node, 'lineno', 1)}: {error.reason}", _APART)
     imports = imports_of_graphs(source, names, target, behaving=target == "graph")
     written = without_old_names(Source(source.edited([*imports, *found.edits])))
+    if found.edits:
+        written = with_shims(written, "sr" if "import seqrecorder as sr" in written.lines else "seqrecorder")
     functions = tuple(qualified(source.tree, function) for function in found.functions)
     notes = (
         f"lifted, with its queues as they are: {', '.join(functions)}"
