@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.legacy.random_values import seeds
+from seqrecorder.legacy.graph import seeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -112,6 +112,12 @@ def describe(op: Any) -> str:
     return f"{name} {op.name!r}"
 
 
+def seeds(op: Any) -> tuple[int, int] | None:
+    """Return the seeds of a random operation, None for another."""
+    attributes = op.node_def.attr
+    return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
+
+
 def made_in(op: Any) -> str | None:
     """Return the file and the line in which somebody's code made an operation, if it did."""
     return place_in(op.traceback or [])

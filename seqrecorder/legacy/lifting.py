@@ -62,9 +62,9 @@ def lift(
     Operations compute what is written. A `Session` optimised its graph, such as divisions by constants into
     multiplications, so its floats may differ in the last bit.
 
-    An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders and with random
-    values between the queues too. Only a few operations have a state that no checkpoint holds, such as Python functions
-    and random operations inside a `tf.cond` or a loop; `explain` names them, and TensorFlow refuses to save.
+    An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders of files too. Some
+    operations have a state that no checkpoint holds: Python functions, and random ones between the queues. `explain`
+    names them, and TensorFlow refuses to save.
 
     Inside a graph, tensors that stand there already can be lifted too, where queues are made in one place of a script
     and used in another: `x = get_next(lift(x))`. What their batch was taken from is not filled by threads any more.

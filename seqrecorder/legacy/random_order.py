@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqrecorder.legacy.random_values import PHILOX
-
+_PHILOX = 1
 _LANES = 4
 """Numbers that one step of Philox's counter gives."""
 
@@ -46,7 +45,7 @@ def shuffled(values: Any, run: Any, seeds: Any) -> Any:
         shape=tf.stack([count]),
         key=tf.bitcast(seeds[:1], tf.uint64),
         counter=tf.bitcast(tf.stack([run * steps, seeds[1]]), tf.uint64),
-        alg=PHILOX,
+        alg=_PHILOX,
         dtype=tf.uint32,
     )
     here = tf.range(count)

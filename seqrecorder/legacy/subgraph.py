@@ -8,7 +8,6 @@ import attrs
 
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.graph import DEQUEUES, READS, SparseSlot, through_identities
-from seqrecorder.legacy.random_values import branches, contexts, make_stateless
 from seqrecorder.legacy.refusals import LOOKUPS, TABLES, VARIABLES, check
 
 if TYPE_CHECKING:
@@ -150,7 +149,6 @@ def run_section(
     pulled: Sequence[Sequence[Any]],
     state: State,
     known: Mapping[str, Any] | None = None,
-    places: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """Run a section in the graph that is being built, and return its targets.
 
@@ -159,12 +157,9 @@ def run_section(
         pulled: for each of its pulls, the tensors that it gave; the first ones may be left out, if nothing uses them.
         state: variables, tables and placeholders.
         known: other tensors that have a value, by name.
-        places: where random operations begin in their streams, by name (see `along`); behind the targets comes then,
-            int64 `(n,)`, how many values each of them drew.
     """
     import tensorflow as tf
 
-    places = places or {}
     given: dict[str, Any] = dict(known or {})
     for op, tensors in zip(section.pulls, pulled, strict=True):
         for old, new in zip(op.outputs[len(op.outputs) - len(tensors) :], tensors, strict=True):
@@ -180,24 +175,8 @@ def run_section(
     for op in section.cut.values():
         given[op.outputs[0].name] = state.value(op)
     wanted = [tensor for target in section.targets for tensor in parts_of(target) if tensor.name not in given]
-    ops = [section.inner[name] for name in places]
-    also = {tensor.name: tensor for op in ops for tensor in (op.outputs[0], *(pred for pred, _ in branches(op)))}
-    given |= _imported(section, [*wanted, *(also[name] for name in also if name not in given)], given, places)
-    found = [_stored(target, given) for target in section.targets]
-    return [*found, tf.stack([_count(op, given) for op in ops])] if ops else found
-
-
-def _count(op: Any, given: Mapping[str, Any]) -> Any:
-    """Return how many values a random operation drew: none in a branch that was not taken."""
-    import tensorflow as tf
-
-    values = given[op.outputs[0].name]
-    # What `tf.size` folds into a constant would be there too where the branch is not taken.
-    count = tf.raw_ops.Size(input=values, out_type=tf.int64) if branches(op) else tf.size(values, tf.int64)
-    for pred, branch in branches(op):
-        none = tf.raw_ops.Switch(data=tf.constant(0, tf.int64), pred=given[pred.name])[1 - branch]
-        count = tf.raw_ops.Merge(inputs=[count, none]).output
-    return count
+    given |= _imported(section, wanted, given)
+    return [_stored(target, given) for target in section.targets]
 
 
 def _stored(target: Any, given: Mapping[str, Any]) -> Any:
@@ -209,9 +188,7 @@ def _stored(target: Any, given: Mapping[str, Any]) -> Any:
     return tf.io.serialize_many_sparse(sparse) if target.many else tf.io.serialize_sparse(sparse)
 
 
-def _imported(
-    section: Section, wanted: Sequence[Any], given: Mapping[str, Any], places: Mapping[str, Any]
-) -> dict[str, Any]:
+def _imported(section: Section, wanted: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a section's operations into the graph that is being built; return the wanted tensors, by name."""
     import tensorflow as tf
 
@@ -220,7 +197,6 @@ def _imported(
     graph = next(iter(section.inner.values())).graph
     definition = tf.compat.v1.GraphDef(versions=graph.graph_def_versions)
     used = set()
-    mapping: dict[str, Any] = {}
     calls = False
     for op in section.inner.values():
         node = op.node_def
@@ -237,25 +213,22 @@ def _imported(
             else:
                 copy.input.append(name)
                 used.add(name if ":" in name else name + ":0")
-        if op.name in places:
-            names = make_stateless(copy)
-            mapping |= {f"{name}:0": tensor for name, tensor in zip(names, places[op.name], strict=True)}
     if calls:
         definition.library.CopyFrom(graph.as_graph_def().library)
-    mapping |= {name: tensor for name, tensor in given.items() if name in used}
+    mapping = {name: tensor for name, tensor in given.items() if name in used}
     here = tf.compat.v1.get_default_graph()
     _keep_python_alive(graph, here)
-    inside = [op for op in section.inner.values() if contexts(op)]
+    # What has a state, an `Assert` too, would else wait for the one before it, which may be in a branch not taken.
+    within = {op: op._get_control_flow_context() for op in section.inner.values()}  # noqa: SLF001 - no public way
+    inside = [op for op, context in within.items() if context is not None]
     found = tf.graph_util.import_graph_def(
         definition, input_map=mapping, return_elements=[part.name for part in (*wanted, *inside)], name="lifted"
     )
     for old, new in zip(inside, found[len(wanted) :], strict=True):
-        # Else what has a state, an `Assert` too, would wait for the one before it, which may be in a branch not taken.
-        new._set_control_flow_context(contexts(old)[0])  # noqa: SLF001 - as that of `contexts`
-    del found[len(wanted) :]
-    for old, new in zip(wanted, found, strict=True):
+        new._set_control_flow_context(within[old])  # noqa: SLF001 - no public way
+    for old, new in zip(wanted, found, strict=False):
         new.set_shape(old.shape)
-    return {old.name: new for old, new in zip(wanted, found, strict=True)}
+    return {old.name: new for old, new in zip(wanted, found, strict=False)}
 
 
 def _keep_python_alive(old: Any, new: Any) -> None:

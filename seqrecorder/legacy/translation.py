@@ -20,11 +20,11 @@ from seqrecorder.legacy.graph import (
     describe,
     made_in,
     pulls_before,
+    seeds,
     source_of,
     sparse_slot,
 )
 from seqrecorder.legacy.random_order import numbered, shuffled
-from seqrecorder.legacy.random_values import along, can_count, seeds
 from seqrecorder.legacy.reader_ops import reading
 from seqrecorder.legacy.shared_sources import SharedSources
 from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_section
@@ -114,18 +114,10 @@ class Translation:
 
     def _run(self, section: Section, elements: Any, unpack: Any, parallel: int | None = None) -> Any:
         """Return a dataset of what a section makes of elements, which a function sorts by pull."""
-        draws = [op for op in section.stateful if can_count(op)]
-        self._note_kept(op for op in section.stateful if op not in draws)
-        if not draws:
-            return elements.map(
-                lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
-            )
-
-        def run(groups: Any, places: Any) -> Any:
-            *targets, counts = run_section(section, unpack(groups), self._state, places=places)
-            return tuple(targets), counts
-
-        return along(elements, draws, run)
+        self._note_kept(section.stateful)
+        return elements.map(
+            lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
+        )
 
     def _made(self, section: Section, times: Any) -> Any:
         """Return a dataset of what running a section without pulls gives, so many times."""
