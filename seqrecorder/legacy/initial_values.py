@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import LiftError, first_line
 from seqrecorder.legacy.graph import consumers, through_identities
+from seqrecorder.legacy.refusals import TABLES, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +32,7 @@ class State:
         self._session: Any = None
         self._done: set[str] = set()
         self._values: dict[str, Any] = {}
-        self._tables: dict[str, Any] = {}
-        self._variables: dict[str, Any] = {}
+        self._resources: dict[str, Any] = {}
 
     def value(self, op: Any) -> Any:
         """Return what stands, in the graph that is being built, for the first output of a cut operation.
@@ -44,30 +44,16 @@ class State:
 
         if op.type == "Placeholder":
             return tf.constant(self.feed[op.name], op.outputs[0].dtype)
-        if op.type in ("HashTableV2", "MutableHashTableV2"):
-            return tf.identity(self._table(op).resource_handle)
-        if op.type == "VarHandleOp":
-            return tf.identity(self._variable(op).handle)
-        return tf.constant(self.initial(op))
-
-    def initial(self, op: Any) -> Any:
-        """Return the initial value of a variable, given by itself or by the operation that reads it."""
-        if op.name not in self._values:
-            self._values[op.name] = self._run(op.outputs[0], op)
-        return self._values[op.name]
+        if op.type not in (*TABLES, "VarHandleOp"):
+            return tf.constant(self._initial(op))
+        if op.name not in self._resources:
+            self._resources[op.name] = self._table(op) if op.type in TABLES else self._variable(op)
+        held = self._resources[op.name]
+        return tf.identity(held.resource_handle if op.type in TABLES else held.handle)
 
     def limit(self, op: Any) -> int:
         """Return how often an operation that counts up to a limit can run."""
-        import tensorflow as tf
-
-        variable = through_identities(op.inputs[0]).op
-        if variable.name not in self._values:
-            tensor = variable.outputs[0]
-            if variable.type == "VarHandleOp":
-                with self.graph.as_default():
-                    tensor = tf.raw_ops.ReadVariableOp(resource=tensor, dtype=variable.get_attr("dtype"))
-            self._values[variable.name] = self._run(tensor, variable)
-        return max(0, int(op.get_attr("limit")) - int(self._values[variable.name]))
+        return max(0, int(op.get_attr("limit")) - int(self._initial(through_identities(op.inputs[0]).op)))
 
     def close(self) -> None:
         """Release the session in which the initialisers ran."""
@@ -75,44 +61,49 @@ class State:
             self._session.close()
             self._session = None
 
-    def _table(self, op: Any) -> Any:
+    def _initial(self, op: Any) -> Any:
+        """Return the initial value of a variable, given by itself or by the operation that reads it."""
         import tensorflow as tf
 
-        if op.name not in self._tables:
-            kinds = op.get_attr("key_dtype"), op.get_attr("value_dtype")
-            with self.graph.as_default():
-                exported = tf.raw_ops.LookupTableExportV2(table_handle=op.outputs[0], Tkeys=kinds[0], Tvalues=kinds[1])
-            keys, values = self._run(exported, op)
-            with tf.init_scope():
-                default = tf.zeros([], kinds[1]) if kinds[1] != tf.string else tf.constant("")
-                table: Any
-                if op.type == "HashTableV2":
-                    content = tf.lookup.KeyValueTensorInitializer(keys, values, *kinds)
-                    table = tf.lookup.StaticHashTable(content, default)
-                else:
-                    table = tf.lookup.experimental.MutableHashTable(*kinds, default)
-                    table.insert(tf.constant(keys, kinds[0]), tf.constant(values, kinds[1]))
-            self._tables[op.name] = table
-        return self._tables[op.name]
+        if op.name not in self._values:
+            tensor = op.outputs[0]
+            if op.type == "VarHandleOp":
+                with self.graph.as_default():
+                    tensor = tf.raw_ops.ReadVariableOp(resource=tensor, dtype=op.get_attr("dtype"))
+            self._values[op.name] = self._run(tensor, op)
+        return self._values[op.name]
 
     def _variable(self, op: Any) -> Any:
         import tensorflow as tf
 
-        if op.name not in self._variables:
-            with self.graph.as_default():
-                read = tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=op.get_attr("dtype"))
-            value = self._run(read, op)
-            with tf.init_scope():
-                self._variables[op.name] = tf.Variable(value, trainable=False)
-        return self._variables[op.name]
+        value = self._initial(op)
+        with tf.init_scope():
+            return tf.Variable(value, trainable=False)
+
+    def _table(self, op: Any) -> Any:
+        import tensorflow as tf
+
+        kinds = op.get_attr("key_dtype"), op.get_attr("value_dtype")
+        with self.graph.as_default():
+            exported = tf.raw_ops.LookupTableExportV2(table_handle=op.outputs[0], Tkeys=kinds[0], Tvalues=kinds[1])
+        keys, values = self._run(exported, op)
+        with tf.init_scope():
+            default = tf.zeros([], kinds[1]) if kinds[1] != tf.string else tf.constant("")
+            if op.type == "HashTableV2":
+                return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values, *kinds), default)
+            table = tf.lookup.experimental.MutableHashTable(*kinds, default)
+            table.insert(tf.constant(keys, kinds[0]), tf.constant(values, kinds[1]))
+            return table
 
     def _run(self, fetch: Any, op: Any) -> Any:
         """Initialise what an operation holds or reads, and evaluate."""
         import tensorflow as tf
 
+        if self._session is None:
+            self._session = tf.compat.v1.Session(graph=self.graph)
         feed = {self.graph.get_operation_by_name(name).outputs[0]: value for name, value in self.feed.items()}
         try:
-            self._initialise(op, feed)
+            self._initialise(through_identities(op.inputs[0]).op if op.inputs else op, feed)
             return self._session.run(fetch, feed)
         except tf.errors.OpError as error:
             self.close()
@@ -123,47 +114,24 @@ class State:
             ) from error
 
     def _initialise(self, op: Any, feed: Any) -> None:
-        """Run what initialises a variable or table, once: what is random would be drawn again."""
-        import tensorflow as tf
-
-        if self._session is None:
-            self._session = tf.compat.v1.Session(graph=self.graph)
-        steps = [step for step in _initialisers(op) if step.name not in self._done]
-        try:
-            self._session.run(steps, feed)
-            self._done |= {step.name for step in steps}
-        except tf.errors.FailedPreconditionError:  # they depend on others
-            self._session.close()
-            self._session = tf.compat.v1.Session(graph=self.graph)
-            self._initialise_all(feed)
-
-    def _initialise_all(self, feed: Any) -> None:
-        """Run the initialisers of all variables, those that depend on others after these."""
-        import tensorflow as tf
-
-        collections = [self.graph.get_collection(name) for name in self.graph.get_all_collection_keys()]
-        variables = [value for values in collections for value in values if _is_variable(value)]
-        waiting = dict.fromkeys(variable.initializer for variable in variables)
-        self._done |= {step.name for step in waiting}
+        """Run what initialises a variable or table, once, as chance would draw again; what it reads comes first."""
+        if op.name in self._done:
+            return
+        self._done.add(op.name)
+        steps = _initialisers(op)
+        waiting, seen = list(steps), {op}
         while waiting:
-            failed: dict[Any, Exception] = {}
-            for initializer in waiting:
-                try:
-                    self._session.run(initializer, feed)
-                except tf.errors.FailedPreconditionError as error:
-                    failed[initializer] = error
-            if len(failed) == len(waiting):
-                raise next(iter(failed.values()))
-            waiting = dict.fromkeys(failed)
-        tables = self.graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)
-        self._session.run(tables, feed)
-        self._done |= {step.name for step in tables}
+            here = waiting.pop()
+            if here.type in VARIABLES or here.type in TABLES:
+                self._initialise(here, feed)
+            before = {*here.control_inputs, *(tensor.op for tensor in here.inputs)} - seen
+            waiting += before
+            seen |= before
+        self._session.run(steps, feed)
 
 
 def _initialisers(op: Any) -> list[Any]:
-    """Return the operations that initialise a variable or a table, given by itself or by what reads it."""
-    if op.inputs:
-        op = through_identities(op.inputs[0]).op
+    """Return the operations that initialise a variable or a table."""
     found = [user for user in consumers(op) if user.type in _INITIALISES_TABLES]
     found += [user for user in consumers(op) if user.type.startswith("Assign") and user.name == op.name + "/Assign"]
     return found
@@ -172,9 +140,3 @@ def _initialisers(op: Any) -> list[Any]:
 def _said(error: Any) -> str:
     """Return what an error of a session says, without the heading that all of them have."""
     return first_line(ValueError(error.message.removeprefix("Graph execution error:").strip()))
-
-
-def _is_variable(value: Any) -> bool:
-    import tensorflow as tf
-
-    return isinstance(value, tf.compat.v1.Variable)
