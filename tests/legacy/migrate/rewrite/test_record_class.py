@@ -75,22 +75,28 @@ def test_specs_beside_the_function_and_records_one_at_a_time():
 
 
 UNCLEAR = {
-    PARSE.replace("[2, 3]", "[size]"): "the shape of the feature 'x' is computed: [size]",
-    PARSE.replace("tf.int64)", "tf.int64, default_value=0)"): "the feature 'n' has a default, or no shape and dtype",
+    PARSE.replace(
+        "[2, 3]", "[size]"
+    ): "the feature 'x' cannot be a field: tf.io.FixedLenSequenceFeature([size], tf.float32)",
+    PARSE.replace(
+        "tf.int64)", "tf.int64, default_value=0)"
+    ): "the feature 'n' cannot be a field: tf.io.FixedLenFeature([], tf.int64, default_value=0)",
     PARSE.replace("tf.FixedLenFeature([], tf.int64)", "tf.VarLenFeature(tf.int64)").replace(
         'one["n"]', 'one["n"].values'
-    ): "the feature 'n' is tf.io.VarLen",
-    PARSE.replace('"n"', '"n/m"'): "the feature 'n/m' cannot be an attribute",
+    ): "the feature 'n' cannot be a field: tf.io.VarLen",
+    PARSE.replace('"n"', '"n/m"'): "the feature 'n/m' cannot be a field",
     PARSE.replace(
         "record, context, lists", "record, context, make()"
-    ): "make() is not a dictionary that is written out",
-    PARSE.replace("    one, many", "    lists.update(more)\n    one, many"): "lists is not written out in one place",
-    PARSE.replace("[one[", "[tf.strings.length(record), one["): "what is parsed is used for more, or is no parameter",
+    ): "make() is not a dictionary that is written out in one place",
+    PARSE.replace(
+        "    one, many", "    lists.update(more)\n    one, many"
+    ): "lists is not a dictionary that is written out in one place",
+    PARSE.replace("[one[", "[tf.strings.length(record), one["): "is used for more, or is not unpacked at once",
     PARSE.replace("[2, 3]", "[0]"): "the feature 'x' cannot be a field",
-    PARSE.replace('"w"', '"n"'): "a context feature and a feature list have the same name",
+    PARSE.replace('"w"', '"n"'): "a context feature and a feature list of one name",
     PARSE.replace("one, many = ", "both = ")
     .replace("one[", "both[0][")
-    .replace("many[", "both[1]["): "is not unpacked",
+    .replace("many[", "both[1]["): "is not unpacked at once",
     "    return tf.train.batch([record], 2)\n": "no places take SequenceExamples apart",
 }
 
