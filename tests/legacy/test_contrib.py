@@ -277,19 +277,12 @@ def test_dataset_data_provider(records, readers, shuffle):
 
 
 def test_slim_reads_in_order(records, texts):
-    """A single pass has the order of the files; records may be read several at a time; parallel files stay aligned."""
+    """A single pass has the order of the files; parallel files stay aligned."""
 
     def single():
         return tuple(slim.parallel_reader.single_pass_read(records, v1.TFRecordReader))
 
     assert [tuple(pair) for pair in legacy.lift(single).as_numpy_iterator()] == [tuple(e) for e in queue_run(single)]
-
-    def several():
-        queue = v1.train.string_input_producer(records, num_epochs=1, shuffle=False)
-        common = tf.queue.FIFOQueue(50, [tf.string, tf.string], shapes=[[], []])
-        return slim.parallel_reader.ParallelReader(v1.TFRecordReader, common, 1).read_up_to(queue, 5)
-
-    assert [len(keys) for keys, _ in legacy.lift(several)] == [5, 5, 5, 3]
 
     def aligned():
         options = {"num_readers": 1, "shuffle": False, "num_epochs": 1, "reader_class": v1.TextLineReader}
@@ -305,7 +298,7 @@ def test_slim_refuses(records):
         with pytest.raises(ValueError, match="No data files found in /no/such/"):
             slim.parallel_reader.parallel_read("/no/such/*", v1.TFRecordReader)
         with pytest.raises(ValueError, match="num_readers: expected 1 or more, got 0"):
-            slim.parallel_reader.ParallelReader(v1.TFRecordReader, None, 0)
+            slim.parallel_reader.parallel_read(records, v1.TFRecordReader, num_readers=0)
         data = slim.dataset.Dataset(records, v1.TFRecordReader, Decoder(), None, {})
         with pytest.raises(ValueError, match="record_key"):
             slim.dataset_data_provider.DatasetDataProvider(data, record_key="size")
@@ -355,10 +348,10 @@ def test_learn_reads_features(examples, randomize):
 
 
 def test_learn_reads_features_in_order(examples):
-    """With one thread that fills the last queue the order is fixed, and sparse features and keys come along."""
+    """With one thread that fills the last queue the order is fixed, and sparse features come along."""
 
     def input_fn():
-        return learn.read_keyed_batch_features(
+        return learn.read_batch_features(
             examples[::-1], 4, FEATURES, v1.TFRecordReader, False, 2, 50, num_enqueue_threads=1, read_batch_size=1
         )
 
@@ -368,21 +361,11 @@ def test_learn_reads_features_in_order(examples):
         assert endless["number"].shape.as_list() == [4], "without an end, all batches are full"
 
 
-def test_learn_reads_examples(examples):
-    """Keys and records, one or several at a time, with a function for each record."""
-
-    def input_fn():
-        keys, sizes = learn.read_keyed_batch_examples(
-            examples, 5, v1.TFRecordReader, False, 1, 20, parse_fn=tf.strings.length
-        )
-        return keys, sizes, learn.read_batch_examples(examples, 5, v1.TFRecordReader, False, 1, 20, 1, 3)
-
-    for ours, theirs in zip(legacy.lift(input_fn), queue_run(input_fn), strict=True):
-        for part, other in zip(plain(ours), plain(tuple(theirs)), strict=True):
-            np.testing.assert_array_equal(part, other)
+def test_learn_refuses_numbers(examples):
+    """A queue of records holds more than a batch."""
     assert learn.ModeKeys.TRAIN == "train"
     with tf.Graph().as_default(), pytest.raises(ValueError, match="a larger queue_capacity"):
-        learn.read_batch_examples(examples, 5, v1.TFRecordReader, queue_capacity=5)
+        learn.read_batch_features(examples, 5, FEATURES, v1.TFRecordReader, queue_capacity=5)
 
 
 def test_what_cannot_be_lifted_is_said_at_once():

@@ -35,76 +35,53 @@ def index_table_from_tensor(mapping: Any, *more: Any, **named: Any) -> Any:
         mapping: the words, in the order of their numbers.
         *more: `num_oov_buckets`, `default_value`, `hasher_spec`, `dtype` and `name`.
         **named: the same, by name.
-
-    Raises:
-        ValueError: there are no words.
     """
-    return _operations().index_table_from_tensor(_words(mapping), *more, **named)
+    return _operations().index_table_from_tensor(mapping, *more, **named)
 
 
-def index_to_string_table_from_tensor(mapping: Any, default_value: str = "UNK", name: str | None = None) -> Any:
+def index_to_string_table_from_tensor(mapping: Any, *more: Any, **named: Any) -> Any:
     """Return `tf.contrib.lookup.index_to_string_table_from_tensor`: a table from numbers to words.
 
     Args:
         mapping: the words, in the order of their numbers.
-        default_value: what stands for other numbers.
-        name: of the operations.
-
-    Raises:
-        ValueError: there are no words.
+        *more: `default_value`, which stands for other numbers, and `name`.
+        **named: the same, by name.
     """
-    return _operations().index_to_string_table_from_tensor(_words(mapping), default_value, name)
+    return _operations().index_to_string_table_from_tensor(mapping, *more, **named)
 
 
-def string_to_index_table_from_file(vocabulary_file: str | None = None, *more: Any, **named: Any) -> Any:
-    """Return `tf.contrib.lookup.string_to_index_table_from_file`: a table from words of a file to their lines.
-
-    Args:
-        vocabulary_file: a file with a word in each line.
-        *more: `num_oov_buckets`, `vocab_size`, `default_value` and `hasher_spec`.
-        **named: the same, and `name`, by name.
-    """
-    return _operations().index_table_from_file(vocabulary_file, *more, **named)
+def string_to_index_table_from_file(*arguments: Any, **named: Any) -> Any:
+    """Return `tf.contrib.lookup.string_to_index_table_from_file`: the older name of `index_table_from_file`."""
+    return _operations().index_table_from_file(*arguments, **named)
 
 
 string_to_index_table_from_tensor = index_table_from_tensor
 """The older name of the same."""
 
 
-def string_to_index(tensor: Any, mapping: Any, default_value: int = -1, name: str | None = None) -> Any:
+def string_to_index(tensor: Any, mapping: Any, *more: Any, **named: Any) -> Any:
     """Return `tf.contrib.lookup.string_to_index`: the numbers of words.
 
     Args:
         tensor: the words.
         mapping: all words, in the order of their numbers.
-        default_value: what stands for words that are not among them.
-        name: of the operations.
-
-    Raises:
-        ValueError: there are no words.
+        *more: `default_value`, which stands for words that are not among them, and `name`.
+        **named: the same, by name.
     """
-    return index_table_from_tensor(mapping, default_value=default_value, name=name).lookup(tensor)
+    options = dict(zip(("default_value", "name"), more, strict=False))
+    return index_table_from_tensor(mapping, **options, **named).lookup(tensor)
 
 
-def index_to_string(tensor: Any, mapping: Any, default_value: str = "UNK", name: str | None = None) -> Any:
+def index_to_string(tensor: Any, mapping: Any, *more: Any, **named: Any) -> Any:
     """Return `tf.contrib.lookup.index_to_string`: the words of numbers, int64.
 
     Args:
         tensor: the numbers.
         mapping: all words, in the order of their numbers.
-        default_value: what stands for other numbers.
-        name: of the operations.
-
-    Raises:
-        ValueError: there are no words.
+        *more: `default_value`, which stands for other numbers, and `name`.
+        **named: the same, by name.
     """
-    return index_to_string_table_from_tensor(mapping, default_value, name).lookup(tensor)
-
-
-def _words(mapping: Any) -> Any:
-    if mapping is None:
-        raise ValueError("mapping must be specified.")
-    return mapping
+    return index_to_string_table_from_tensor(mapping, *more, **named).lookup(tensor)
 
 
 def _operations() -> Any:

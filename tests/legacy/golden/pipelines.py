@@ -265,33 +265,6 @@ def prefetched_dict():
     return tf.contrib.slim.prefetch_queue.prefetch_queue(tensors, dynamic_pad=True).dequeue()
 
 
-@pipeline()
-def learned_examples():
-    return tf.contrib.learn.read_batch_examples(
-        ["a.tfrecord", "b.tfrecord"], 8, tf.TFRecordReader, randomize_input=False, num_epochs=2
-    )
-
-
-@pipeline()
-def learned_keyed_examples():
-    keys, sizes = tf.contrib.learn.read_keyed_batch_examples(
-        ["a.txt", "b.txt"], 4, tf.TextLineReader, False, 1, parse_fn=tf.strings.length
-    )
-    return tf.strings.regex_replace(keys, r"^\./", ""), sizes  # the old glob put it before relative paths
-
-
-@pipeline()
-def learned_examples_several_at_a_time():
-    return tf.contrib.learn.read_batch_examples(
-        ["a.tfrecord", "b.tfrecord"], 8, tf.TFRecordReader, False, 1, read_batch_size=4
-    )
-
-
-@pipeline("rows")
-def learned_examples_at_random():
-    return tf.contrib.learn.read_batch_examples("*.tfrecord", 8, tf.TFRecordReader, num_epochs=1, num_threads=2)
-
-
 FEATURES = {"number": tf.FixedLenFeature([], tf.int64), "grid": tf.FixedLenFeature([2, 2], tf.int64)}
 
 
@@ -308,33 +281,18 @@ def learned_record_features():
 
 
 @pipeline()
-def learned_keyed_features():
+def learned_sparse_features():
     """Files in the order of their names, whatever that of the patterns."""
     sparse = {"word": tf.FixedLenFeature([], tf.string), "values": tf.VarLenFeature(tf.float32)}
-    keys, features = tf.contrib.learn.read_keyed_batch_features(
+    return tf.contrib.learn.read_batch_features(
         ["b.tfrecord", "a.tfrecord"], 6, sparse, tf.TFRecordReader, False, 2, num_enqueue_threads=1
     )
-    return tf.strings.regex_replace(keys, r"^\./", ""), features
 
 
 @pipeline("batches")
 def learned_record_features_in_order():
     """Two threads fill the last queue."""
     return tf.contrib.learn.read_batch_record_features("*.tfrecord", 4, FEATURES, randomize_input=False, num_epochs=2)
-
-
-@pipeline()
-def learned_dicts():
-    keys, found = tf.contrib.learn.read_keyed_batch_examples(
-        "*.txt",
-        3,
-        tf.TextLineReader,
-        False,
-        1,
-        read_batch_size=2,
-        parse_fn=lambda x: {"n": tf.strings.length(x), "x": x},
-    )
-    return tf.strings.regex_replace(keys, r"^\./", ""), found
 
 
 @pipeline()

@@ -23,45 +23,6 @@ def get_data_files(data_sources: Any) -> list[str]:
     return files
 
 
-class ParallelReader:
-    """Several readers of one kind that fill a common queue.
-
-    Args:
-        reader_class: makes a reader.
-        common_queue: what they fill.
-        num_readers: how many there are.
-        reader_kwargs: arguments of `reader_class`.
-    """
-
-    def __init__(
-        self,
-        reader_class: Any,
-        common_queue: Any,
-        num_readers: int = 4,
-        reader_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        if num_readers < 1:
-            raise ValueError(f"num_readers: expected 1 or more, got {num_readers}")
-        self.common_queue = common_queue
-        self.num_readers = num_readers
-        self._readers = [reader_class(**(reader_kwargs or {})) for _ in range(num_readers)]
-
-    def read(self, queue: Any, name: str | None = None) -> list[Any]:
-        """Return the next record of the common queue, as key and value."""
-        self._fill([self.common_queue.enqueue(reader.read(queue)) for reader in self._readers])
-        return list(self.common_queue.dequeue(name=name))
-
-    def read_up_to(self, queue: Any, num_records: int, name: str | None = None) -> list[Any]:
-        """Return up to so many records of the common queue, as vectors of keys and values."""
-        self._fill([self.common_queue.enqueue_many(reader.read_up_to(queue, num_records)) for reader in self._readers])
-        return list(self.common_queue.dequeue_up_to(num_records, name=name))
-
-    def _fill(self, operations: Sequence[Any]) -> None:
-        import tensorflow as tf
-
-        tf.compat.v1.train.add_queue_runner(tf.compat.v1.train.QueueRunner(self.common_queue, operations))
-
-
 def parallel_read(
     data_sources: Any,
     reader_class: Any,
@@ -94,10 +55,12 @@ def parallel_read(
         `[key, value]`.
 
     Raises:
-        ValueError: there are no files.
+        ValueError: there are no files, or no readers.
     """
     import tensorflow as tf
 
+    if num_readers < 1:
+        raise ValueError(f"num_readers: expected 1 or more, got {num_readers}")
     files = get_data_files(data_sources)
     kinds = {"dtypes": list(dtypes or [tf.string, tf.string]), "shapes": [[], []], "name": "common_queue"}
     with tf.name_scope(scope or "parallel_read"):
@@ -109,7 +72,10 @@ def parallel_read(
             common = tf.queue.RandomShuffleQueue(capacity, min_after_dequeue, seed=seed, **kinds)
         else:
             common = tf.queue.FIFOQueue(capacity, **kinds)
-        return ParallelReader(reader_class, common, num_readers, reader_kwargs).read(queue)
+        readers = [reader_class(**(reader_kwargs or {})) for _ in range(num_readers)]
+        filling = [common.enqueue(reader.read(queue)) for reader in readers]
+        tf.compat.v1.train.add_queue_runner(tf.compat.v1.train.QueueRunner(common, filling))
+        return list(common.dequeue())
 
 
 def single_pass_read(
