@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.errors import did_you_mean
 from seqrecorder.legacy import contrib
 from seqrecorder.legacy.contrib.absent import Absent
-from seqrecorder.legacy.tensorflow0 import TensorFlow0, concat, split
+from seqrecorder.legacy.tensorflow0 import concat, renamed, split
 from seqrecorder.legacy.tf1_behaviour import first_behaviour, quiet
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class _Old(types.ModuleType):
         for place in self._places:
             with contextlib.suppress(AttributeError):
                 return getattr(place, name)
+        if (imported := sys.modules.get(f"{self.__name__}.{name}")) is not None:
+            return imported
         if self.__name__.startswith(f"{_CONTRIB}.") and name in _INSIDE:
             return self
         known = sorted({key for place in self._places for key in dir(place) if not key.startswith("_")})
@@ -99,32 +101,20 @@ class _Old(types.ModuleType):
 def _old_tensorflow(tf: types.ModuleType) -> Any:
     """Return the module that stands for TensorFlow 1."""
     v1 = tf.compat.v1
-    old = _Old("tensorflow", v1.__doc__ or "", (v1, tf, _Loaded("tensorflow"), TensorFlow0(v1)))
+    old = _Old("tensorflow", v1.__doc__ or "", (v1, tf, renamed(v1)))
     old.__dict__.update(
         contrib=_contrib(tf),
         __version__=tf.__version__,
         compat=_Old("tensorflow.compat", "", (types.SimpleNamespace(v1=old), tf.compat)),
         concat=concat,
         split=split,
-        image=_Old("tensorflow.image", "", (v1.image, TensorFlow0(v1, "image"))),
+        image=_Old("tensorflow.image", "", (v1.image, renamed(v1, "image."))),
         nn=_Old("tensorflow.nn", "", (types.SimpleNamespace(rnn_cell=_cells(v1)), v1.nn)),
-        train=_Old("tensorflow.train", "", (v1.train, TensorFlow0(v1, "train"))),
+        train=_Old("tensorflow.train", "", (v1.train, renamed(v1, "train."))),
         reset_default_graph=_reset_default_graph,
-        **dict.fromkeys(_SWITCHES, _does_nothing),
+        **{name: _does_nothing for name in dir(v1) if name.startswith(("disable_", "enable_"))},
     )
     return old
-
-
-_SWITCHES = (
-    "disable_v2_behavior",
-    "disable_eager_execution",
-    "enable_v2_behavior",
-    "enable_eager_execution",
-    "disable_v2_tensorshape",
-    "disable_resource_variables",
-    "disable_tensor_equality",
-    "disable_control_flow_v2",
-)
 
 
 def _does_nothing(*_: Any, **__: Any) -> None:
@@ -137,19 +127,6 @@ def _reset_default_graph() -> None:
 
     with contextlib.suppress(AssertionError):
         tf.compat.v1.reset_default_graph()
-
-
-class _Loaded:
-    """The submodules of a package that were imported."""
-
-    def __init__(self, package: str) -> None:
-        self._package = package
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return sys.modules[f"{self._package}.{name}"]
-        except KeyError:
-            raise AttributeError(name) from None
 
 
 def _cells(v1: Any) -> Any:

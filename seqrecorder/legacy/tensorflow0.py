@@ -5,6 +5,8 @@ The renamings are those of the release notes of TensorFlow 1.0.0.
 
 from __future__ import annotations
 
+import operator
+import types
 from typing import Any
 
 RENAMED = {
@@ -30,27 +32,15 @@ RENAMED = {
 """Functions that have another name, and the same arguments in the same order."""
 
 
-class TensorFlow0:
-    """What the names of TensorFlow 0.x mean, as attributes.
+def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
+    """Return what the names of TensorFlow 0.x mean, as attributes.
 
     Args:
         v1: `tf.compat.v1`.
-        inside: the part of TensorFlow whose names these are, `train` say; empty for TensorFlow itself.
+        inside: the part of TensorFlow whose names these are, `train.` say; empty for TensorFlow itself.
     """
-
-    def __init__(self, v1: Any, inside: str = "") -> None:
-        self._v1, self._prefix = v1, f"{inside}." if inside else ""
-
-    def __getattr__(self, name: str) -> Any:
-        found = self._v1
-        for part in RENAMED.get(self._prefix + name, "").split("."):
-            found = getattr(found, part) if part else None
-        if found is None:
-            raise AttributeError(name)
-        return found
-
-    def __dir__(self) -> list[str]:
-        return []  # nobody is to be led to them
+    mine = {old.removeprefix(inside): new for old, new in RENAMED.items() if old.startswith(inside)}
+    return types.SimpleNamespace(**{old: operator.attrgetter(new)(v1) for old, new in mine.items() if "." not in old})
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Any:
