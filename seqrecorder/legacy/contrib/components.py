@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqrecorder.legacy.graph import SparseSlot
-
 
 class Components:
     """The tensors that an old batching function was given.
@@ -13,10 +11,9 @@ class Components:
     Args:
         tensors: a list, a tuple or a dict of tensors; dicts are ordered by their keys.
         shapes: their shapes, or None for what the graph knows.
-        many: whether the tensors have rows that are examples of their own.
 
     Attributes:
-        targets: what a dataset is to hold for them.
+        targets: what a dataset is to hold for them: sparse tensors are vectors of three strings.
     """
 
     def __init__(self, tensors: Any, shapes: Any = None) -> None:
@@ -26,23 +23,17 @@ class Components:
         values = [tensors[name] for name in self._names] if self._names is not None else list(tensors)
         if not values:
             raise ValueError("tensors: expected at least one, got none")
-        self._values = [v if isinstance(v, tf.SparseTensor) else tf.convert_to_tensor(v) for v in values]
+        self.values = [v if isinstance(v, tf.SparseTensor) else tf.convert_to_tensor(v) for v in values]
         if shapes is not None:
-            for value, shape in zip(self._values, shapes, strict=True):
+            for value, shape in zip(self.values, shapes, strict=True):
                 if not isinstance(value, tf.SparseTensor):
                     value.set_shape(shape)
-        self.targets = [_target(value) for value in self._values]
-
-    def shapes(self) -> list[Any]:
-        """Return the shape of each component in the dataset."""
-        import tensorflow as tf
-
-        return [tf.TensorShape([3]) if isinstance(v, tf.SparseTensor) else v.shape for v in self._values]
+        self.targets = [tf.io.serialize_sparse(v) if isinstance(v, tf.SparseTensor) else v for v in self.values]
 
     def check_shapes(self, *, dynamic_pad: bool) -> None:
         """Raise `ValueError` where shapes do not suffice to batch the tensors, as the old functions did."""
-        for shape, value in zip(self.shapes(), self._values, strict=True):
-            if shape.rank is None:
+        for value in self.targets:
+            if (shape := value.shape).rank is None:
                 raise ValueError(f"Cannot infer Tensor's rank: {value}; give it a shape with set_shape, or by shapes=")
             if not dynamic_pad and not shape.is_fully_defined():
                 raise ValueError(f"All shapes must be fully defined: {value} has {shape}; or ask for dynamic_pad=True")
@@ -55,7 +46,7 @@ class Components:
             tf.io.deserialize_many_sparse(new, old.dtype, rank=None if old.shape.rank is None else old.shape.rank + 1)
             if isinstance(old, tf.SparseTensor)
             else new
-            for old, new in zip(self._values, batched, strict=True)
+            for old, new in zip(self.values, batched, strict=True)
         ]
 
     def structure(self, tensors: Any) -> Any:
@@ -68,11 +59,3 @@ class Components:
         if len(self._names) == 1:
             return {self._names[0]: list(tensors)}
         return dict(zip(self._names, tensors, strict=True))
-
-
-def _target(value: Any) -> Any:
-    import tensorflow as tf
-
-    if isinstance(value, tf.SparseTensor):
-        return SparseSlot((value.indices, value.values, value.dense_shape), many=False)
-    return value

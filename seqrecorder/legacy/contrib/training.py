@@ -76,7 +76,7 @@ def bucket(
             lambda which, *_: tf.cast(which, tf.int32),
             list(range(1, num_buckets)),
             sizes,
-            padded_shapes=([], *components.shapes()),
+            padded_shapes=([], *(target.shape for target in components.targets)),
             drop_remainder=not allow_smaller_final_batch,
         )
         return batches.map(lambda which, *parts: (tf.cast(which[0], tf.int32), tuple(components.restore(parts))))
@@ -131,13 +131,14 @@ def bucket_by_sequence_length(
     length = tf.convert_to_tensor(input_length)
     if length.dtype != tf.int32:
         raise ValueError(f"input_length: expected int32, got {length.dtype.name}; cast it")
-    names = sorted(tensors, key=str) if isinstance(tensors, dict) else None
-    values = list(tensors) if names is None else [tensors[key] for key in names]
+    components = Components(tensors)
     # As ever, a length may be a vector of one.
     which = tf.searchsorted(tf.constant(bucket_boundaries), tf.reshape(length, [1]), side="right")[0]
     signature = inspect.signature(bucket)
-    options = signature.bind([length, *values], which, batch_size, len(bucket_boundaries) + 1, *more, **named).arguments
+    options = signature.bind(
+        [length, *components.values], which, batch_size, len(bucket_boundaries) + 1, *more, **named
+    ).arguments
     if options.get("shapes") is not None:
         options["shapes"] = [length.shape, *options["shapes"]]
     _, (lengths, *outputs) = bucket(**{"name": "bucket_by_sequence_length", **options})
-    return lengths, Components(tensors).structure(outputs)
+    return lengths, components.structure(outputs)

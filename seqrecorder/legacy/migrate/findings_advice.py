@@ -6,7 +6,6 @@ _LIFT = "seqrecorder.legacy.lift(function) runs it unchanged, as a tf.data.Datas
 _BY_HAND = f"rewrite it by hand, or keep it: {_LIFT}"
 _ADVICE = {
     "batch-elsewhere": "assign the batch to a name, or return it, and migrate again",
-    "batch-join": _BY_HAND,
     "callers": "give it what it takes now, as the note of its file says",
     "consumer": "iterate over the dataset in place of the session's loop",
     "contrib": "take what is there from seqrecorder.legacy.contrib, or run it: seqrecorder legacy run SCRIPT",
@@ -17,7 +16,6 @@ _ADVICE = {
     "later-python": "write it as an assignment, an if or an except, and migrate again",
     "missing": "write what TensorFlow 2 has for it",
     "escapes": "batch it too, or compute it from the batch",
-    "explicit-queue": _BY_HAND,
     "fed": "write what Python code puts into the queue as a generator, for tf.data.Dataset.from_generator; or keep it, "
     "in graphs alone, with --fallback=lift",
     "graph-state": "move it behind the batch, or to where the batch is used",

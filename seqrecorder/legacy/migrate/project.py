@@ -189,44 +189,51 @@ def _scripts(path: Path) -> Iterator[Path]:
 def _migrated(
     path: Path, change: Callable[[str], Rewritten], target: Target, *, write: bool, verify: bool
 ) -> FileReport:
+    report = FileReport(path, "refused")
     try:
         data = path.read_bytes()
-        text, encoding = _decoded(data)
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
     except (OSError, SyntaxError, UnicodeError, LookupError) as error:
-        return FileReport(path, "refused", (Finding(0, "unreadable", f"cannot be read: {error}"),))
+        return _refused(report, "unreadable", f"cannot be read: {error}")
     if path.suffix == _NOTEBOOK:
         if not _QUEUES.search(text):
             return FileReport(path, "nothing")
-        return FileReport(path, "refused", (Finding(0, "notebook", "queues in a notebook, which is no script"),))
+        return _refused(report, "notebook", "queues in a notebook, which is no script")
     done = change(text)
-    trials: tuple[Trial, ...] = ()
-    if verify and done.status == "converted":
-        trials = tried(text, done.text, done.functions, target, path.resolve().parent)
-        wrong = [trial for trial in trials if trial.outcome == "differs"]
-        if wrong:
-            findings = tuple(Finding(0, "differs", f"{trial.function}: {trial.reason}") for trial in wrong)
-            return FileReport(path, "refused", findings, done.notes, trials)
     report = FileReport(
         path,
-        _outcome(done, trials),
+        done.status,
         done.findings,
         done.notes,
-        trials,
-        _diff(path, text, done.text),
+        diff=_diff(path, text, done.text),
         changed=done.changed,
         lifted=done.functions if done.lifted else (),
     )
-    if not write or done.text == text:
-        return report
+    if verify and done.status == "converted":
+        trials = tried(text, done.text, done.functions, target, path.resolve().parent)
+        equal = trials and all(trial.outcome == "equal" for trial in trials)
+        report = attrs.evolve(report, trials=trials, outcome="verified" if equal else "converted")
+        if wrong := [f"{trial.function}: {trial.reason}" for trial in trials if trial.outcome == "differs"]:
+            return _refused(report, "differs", *wrong)
+    return _saved(report, done.text.encode(encoding), data) if write and done.text != text else report
+
+
+def _refused(report: FileReport, code: str, *reasons: object) -> FileReport:
+    findings = tuple(Finding(0, code, str(reason)) for reason in reasons)
+    return FileReport(report.path, "refused", findings, report.notes, report.trials)
+
+
+def _saved(report: FileReport, new: bytes, old: bytes) -> FileReport:
     try:
-        save(path, done.text.encode(encoding), data)
+        save(report.path, new, old)
     except ChangedError as error:
-        return FileReport(path, "refused", (Finding(0, "changed", str(error)),), done.notes, trials)
+        return _refused(report, "changed", error)
     except OSError as error:
-        if path.read_bytes() == data:
-            return FileReport(path, "refused", (Finding(0, "unwritable", str(error)),), done.notes, trials)
+        if report.path.read_bytes() == old:
+            return _refused(report, "unwritable", error)
         late = Finding(0, "unsynced", f"written, but a crash of the machine now may bring the old text back: {error}")
-        report = attrs.evolve(report, findings=(*done.findings, late))
+        report = attrs.evolve(report, findings=(*report.findings, late))
     return attrs.evolve(report, written=True)
 
 
@@ -253,18 +260,6 @@ def _rewritten(
         said = f"a fault of seqrecorder's own, of which the script stays as it is: {type(error).__name__}: {error}"
         return Rewritten("refused", text, (Finding(0, "internal", said),))
     return lifted if lifted.status in ("converted", "kept") else done
-
-
-def _decoded(data: bytes) -> tuple[str, str]:
-    """Return the text of a script, with its own ends of lines, and its encoding."""
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    return data.decode(encoding), encoding
-
-
-def _outcome(done: Rewritten, trials: tuple[Trial, ...]) -> Outcome:
-    if done.status != "converted":
-        return done.status
-    return "verified" if trials and all(trial.outcome == "equal" for trial in trials) else "converted"
 
 
 def _diff(path: Path, old: str, new: str) -> str:

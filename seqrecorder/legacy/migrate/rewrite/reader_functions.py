@@ -118,20 +118,13 @@ _ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.
 
 
 def _number(node: ast.expr, known: dict[str, Any]) -> int | None:
-    try:
-        return _evaluated(node, known)
-    except ValueError:
-        return None
-
-
-def _evaluated(node: ast.expr, known: dict[str, Any]) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if ast.unparse(node) in known:
-        return int(known[ast.unparse(node)])
-    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        return int(_ARITHMETIC[type(node.op)](_evaluated(node.left, known), _evaluated(node.right, known)))
-    raise ValueError("no constant")
+    match node:
+        case ast.Constant(int(value)):
+            return value
+        case ast.BinOp(left, operation, right) if type(operation) in _ARITHMETIC:
+            sides = [_number(side, known) for side in (left, right)]
+            return None if None in sides else int(_ARITHMETIC[type(operation)](*sides))
+    return known.get(ast.unparse(node))
 
 
 def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:

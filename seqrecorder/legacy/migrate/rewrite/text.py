@@ -171,19 +171,10 @@ class _Replacing(ast.NodeTransformer):
     def __init__(self, replaced: dict[int, str]) -> None:
         self._replaced = replaced
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        if id(node) in self._replaced:
-            return ast.parse(self._replaced[id(node)], mode="eval").body
-        if isinstance(node, ast.Call):  # one argument may become several
-            several = [self._replaced.get(id(argument)) for argument in node.args]
-            new = [
-                [argument] if text is None else _arguments(text)
-                for argument, text in zip(node.args, several, strict=True)
-            ]
-            node.args = [argument for arguments in new for argument in arguments]
-        return self.generic_visit(node)
-
-
-def _arguments(text: str) -> list[ast.expr]:
-    call = ast.parse(f"f({text})", mode="eval").body
-    return call.args if isinstance(call, ast.Call) else []
+    def visit(self, node: ast.AST) -> Any:
+        """Return what takes the place of a node: of an argument, it may be several."""
+        if id(node) not in self._replaced:
+            return self.generic_visit(node)
+        call = ast.parse(f"f({self._replaced[id(node)]})", mode="eval").body
+        new = call.args if isinstance(call, ast.Call) else []
+        return new[0] if len(new) == 1 else new

@@ -114,11 +114,8 @@ def _is_alike(call: ast.Call, old: str, names: Names) -> bool:
     _, most, keywords = _ALIKE[old]
     if len(call.args) > most or not all(keyword.arg in keywords for keyword in call.keywords):
         return False
-    return old != "tf.cond" or any(_gives_a_tensor(value, names) for value in (*call.args, *_values(call)))
-
-
-def _values(call: ast.Call) -> Iterator[ast.expr]:
-    return (keyword.value for keyword in call.keywords)
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return old != "tf.cond" or any(_gives_a_tensor(value, names) for value in given)
 
 
 def _gives_a_tensor(branch: ast.expr, names: Names) -> bool:
