@@ -11,6 +11,7 @@ from seqrecorder.legacy.subgraph import run_section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from seqrecorder.legacy.graph import Feed
     from seqrecorder.legacy.initial_values import State
     from seqrecorder.legacy.subgraph import Section
 
@@ -37,28 +38,26 @@ def families(sections: Sequence[Section]) -> list[list[int]]:
     return [members for _, members in groups]
 
 
-def common_pulls(sections: Sequence[Section], queue: Any) -> list[Any]:
-    """Return the one pull of each section, all of one kind and of one queue, or raise `LiftError`."""
-    pulls = [section.pulls[0] for section in sections if len(section.pulls) == 1]
-    advice = "let one operation, run by as many threads, fill the queue; or read each source once"
-    if len(pulls) < len(sections):
-        raise LiftError(
-            "what fills the queue shares one source among several operations that take from others as well",
-            advice=advice,
-            op=queue.name,
-        )
-    kinds = {(pull.type, source_of(pull.inputs[1 if pull.type in READS else 0]).name) for pull in pulls}
-    if len(kinds) > 1:
-        raise LiftError(
-            f"operations that fill the queue take from one source in different ways: {', '.join(map(describe, pulls))}",
-            advice=advice,
-            op=queue.name,
-        )
+def common_pulls(sections: Sequence[Section], feeds: Sequence[Feed], queue: Any) -> list[Any]:
+    """Return the one pull of each section, all of one kind and of one queue, or raise `LiftError`.
+
+    They are of one reader, or each of a reader of its own, and the readers are alike.
+    """
+    pulls = [pull for section in sections for pull in section.pulls]
+    reading = [pull.type in READS for pull in pulls]
     readers = {source_of(pull.inputs[0]).name: source_of(pull.inputs[0]) for pull in pulls if pull.type in READS}
-    if len(readers) > 1 and len({_attributes(reader) for reader in readers.values()}) > 1:
-        raise LiftError("readers of different kinds share one queue of files", advice=advice, op=queue.name)
-    if 1 < len(readers) < len(pulls):
-        raise LiftError("some readers are shared by several operations, and some are not", advice=advice, op=queue.name)
+    kinds = {(pull.type, source_of(pull.inputs[reads]).name) for pull, reads in zip(pulls, reading, strict=True)}
+    puts = {(feed.many, feed.keep and feed.keep[1], len(feed.components)) for feed in feeds}
+    alike = len(kinds) == len(puts) == 1 and len({_attributes(reader) for reader in readers.values()}) < 2  # noqa: PLR2004
+    apart = len(pulls) == len(sections) and len(readers) in {0, 1, len(pulls)}
+    if not alike or not apart or any(section.limits for section in sections):
+        raise LiftError(
+            "operations that fill the queue share a source, and do not all do the same: "
+            + ", ".join(map(describe, pulls)),
+            advice="let one operation, run by as many threads, fill the queue; or read each source once, and only its "
+            "producer limit the epochs",
+            op=queue.name,
+        )
     return pulls
 
 

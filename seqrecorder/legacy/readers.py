@@ -145,19 +145,11 @@ def fixed_length_records(
         A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:NUMBER`, counted from 0.
     """
     _at_least("record_bytes", record_bytes, 1)
-    for name, value in (("header_bytes", header_bytes), ("footer_bytes", footer_bytes), ("hop_bytes", hop_bytes)):
+    sizes = {"header_bytes": header_bytes, "footer_bytes": footer_bytes, "hop_bytes": hop_bytes}
+    for name, value in sizes.items():
         _at_least(name, value, 0)
     _one_of("encoding", encoding, ("", "ZLIB"))
-    return as_paths(files).flat_map(
-        lambda path: slices_of(
-            path,
-            record_bytes,
-            header_bytes=header_bytes,
-            footer_bytes=footer_bytes,
-            hop_bytes=hop_bytes,
-            encoding=encoding,
-        )
-    )
+    return as_paths(files).flat_map(lambda path: slices_of(path, record_bytes, **sizes, encoding=encoding))
 
 
 def whole_files(files: Files) -> Any:

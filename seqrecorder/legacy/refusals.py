@@ -61,42 +61,30 @@ def check(op: Any) -> None:
         raise LiftError(reason, advice=advice, op=op.name)
     if op.type in ENQUEUES:
         raise filled_while_read(source_of(op.inputs[0]))
-    _check_handles(op)
-    if op.type in _READS_STATE:
-        return
-    for tensor in op.inputs:
-        holder = through_identities(tensor).op
-        reference = tensor.dtype._is_ref_dtype  # noqa: SLF001 - no public name
-        writes = op.type.startswith(_WRITES_REFERENCES) if reference else tensor.dtype.name == "resource"
-        if writes and (holder.type in VARIABLES or holder.type in TABLES):
-            raise LiftError(
-                f"{op.type} changes {holder.name!r} while the pipeline runs",
-                advice="leave it out of the input function: datasets do not change variables",
-                op=op.name,
-            )
-    if op.type.startswith(_LISTS):
-        return
-    if any(tensor.dtype.name in ("resource", "variant") for tensor in [*op.inputs, *op.outputs]):
+    tensors = [*op.inputs, *op.outputs]
+    holders = [through_identities(tensor).op for tensor in tensors]
+    if sources := [describe(holder) for holder in holders if holder.type in QUEUES or holder.type in READERS]:
+        inside, other = f"{sources[0]} is used inside a tf.cond or a loop", f"asks {sources[0]} for something else"
         raise LiftError(
-            f"an operation of type {op.type} keeps a state that cannot be translated",
-            advice="leave it out of the input function",
+            inside if op.type in (*CONDITIONALS, *_LOOPS) else f"{op.type} {other} than its elements",
+            advice="take from it before, and choose from or loop over what was taken; leave out what counts, and use "
+            "tf.data.Dataset.enumerate on the lifted dataset",
             op=op.name,
         )
-
-
-def _check_handles(op: Any) -> None:
-    """Raise `LiftError` for an operation that does something else to a queue or a reader than take from it."""
-    for tensor in [*op.inputs, *op.outputs]:
-        source = through_identities(tensor).op
-        if source.type in QUEUES or source.type in READERS:
-            if op.type in (*CONDITIONALS, *_LOOPS):
-                raise LiftError(
-                    f"{describe(source)} is used inside a tf.cond or a loop",
-                    advice="take from it before, and choose from or loop over what was taken",
-                    op=op.name,
-                )
-            raise LiftError(
-                f"{op.type} asks {describe(source)} for something else than its elements",
-                advice="leave it out; to count, use tf.data.Dataset.enumerate on the lifted dataset",
-                op=op.name,
-            )
+    if op.type in _READS_STATE or op.type.startswith(_LISTS):
+        return
+    kept = [tensor.dtype.name in ("resource", "variant") for tensor in tensors]
+    writes = op.type.startswith(_WRITES_REFERENCES)
+    changed = [
+        repr(holder.name)
+        for holder, tensor, keeps in zip(holders, tensors, kept, strict=True)
+        if (keeps or (writes and tensor.dtype._is_ref_dtype))  # noqa: SLF001 - no public name
+        and (holder.type in VARIABLES or holder.type in TABLES)
+    ]
+    if changed or any(kept):
+        state = f"an operation of type {op.type} keeps a state that cannot be translated"
+        raise LiftError(
+            f"{op.type} changes {changed[0]} while the pipeline runs" if changed else state,
+            advice="leave it out of the input function: datasets do not change variables",
+            op=op.name,
+        )

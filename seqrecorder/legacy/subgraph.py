@@ -27,21 +27,24 @@ class Section:
 
     Attributes:
         targets: what is computed: tensors, and `SparseSlot`s, each of which becomes a string vector.
-        pulls: operations that take from sources, in the order of the graph.
         inner: operations that are run, by name.
         cut: tensors at which the section ends that come from no pull, by name, with the operation that gives them.
+        pulls: operations that take from sources, in the order of the graph.
         takes: operations that turn what stands for sparse tensors back into them.
         limits: how often it can run by each `tf.train.limit_epochs`, as operations that count.
-        stateful: operations whose result depends on how often they ran, such as random ones.
     """
 
-    targets: tuple[Any, ...]
-    pulls: tuple[Any, ...]
-    inner: dict[str, Any]
-    cut: dict[str, Any]
-    takes: tuple[Any, ...]
-    limits: tuple[Any, ...]
-    stateful: tuple[Any, ...]
+    targets: Sequence[Any]
+    inner: dict[str, Any] = attrs.field(factory=dict)
+    cut: dict[str, Any] = attrs.field(factory=dict)
+    pulls: list[Any] = attrs.field(factory=list)
+    takes: list[Any] = attrs.field(factory=list)
+    limits: list[Any] = attrs.field(factory=list)
+
+    @property
+    def stateful(self) -> tuple[Any, ...]:
+        """Operations whose result depends on how often they ran, such as random ones."""
+        return tuple(op for op in self.inner.values() if op.op_def.is_stateful and op.type not in _HARMLESS)
 
 
 def cut_section(
@@ -61,75 +64,48 @@ def cut_section(
     Raises:
         LiftError: something is reached that cannot be translated.
     """
-    walk = _Walk(datasets, feed)
-    walk.back_from([*after, *(tensor.op for target in targets for tensor in parts_of(target))])
-    for op in walk.limits:
-        users = [user for user in op.outputs[0].consumers() if user.name in walk.inner]
+    section = Section(targets)
+    waiting, seen = [*after, *(tensor.op for target in targets for tensor in parts_of(target))], set[str]()
+    while waiting:
+        op = waiting.pop()
+        if op.name in seen:
+            continue
+        seen.add(op.name)
+        if op.type in DEQUEUES or op.type in READS or op.name in datasets:
+            section.pulls.append(op)
+        elif op.type in _COUNTERS:
+            section.limits.append(op)
+        elif op.type == _TAKE:
+            section.takes.append(op)
+            waiting.append(_slot_of_take(op).op)
+        elif op.type in VARIABLES or op.type in TABLES or _reads_variable(op) or _is_fed(op, feed):
+            section.cut[op.name] = op
+        else:
+            check(op)
+            section.inner[op.name] = op
+            waiting += [tensor.op for tensor in op.inputs]
+        waiting += op.control_inputs
+    for op in section.limits:
+        users = [user for user in op.outputs[0].consumers() if user.name in section.inner]
         if users:
             raise LiftError(
                 f"the count itself is used, by {users[0].name!r}",
                 advice="count what comes out (tf.data.Dataset.enumerate) after lifting",
                 op=op.name,
             )
-    stateful = tuple(op for op in walk.inner.values() if op.op_def.is_stateful and op.type not in _HARMLESS)
-    pulls = tuple(_in_order(walk.pulls))
-    return Section(tuple(targets), pulls, walk.inner, walk.cut, tuple(walk.takes), tuple(walk.limits), stateful)
+    if len(section.pulls) > 1:
+        order = {op: number for number, op in enumerate(section.pulls[0].graph.get_operations())}
+        section.pulls.sort(key=order.__getitem__)
+    return section
 
 
-class _Walk:
-    """What is met on the way back from some operations, by what it is."""
-
-    def __init__(self, datasets: Container[str], feed: Container[str]) -> None:
-        self._datasets, self._feed = datasets, feed
-        self._seen: set[str] = set()
-        self.inner: dict[str, Any] = {}
-        self.cut: dict[str, Any] = {}
-        self.pulls: list[Any] = []
-        self.takes: list[Any] = []
-        self.limits: list[Any] = []
-
-    def back_from(self, ops: Iterable[Any]) -> None:
-        """Walk back from operations."""
-        stack = list(ops)
-        while stack:
-            op = stack.pop()
-            if op.name not in self._seen:
-                self._seen.add(op.name)
-                stack += self._meet(op)
-
-    def _meet(self, op: Any) -> list[Any]:
-        """Sort an operation in, and return those to go on with."""
-        if op.type in DEQUEUES or op.type in READS or op.name in self._datasets:
-            self.pulls.append(op)
-        elif op.type in _COUNTERS:
-            self.limits.append(op)
-        elif op.type == _TAKE:
-            self.takes.append(op)
-            return [_slot_of_take(op).op, *op.control_inputs]
-        elif op.type in VARIABLES or op.type in TABLES or _reads_variable(op) or self._is_fed(op):
-            self.cut[op.name] = op
-        else:
-            check(op)
-            self.inner[op.name] = op
-            return [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-        return list(op.control_inputs)
-
-    def _is_fed(self, op: Any) -> bool:
-        return op.type == "Placeholder" and op.name in self._feed
+def _is_fed(op: Any, feed: Container[str]) -> bool:
+    return op.type == "Placeholder" and op.name in feed
 
 
 def parts_of(target: Any) -> tuple[Any, ...]:
     """Return the tensors of a target."""
     return target.parts if isinstance(target, SparseSlot) else (target,)
-
-
-def _in_order(ops: Iterable[Any]) -> list[Any]:
-    """Return operations in the order in which they were made."""
-    wanted = {op.name: op for op in ops}
-    if len(wanted) < 2:  # noqa: PLR2004
-        return list(wanted.values())
-    graph = next(iter(wanted.values())).graph
-    return [op for op in graph.get_operations() if op.name in wanted]
 
 
 def _reads_variable(op: Any) -> bool:

@@ -289,14 +289,7 @@ class Translation:
 
     def _shared(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, place: str) -> Any:
         """Return what several feeds of a queue give that share the one source they have."""
-        pulls = common_pulls(sections, queue)
-        shapes = {(feed.many, feed.keep and feed.keep[1], len(feed.components)) for feed in feeds}
-        if len(shapes) > 1:
-            raise LiftError(
-                "operations that share one source fill the queue in different ways",
-                advice="let all of them enqueue one element, or all of them many",
-                op=queue.name,
-            )
+        pulls = common_pulls(sections, feeds, queue)
         count = len(pulls)
         names = {source_of(pull.inputs[0]).name for pull in pulls}
         if pulls[0].type in READS and len(names) > 1:
@@ -316,13 +309,6 @@ class Translation:
         else:
             dealt = self._pull(pulls[0], place)
             dealt = dealt.map(lambda *row: (row,)).enumerate().map(lambda i, row: (i % count, row[0]))
-        limits = [self._state.limit(op) for section in sections for op in section.limits]
-        if limits:
-            raise LiftError(
-                "tf.train.limit_epochs stands between a shared source and the queue",
-                advice="limit the epochs of the source instead",
-                op=queue.name,
-            )
         self._note_kept(op for section in sections for op in section.stateful)
         return dealt.map(lambda i, row: tuple(run_branch(sections, i, row, self._state)))
 
