@@ -48,14 +48,11 @@ class Lifted:
         dataset: of elements with the structure that the function returned; lists are tuples.
         stages: of the pipeline, from the source on.
         notes: what took a part of the elements away in the original, and does not any more.
-        kept: operations with a state of their own, which no checkpoint holds, such as `tf.py_func`; with them, an
-            iterator over the dataset cannot be saved.
     """
 
     dataset: Any
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -65,7 +62,6 @@ class Lifted:
     def __str__(self) -> str:
         lines = [f"{number}. {stage}" for number, stage in enumerate(self.stages, 1)]
         lines += [f"note: {note}" for note in self.notes]
-        lines += [f"no saving: {kept} has a state of its own, so an iterator cannot be saved" for kept in self.kept]
         if self.exact:
             order = "as in the original"
         else:

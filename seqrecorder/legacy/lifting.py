@@ -63,8 +63,8 @@ def lift(
     multiplications, so its floats may differ in the last bit.
 
     An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders of files too. Some
-    operations have a state that no checkpoint holds: Python functions, and random ones between the queues. `explain`
-    names them, and TensorFlow refuses to save.
+    operations have a state that no checkpoint holds: Python functions, and random ones between the queues. With them
+    TensorFlow refuses to save.
 
     Inside a graph, tensors that stand there already can be lifted too, where queues are made in one place of a script
     and used in another: `x = get_next(lift(x))`. What their batch was taken from is not filled by threads any more.
@@ -187,4 +187,4 @@ def translate(
     notes = tuple(dict.fromkeys(translation.notes))
     for note in notes:
         warnings.warn(f"lift: {note}", stacklevel=4)
-    return Lifted(dataset, tuple(translation.stages), notes, tuple(dict.fromkeys(translation.kept)))
+    return Lifted(dataset, tuple(translation.stages), notes)

@@ -30,7 +30,7 @@ from seqrecorder.legacy.shared_sources import SharedSources
 from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from seqrecorder.legacy.dequeue import ShuffleBuffer
     from seqrecorder.legacy.explanation import Lifted
@@ -58,7 +58,6 @@ class Translation:
     ) -> None:
         self.stages: list[Stage] = []
         self.notes: list[str] = []
-        self.kept: list[str] = []
         self._operations = {op.name: op for op in graph.get_operations()}
         self._state, self._datasets, self._filled = state, datasets, filled
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
@@ -77,7 +76,7 @@ class Translation:
         if not self._sources.counts:
             return dataset
         self._sources = SharedSources(self._sources.counts)
-        for found in (self.stages, self.notes, self.kept, self._lifted, self._sparse):
+        for found in (self.stages, self.notes, self._lifted, self._sparse):
             found.clear()
         return self._outputs(tensors)
 
@@ -114,7 +113,6 @@ class Translation:
 
     def _run(self, section: Section, elements: Any, unpack: Any, parallel: int | None = None) -> Any:
         """Return a dataset of what a section makes of elements, which a function sorts by pull."""
-        self._note_kept(section.stateful)
         return elements.map(
             lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
         )
@@ -183,7 +181,6 @@ class Translation:
         lifted = self._datasets[pull.name]
         self.stages += lifted.stages
         self.notes += lifted.notes
-        self.kept += lifted.kept
         return flat(lifted.dataset)
 
     def _dequeue(self, pull: Any, place: str) -> Any:
@@ -309,7 +306,6 @@ class Translation:
         else:
             dealt = self._pull(pulls[0], place)
             dealt = dealt.map(lambda *row: (row,)).enumerate().map(lambda i, row: (i % count, row[0]))
-        self._note_kept(op for section in sections for op in section.stateful)
         return dealt.map(lambda i, row: tuple(run_branch(sections, i, row, self._state)))
 
     def _producer(self, section: Section, feed: Feed) -> tuple[str, str]:
@@ -353,10 +349,6 @@ class Translation:
     ) -> None:
         made = self._operations.get(name)
         self.stages.append(Stage(name, found, done, unfixed, drawn, made_in(made) if made is not None else None))
-
-    def _note_kept(self, ops: Iterable[Any]) -> None:
-        """Note what has a state that no checkpoint holds."""
-        self.kept += [f"{describe(op)} in {place}" if (place := made_in(op)) else describe(op) for op in ops]
 
     def _note_competitors(self) -> None:
         """Note what took from the same sources in the original and is not part of what was lifted."""

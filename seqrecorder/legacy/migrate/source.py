@@ -246,13 +246,7 @@ def comments_gone(old: str, new: str) -> list[str]:
     >>> comments_gone("a = 1  # one\nb = 2  # two", "# one\na = 1")
     ['# two']
     """
-    left = collections.Counter(_comments(new))
-    gone = []
-    for comment in _comments(old):
-        left[comment] -= 1
-        if left[comment] < 0:
-            gone.append(comment)
-    return gone
+    return list((collections.Counter(_comments(old)) - collections.Counter(_comments(new))).elements())
 
 
 def lines_about_queues(text: str) -> list[int]:

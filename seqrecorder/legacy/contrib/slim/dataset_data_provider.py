@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seqrecorder.legacy.contrib.slim.data_provider import DataProvider
 from seqrecorder.legacy.contrib.slim.parallel_reader import parallel_read
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+_OPTIONS = (
+    *("num_readers", "reader_kwargs", "shuffle", "num_epochs", "common_queue_capacity", "common_queue_min"),
+    *("record_key", "seed", "scope"),
+)
 
 
 class DatasetDataProvider(DataProvider):
@@ -16,42 +18,22 @@ class DatasetDataProvider(DataProvider):
 
     Args:
         dataset: a `Dataset`.
-        num_readers: see `parallel_read`, as for the other arguments.
-        reader_kwargs: see `parallel_read`.
-        shuffle: see `parallel_read`.
-        num_epochs: see `parallel_read`.
-        common_queue_capacity: its `capacity`.
-        common_queue_min: its `min_after_dequeue`.
-        record_key: name under which the record's key is given.
-        seed: see `parallel_read`.
-        scope: see `parallel_read`.
+        *more: `num_readers` (1 by default), `reader_kwargs`, `shuffle` and `num_epochs` (see `parallel_read`),
+            `common_queue_capacity` (its `capacity`), `common_queue_min` (its `min_after_dequeue`), `record_key` (the
+            name under which the record's key is given), `seed` and `scope`.
+        **named: the same, by name.
+
+    Raises:
+        ValueError: an item has the name of the key.
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        num_readers: int = 1,
-        reader_kwargs: Mapping[str, Any] | None = None,
-        shuffle: bool = True,
-        num_epochs: int | None = None,
-        common_queue_capacity: int = 256,
-        common_queue_min: int = 128,
-        record_key: str = "record_key",
-        seed: int | None = None,
-        scope: str | None = None,
-    ) -> None:
-        key, data = parallel_read(
-            dataset.data_sources,
-            reader_class=dataset.reader,
-            num_epochs=num_epochs,
-            num_readers=num_readers,
-            reader_kwargs=reader_kwargs,
-            shuffle=shuffle,
-            capacity=common_queue_capacity,
-            min_after_dequeue=common_queue_min,
-            seed=seed,
-            scope=scope,
-        )
+    def __init__(self, dataset: Any, *more: Any, **named: Any) -> None:
+        options = {"num_readers": 1, **dict(zip(_OPTIONS, more, strict=False)), **named}
+        record_key = options.pop("record_key", "record_key")
+        for old, new in (("common_queue_capacity", "capacity"), ("common_queue_min", "min_after_dequeue")):
+            if old in options:
+                options[new] = options.pop(old)
+        key, data = parallel_read(dataset.data_sources, dataset.reader, **options)
         items = dataset.decoder.list_items()
         tensors = dict(zip(items, dataset.decoder.decode(data, items), strict=True))
         if record_key in tensors:

@@ -9,7 +9,7 @@ import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.rewrite.reader_functions import calls_of, reader_of
-from seqrecorder.legacy.migrate.rewrite.record_statements import Origin
+from seqrecorder.legacy.migrate.rewrite.record_statements import Origin, simple_names
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
@@ -51,12 +51,8 @@ class Origins:
         if producer.kind == "source":
             return self._made(producer)
         if producer.kind == "tf.train.slice_input_producer" or producer.dequeued:
-            items = target.elts if isinstance(target, (ast.List, ast.Tuple)) else [target]
-            names = tuple(item.id for item in items if isinstance(item, ast.Name))
-            if len(names) != len(items):
-                raise Unclear("targets", "the tensors are not simply assigned to names", producer.statement)
             starred = isinstance(target, ast.Name) and not producer.dequeued
-            return Origin(names, producer.statement, None, starred=starred)
+            return Origin(simple_names(target, producer.statement), producer.statement, None, starred=starred)
         if not isinstance(target, ast.Name):
             raise Unclear("targets", "the queue is not simply assigned to a name", producer.statement)
         made = [each.statement for each in self.stages.producers]
@@ -90,9 +86,8 @@ class Origins:
     def _made(self, producer: Producer) -> Origin:
         """Return the tensors that a function of the script returned, and whose dataset it returns now."""
         target, structure = producer.target, self.parts[ast.unparse(producer.arguments.call.func)].structure
-        items = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-        names = [item.id for item in items if isinstance(item, ast.Name)]
-        if len(names) != len(items) or structure is None or (structure in ("dict", "one") and len(names) > 1):
+        names = simple_names(target, producer.statement)
+        if structure is None or (structure in ("dict", "one") and len(names) > 1):
             raise Unclear("targets", "the tensors are not simply assigned to names", producer.statement)
         starred = isinstance(target, ast.Name) and structure in ("tuple", "list")
         distinct = tuple(name + str(index) * (name in names[:index]) for index, name in enumerate(names))

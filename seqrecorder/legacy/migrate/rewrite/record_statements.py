@@ -20,6 +20,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
 )
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.analyze.hanging import hanging, mentioned
+from seqrecorder.legacy.migrate.rewrite.tfdata_lines import needed
 from seqrecorder.legacy.migrate.unclear import Unclear
 from seqrecorder.legacy.tensorflow0 import RENAMED
 
@@ -83,10 +84,16 @@ class Origin:
 
 def element(batch: Batch) -> ast.expr:
     """Return what is batched."""
-    tensors = batch.arguments["tensors"]
-    if tensors is None:
-        raise Unclear("arguments", "the batch has no tensors", batch.statement)
-    return tensors
+    return needed(batch.arguments, "tensors")
+
+
+def simple_names(target: ast.expr, statement: ast.stmt) -> tuple[str, ...]:
+    """Return the names that tensors are assigned to, or raise `Unclear`."""
+    items = target.elts if isinstance(target, (ast.List, ast.Tuple)) else [target]
+    names = tuple(item.id for item in items if isinstance(item, ast.Name))
+    if len(names) != len(items):
+        raise Unclear("targets", "the tensors are not simply assigned to names", statement)
+    return names
 
 
 def draws(tree: ast.Module, names: Names) -> bool:

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 GRAPH_SEED = 87654321
 """What TensorFlow 1 seeds a graph with where only an operation has a seed."""
 
-_COMPRESSIONS = {"GZIP": '"GZIP"', "ZLIB": '"ZLIB"', "NONE": None}
+_OF_QUEUES_ALONE = {
+    **dict.fromkeys(("shared_name", "cancel_op"), "shared-queue"),
+    **dict.fromkeys(("hop_bytes", "encoding"), "reader-options"),
+    "bucket_capacities": "bucket-options",
+    "names": "queue-names",
+}
+"""Options that no dataset has, each with the code of that reason."""
+_COMPRESSIONS = {"GZIP": ', "GZIP"', "ZLIB": ', "ZLIB"', "NONE": ""}
 
 
 def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: Callable[[ast.expr], bool]) -> list[str]:
@@ -29,9 +36,7 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
         return [f"{name} = {text(given.call)}"]
     if producer.kind == "given":
         return [f"{name} = {text(producer.target)}"]
-    for option in ("shared_name", "cancel_op"):
-        if given[option] is not None:
-            raise Unclear("shared-queue", f"{option}: the queue is shared with other programs", producer.statement)
+    _check_options(given)
     elements, size = _elements(producer, tf, text, listed)
     epochs, seed = given["num_epochs"], given["seed"]
     repeat = f".repeat({'' if epochs is None else text(epochs)})"
@@ -107,6 +112,21 @@ def _elements(producer: Producer, tf: str, text: Text, listed: Callable[[ast.exp
 _INPUTS = {"string_tensor", "input_tensor", "limit", "tensor_list"}
 
 
+def _check_options(given: Arguments) -> None:
+    """Raise `Unclear` where a call has an option that no dataset has."""
+    for option, code in _OF_QUEUES_ALONE.items():
+        if given[option] is not None:
+            raise Unclear(code, f"{option}: no tf.data.Dataset has that", given.call)
+
+
+def _switch(given: Arguments, name: str, code: str) -> bool:
+    """Return whether a call asks for something."""
+    value = given.constant(name, default=False)
+    if not isinstance(value, int):
+        raise Unclear(code, f"{name} is neither True nor False in the text", given.call)
+    return bool(value)
+
+
 def read_lines(read: Read, name: str, function: str, tf: str, text: Text, *, readers: str | None = None) -> list[str]:
     """Return the lines that make records of files.
 
@@ -130,8 +150,8 @@ def read_lines(read: Read, name: str, function: str, tf: str, text: Text, *, rea
         inside[-1] += "" if read.up_to is None else f".batch({text(read.up_to)})"
         lines = ["", f"def {function}(file):", *(f"    {line}" for line in inside), ""]
         return [*lines, f"{name} = {name}.{_spread(function, readers, tf)}"]
-    if kind == "tf.TextLineReader" and given["skip_header_lines"] is not None:
-        make, plain = f"{make}.skip({text(_argument(given, 'skip_header_lines'))})", False
+    if kind == "tf.TextLineReader" and (header := given["skip_header_lines"]) is not None:
+        make, plain = f"{make}.skip({text(header)})", False
     if read.up_to is not None:
         make, plain = f"{make}.batch({text(read.up_to)})", False
     return [f"{name} = {name}.{_spread(make.partition('(')[0] if plain else f'lambda file: {make}', readers, tf)}"]
@@ -144,10 +164,10 @@ def _spread(function: str, readers: str | None, tf: str) -> str:
     return f"interleave({function}, cycle_length={readers}, num_parallel_calls={tf}.data.AUTOTUNE)"
 
 
-def _argument(given: Arguments, name: str) -> ast.expr:
-    value = given[name]
-    if value is None:
-        raise Unclear("arguments", f"the reader lacks {name}", given.call)
+def needed(given: Arguments, name: str) -> ast.expr:
+    """Return an argument of a call, or raise `Unclear`."""
+    if (value := given[name]) is None:
+        raise Unclear("arguments", f"{ast.unparse(given.call.func)} lacks {name}", given.call)
     return value
 
 
@@ -157,28 +177,21 @@ def _records(read: Read, given: Arguments, tf: str, text: Text) -> tuple[str, bo
     if kind == "tf.TextLineReader":
         return f"{tf}.data.TextLineDataset(file)", True
     if kind == "tf.TFRecordReader":
-        options = given["options"]
-        compression = None if options is None else _compression(options)
-        return (
-            f"{tf}.data.TFRecordDataset(file{'' if compression is None else ', ' + compression})",
-            compression is None,
-        )
-    for option in ("hop_bytes", "encoding"):
-        if given[option] is not None:
-            raise Unclear("reader-options", f"FixedLengthRecordDataset has no {option}", given.call)
-    sizes = [text(_argument(given, "record_bytes"))]
+        compression = _compression(given["options"])
+        return f"{tf}.data.TFRecordDataset(file{compression})", not compression
+    _check_options(given)
+    sizes = [text(needed(given, "record_bytes"))]
     sizes += [f"{option}={text(value)}" for option in ("header_bytes", "footer_bytes") if (value := given[option])]
     return f"{tf}.data.FixedLengthRecordDataset(file, {', '.join(sizes)})", False
 
 
-def _compression(options: ast.expr) -> str | None:
-    """Return the compression of `TFRecordOptions(TFRecordCompressionType.GZIP)`."""
-    given = [*options.args, *(k.value for k in options.keywords)] if isinstance(options, ast.Call) else []
-    inner = given[0] if len(given) == 1 else None
-    if isinstance(inner, ast.Attribute) and inner.attr in _COMPRESSIONS:
-        return _COMPRESSIONS[inner.attr]
-    if isinstance(inner, ast.Constant) and inner.value in _COMPRESSIONS:
-        return _COMPRESSIONS[str(inner.value)]
+def _compression(options: ast.expr | None) -> str:
+    """Return the argument for the compression of `TFRecordOptions(TFRecordCompressionType.GZIP)`."""
+    if options is None:
+        return ""
+    match [*options.args, *(k.value for k in options.keywords)] if isinstance(options, ast.Call) else []:
+        case [ast.Attribute(attr=name) | ast.Constant(str(name))] if name in _COMPRESSIONS:
+            return _COMPRESSIONS[name]
     raise Unclear("reader-options", "the options of the reader are not written out where it is made", options)
 
 
@@ -204,28 +217,17 @@ def _keyed(read: Read, make: str, given: Arguments, tf: str, text: Text) -> list
 def batch_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
     """Return the lines that shuffle and batch."""
     given = batch.arguments
-    if given["shared_name"] is not None:
-        raise Unclear("shared-queue", "shared_name: the queue is shared with other programs", batch.statement)
-    if given.constant("enqueue_many", default=False) not in (True, False):
-        raise Unclear("enqueue-many", "enqueue_many is not True or False", batch.statement)
-    lines = [f"{name} = {name}.unbatch()"] if given.constant("enqueue_many", default=False) else []
-    size = given["batch_size"]
-    if size is None:
-        raise Unclear("arguments", "the batch has no size", batch.statement)
+    _check_options(given)
+    lines = [f"{name} = {name}.unbatch()"] if _switch(given, "enqueue_many", "enqueue-many") else []
+    size = needed(given, "batch_size")
     if batch.kind == "tf.contrib.training.bucket_by_sequence_length":
         return [*lines, *_bucket_lines(batch, name, tf, text)]
-    if given["names"] is not None:
-        raise Unclear("queue-names", "the queue has names for what is in it", batch.statement)
     if batch.kind in ("tf.train.shuffle_batch", "tf.RandomShuffleQueue"):
-        capacity, seed = given["capacity"], given["seed"]
-        if capacity is None:
-            raise Unclear("arguments", "the batch has no capacity", batch.statement)
-        buffer = text(capacity) + ("" if seed is None else f", seed={text(seed)}")
+        seed = given["seed"]
+        buffer = text(needed(given, "capacity")) + ("" if seed is None else f", seed={text(seed)}")
         lines.append(f"{name} = {name}.shuffle({buffer})")
     by_hand = batch.kind in QUEUES  # the shapes of such a queue are those of the tensors, or say where to pad
-    dynamic = batch.kind == "tf.PaddingFIFOQueue" or given.constant("dynamic_pad", default=False)
-    if not isinstance(dynamic, bool):
-        raise Unclear("padding", f"dynamic_pad is {text(dynamic)}", batch.statement)  # type: ignore[arg-type]
+    dynamic = batch.kind == "tf.PaddingFIFOQueue" or _switch(given, "dynamic_pad", "padding")
     options = f"{text(size)}, drop_remainder={_drop(given, text)}"
     if (shapes := given["shapes"]) is not None and not by_hand:
         lines.append(_shaped(batch, shapes, name, tf, text))
@@ -257,17 +259,12 @@ def _drop(given: Arguments, text: Text) -> str:
 
 def _bucket_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
     given = batch.arguments
-    for option in ("shapes", "bucket_capacities"):
-        if given[option] is not None:
-            raise Unclear("bucket-options", f"bucket_by_sequence_length with {option}", batch.statement)
-    tensors = given["tensors"]
-    if isinstance(tensors, ast.Dict) and len(tensors.keys) == 1:  # whose batch was in a list, for no reason
-        raise Unclear("bucket-options", "buckets of a dictionary with one key gave a list for it", batch.statement)
-    boundaries, size = given["bucket_boundaries"], given["batch_size"]
-    if boundaries is None or size is None or isinstance(size, (ast.List, ast.ListComp)):
-        raise Unclear("bucket-options", "the sizes of the buckets' batches are not one number", batch.statement)
-    if given.constant("dynamic_pad", default=False) is not True:
-        raise Unclear("padding", "buckets without dynamic_pad hold sequences of equal length only", batch.statement)
+    boundaries, size, tensors = needed(given, "bucket_boundaries"), needed(given, "batch_size"), given["tensors"]
+    alone = isinstance(tensors, ast.Dict) and len(tensors.keys) == 1  # whose batch was in a list, for no reason
+    several = isinstance(size, (ast.List, ast.ListComp))
+    if alone or several or given["shapes"] is not None or not _switch(given, "dynamic_pad", "padding"):
+        said = "a dataset's buckets are padded, of one batch_size, have no shapes, and give no list for a lone key"
+        raise Unclear("bucket-options", said, batch.statement)
     lines, limits = [], text(boundaries)
     if not isinstance(boundaries, ast.Name):
         limits = f"{name}_boundaries"
