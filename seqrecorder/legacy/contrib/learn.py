@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.legacy.contrib.old_signatures import by_name
 from seqrecorder.legacy.contrib.slim.parallel_reader import get_data_files
 from seqrecorder.legacy.contrib.slim.prefetch_queue import prefetch_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+_SIGNATURE = (
+    "randomize_input num_epochs queue_capacity feature_queue_capacity reader_num_threads num_enqueue_threads parse_fn "
+    "name read_batch_size"
+)
 
 
 class ModeKeys:
@@ -57,19 +64,7 @@ def run_n(
 
 
 def read_batch_features(
-    file_pattern: Any,
-    batch_size: int,
-    features: Mapping[str, Any],
-    reader: Callable[[], Any],
-    randomize_input: bool = True,
-    num_epochs: int | None = None,
-    queue_capacity: int = 10_000,
-    feature_queue_capacity: int = 100,
-    reader_num_threads: int = 1,
-    num_enqueue_threads: int = 2,
-    parse_fn: Callable[[Any], Any] | None = None,
-    name: str | None = None,
-    read_batch_size: int | None = None,
+    file_pattern: Any, batch_size: int, features: Mapping[str, Any], reader: Callable[[], Any], *more: Any, **named: Any
 ) -> dict[str, Any]:
     """Return `tf.contrib.learn.read_batch_features`: batches of parsed `tf.train.Example`s, shuffled or in order.
 
@@ -81,50 +76,49 @@ def read_batch_features(
         batch_size: records to a batch.
         features: what `tf.io.parse_example` is given.
         reader: makes a reader.
-        randomize_input: whether files and records are shuffled; else files come in the order of their names.
-        num_epochs: how often all files are read; None is for ever.
-        queue_capacity: of the queue of records.
-        feature_queue_capacity: of the queue of batches.
-        reader_num_threads: readers that fill the first. With more than one, the order of records is left to chance.
-        num_enqueue_threads: that fill the second. With more than one, the order of batches is left to chance.
-        parse_fn: what is done with the records that are read at a time; it returns those to parse.
-        name: of the operations.
-        read_batch_size: records that are read at a time; by default those of a batch.
+        *more: `randomize_input` (true by default): whether files and records are shuffled, else files come in the order
+            of their names; `num_epochs`: how often all files are read, None is for ever; `queue_capacity` (10,000): of
+            the queue of records; `feature_queue_capacity` (100): of the queue of batches; `reader_num_threads` (1) and
+            `num_enqueue_threads` (2), which fill these: with more than one, the order of records, or of batches, is
+            left to chance; `parse_fn`: what is done with the records that are read at a time, it returns those to
+            parse; `name`; `read_batch_size`: records that are read at a time, by default those of a batch.
+        **named: the same, by name.
 
     Returns:
         Tensors, dense or sparse, by the names of `features`.
 
     Raises:
+        TypeError: there is no such argument.
         ValueError: there are no files, or a number makes no sense.
     """
     import tensorflow as tf
 
-    count = batch_size if read_batch_size is None else read_batch_size
-    if not 1 <= batch_size < queue_capacity or reader_num_threads < 1 or count < 1:
+    options = by_name(_SIGNATURE, more, named)
+    count, threads = options.get("read_batch_size") or batch_size, options.get("reader_num_threads", 1)
+    capacity, num_epochs = options.get("queue_capacity", 10_000), options.get("num_epochs")
+    if not 1 <= batch_size < capacity or threads < 1:
         raise ValueError(
-            "expected a batch_size of 1 or more, a larger queue_capacity, and reader_num_threads and read_batch_size "
-            f"of 1 or more, got {batch_size}, {queue_capacity}, {reader_num_threads} and {count}"
+            "expected a batch_size of 1 or more, a larger queue_capacity, and reader_num_threads of 1 or more, got "
+            f"{batch_size}, {capacity} and {threads}"
         )
     train = tf.compat.v1.train
-    with tf.name_scope(name or "read_batch_features"):
+    with tf.name_scope(options.get("name") or "read_batch_features"):
         files = sorted(get_data_files(file_pattern))
-        queue = train.string_input_producer(files, num_epochs, randomize_input, name="file_name_queue")
-        readers = [reader() for _ in range(reader_num_threads)]
+        shuffle, parse = options.get("randomize_input", True), options.get("parse_fn") or tf.identity
+        queue = train.string_input_producer(files, num_epochs, shuffle, name="file_name_queue")
+        readers = [reader() for _ in range(threads)]
         read = [each.read_up_to(queue, count) if count > 1 else each.read(queue) for each in readers]
-        records = [[value if parse_fn is None else parse_fn(value)] for _, value in read]
-        options = {
-            "capacity": queue_capacity,
-            "enqueue_many": count > 1,
-            "allow_smaller_final_batch": num_epochs is not None,
-        }
-        if randomize_input:
-            least = max(queue_capacity - 3 * batch_size, batch_size)
-            batched = train.shuffle_batch_join(records, batch_size, min_after_dequeue=least, **options)
+        records = [[parse(value)] for _, value in read]
+        ends = {"enqueue_many": count > 1, "allow_smaller_final_batch": num_epochs is not None}
+        if shuffle:
+            least = max(capacity - 3 * batch_size, batch_size)
+            batched = train.shuffle_batch_join(records, batch_size, capacity, least, **ends)
         else:
-            batched = train.batch_join(records, batch_size, **options)
+            batched = train.batch_join(records, batch_size, capacity, **ends)
         parsed = tf.io.parse_example(batched, features)
         parts = tf.nest.flatten(parsed, expand_composites=True)
-        taken = tf.nest.flatten(prefetch_queue(parts, feature_queue_capacity, num_enqueue_threads).dequeue())
+        threads = options.get("num_enqueue_threads", 2)
+        taken = tf.nest.flatten(prefetch_queue(parts, options.get("feature_queue_capacity", 100), threads).dequeue())
     for part, new in zip(parts, taken, strict=True):
         new.set_shape(part.shape)
     return dict(tf.nest.pack_sequence_as(parsed, taken, expand_composites=True))
@@ -140,6 +134,5 @@ def read_batch_record_features(
     """
     import tensorflow as tf
 
-    options = dict(zip(("randomize_input", "num_epochs", "queue_capacity", "reader_num_threads"), more, strict=False))
-    reader = tf.compat.v1.TFRecordReader
-    return read_batch_features(file_pattern, batch_size, features, reader, **{**options, **named})
+    options = by_name("randomize_input num_epochs queue_capacity reader_num_threads name", more, named)
+    return read_batch_features(file_pattern, batch_size, features, tf.compat.v1.TFRecordReader, **options)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.contrib.components import Components
+from seqrecorder.legacy.contrib.old_signatures import by_name
 from seqrecorder.legacy.contrib.segments import NextQueuedSequenceBatch, batch_sequences_with_states
 from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.session import replaced
@@ -16,20 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["NextQueuedSequenceBatch", "batch_sequences_with_states", "bucket", "bucket_by_sequence_length"]
 
 
+_SIGNATURE = (
+    "num_threads capacity bucket_capacities shapes dynamic_pad allow_smaller_final_batch keep_input shared_name name"
+)
+
+
 def bucket(
-    tensors: Any,
-    which_bucket: Any,
-    batch_size: int | Sequence[int],
-    num_buckets: int,
-    num_threads: int = 1,
-    capacity: int = 32,
-    bucket_capacities: Any = None,
-    shapes: Any = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    keep_input: Any = True,
-    shared_name: str | None = None,
-    name: str | None = None,
+    tensors: Any, which_bucket: Any, batch_size: int | Sequence[int], num_buckets: int, *more: Any, **named: Any
 ) -> tuple[Any, Any]:
     """Return `tf.contrib.training.bucket`: batches of examples that share a number.
 
@@ -38,33 +31,31 @@ def bucket(
         which_bucket: int32 scalar, in `[0, num_buckets)`.
         batch_size: examples to a batch, or a list with the number for each bucket.
         num_buckets: how many there are.
-        num_threads: not needed any more.
-        capacity: not needed any more.
-        bucket_capacities: not needed any more.
-        shapes: of the tensors, where the graph does not know them.
-        dynamic_pad: whether unknown dimensions are padded to the longest of the batch.
-        allow_smaller_final_batch: whether what is left in each bucket at the end comes at all.
-        keep_input: bool scalar: whether the example is used.
-        shared_name: not needed any more.
-        name: of the operation.
+        *more: `num_threads`, `capacity` and `bucket_capacities`, which are not needed any more; `shapes` of the
+            tensors, where the graph does not know them; `dynamic_pad`: whether unknown dimensions are padded to the
+            longest of the batch; `allow_smaller_final_batch`: whether what is left in each bucket at the end comes at
+            all; `keep_input`, a bool scalar: whether the example is used; `shared_name`, not needed any more; `name`.
+        **named: the same, by name.
 
     Returns:
         `(bucket, outputs)`: the number, an int32 scalar, and the batched tensors.
 
     Raises:
+        TypeError: there is no such argument.
         ValueError: the number of sizes is not that of buckets, or shapes are not known well enough.
         LiftError: what the tensors come from cannot be translated.
     """
-    del num_threads, capacity, bucket_capacities, shared_name
     import tensorflow as tf
 
-    components = Components(tensors, shapes)
-    components.check_shapes(dynamic_pad=dynamic_pad)
+    options = by_name(_SIGNATURE, more, named)
+    components = Components(tensors, options.get("shapes"))
+    components.check_shapes(dynamic_pad=options.get("dynamic_pad", False))
+    smaller = options.get("allow_smaller_final_batch", False)
     sizes = list(batch_size) if isinstance(batch_size, (list, tuple)) else [batch_size] * num_buckets
     if len(sizes) != num_buckets:
         raise ValueError(f"batch_size: expected {num_buckets} sizes, one for each bucket, got {len(sizes)}")
     which = tf.convert_to_tensor(which_bucket)
-    keep = tf.convert_to_tensor(keep_input)
+    keep = tf.convert_to_tensor(options.get("keep_input", True))
 
     def checked(which: Any, _: Any, *parts: Any) -> tuple[Any, ...]:
         tf.debugging.Assert((which >= 0) & (which < num_buckets), ["no bucket has the number", which])
@@ -77,16 +68,16 @@ def bucket(
             list(range(1, num_buckets)),
             sizes,
             padded_shapes=([], *(target.shape for target in components.targets)),
-            drop_remainder=not allow_smaller_final_batch,
+            drop_remainder=not smaller,
         )
         return batches.map(lambda which, *parts: (tf.cast(which[0], tf.int32), tuple(components.restore(parts))))
 
     found = f"{num_buckets} buckets of {batch_size} examples"
     unfixed = "which bucket was full first depended on threads"
-    stage = Stage(name or "bucket", found, "bucket_by_sequence_length", unfixed)
+    stage = Stage(options.get("name") or "bucket", found, "bucket_by_sequence_length", unfixed)
     number, outputs = replaced([which, keep, *components.targets], transform, stage)
     for tensor in outputs:
-        if not allow_smaller_final_batch and len(set(sizes)) == 1 and not isinstance(tensor, tf.SparseTensor):
+        if not smaller and len(set(sizes)) == 1 and not isinstance(tensor, tf.SparseTensor):
             tensor.set_shape([sizes[0], *tensor.shape[1:]])
     return number, components.structure(outputs)
 
@@ -122,10 +113,9 @@ def bucket_by_sequence_length(
     """
     import tensorflow as tf
 
-    if not isinstance(bucket_boundaries, (list, tuple)):
-        raise TypeError(f"bucket_boundaries must be a list or tuple, got {bucket_boundaries!r}")
-    if not all(isinstance(boundary, int) for boundary in bucket_boundaries):
-        raise TypeError(f"bucket_boundaries must be integers, got {bucket_boundaries!r}")
+    listed = isinstance(bucket_boundaries, (list, tuple))
+    if not listed or not all(isinstance(boundary, int) for boundary in bucket_boundaries):
+        raise TypeError(f"bucket_boundaries must be a list or tuple, and must be integers, got {bucket_boundaries!r}")
     if not bucket_boundaries or list(bucket_boundaries) != sorted(set(bucket_boundaries)):
         raise ValueError(f"bucket_boundaries must not be empty and must increase, got {bucket_boundaries!r}")
     length = tf.convert_to_tensor(input_length)
@@ -134,11 +124,9 @@ def bucket_by_sequence_length(
     components = Components(tensors)
     # As ever, a length may be a vector of one.
     which = tf.searchsorted(tf.constant(bucket_boundaries), tf.reshape(length, [1]), side="right")[0]
-    signature = inspect.signature(bucket)
-    options = signature.bind(
-        [length, *components.values], which, batch_size, len(bucket_boundaries) + 1, *more, **named
-    ).arguments
+    options = {"name": "bucket_by_sequence_length", **by_name(_SIGNATURE, more, named)}
     if options.get("shapes") is not None:
         options["shapes"] = [length.shape, *options["shapes"]]
-    _, (lengths, *outputs) = bucket(**{"name": "bucket_by_sequence_length", **options})
+    parts = [length, *components.values]
+    _, (lengths, *outputs) = bucket(parts, which, batch_size, len(bucket_boundaries) + 1, **options)
     return lengths, components.structure(outputs)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from seqrecorder.legacy.contrib.old_signatures import by_name
 from seqrecorder.legacy.contrib.slim.data_provider import DataProvider
 from seqrecorder.legacy.contrib.slim.parallel_reader import parallel_read
 
-_OPTIONS = (
-    *("num_readers", "reader_kwargs", "shuffle", "num_epochs", "common_queue_capacity", "common_queue_min"),
-    *("record_key", "seed", "scope"),
-)
+_SIGNATURE = "num_readers reader_kwargs shuffle num_epochs common_queue_capacity common_queue_min record_key seed scope"
 
 
 class DatasetDataProvider(DataProvider):
@@ -28,7 +26,7 @@ class DatasetDataProvider(DataProvider):
     """
 
     def __init__(self, dataset: Any, *more: Any, **named: Any) -> None:
-        options = {"num_readers": 1, **dict(zip(_OPTIONS, more, strict=False)), **named}
+        options = {"num_readers": 1, **by_name(_SIGNATURE, more, named)}
         record_key = options.pop("record_key", "record_key")
         for old, new in (("common_queue_capacity", "capacity"), ("common_queue_min", "min_after_dequeue")):
             if old in options:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.legacy.contrib.old_signatures import by_name
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 def get_data_files(data_sources: Any) -> list[str]:
@@ -23,58 +25,50 @@ def get_data_files(data_sources: Any) -> list[str]:
     return files
 
 
-def parallel_read(
-    data_sources: Any,
-    reader_class: Any,
-    num_epochs: int | None = None,
-    num_readers: int = 4,
-    reader_kwargs: Mapping[str, Any] | None = None,
-    shuffle: bool = True,
-    dtypes: Sequence[Any] | None = None,
-    capacity: int = 256,
-    min_after_dequeue: int = 128,
-    seed: int | None = None,
-    scope: str | None = None,
-) -> list[Any]:
+_SIGNATURE = "num_epochs num_readers reader_kwargs shuffle dtypes capacity min_after_dequeue seed scope"
+
+
+def parallel_read(data_sources: Any, reader_class: Any, *more: Any, **named: Any) -> list[Any]:
     """Return `slim.parallel_reader.parallel_read`: the next record of files that several readers read.
 
     Args:
         data_sources: patterns of files.
         reader_class: makes a reader, such as `tf.TFRecordReader`.
-        num_epochs: how often all files are read; None is for ever.
-        num_readers: how many readers there are.
-        reader_kwargs: arguments of `reader_class`.
-        shuffle: whether files, and records in the common queue, are shuffled.
-        dtypes: of key and value.
-        capacity: of the common queue.
-        min_after_dequeue: how many records it keeps for a choice.
-        seed: of the files' order.
-        scope: of the operations' names.
+        *more: `num_epochs`: how often all files are read, None is for ever; `num_readers` (4 by default) and
+            `reader_kwargs`, arguments of `reader_class`; `shuffle` (true): whether files, and records in the common
+            queue, are shuffled; `dtypes` of key and value; `capacity` (256) of the common queue, and
+            `min_after_dequeue` (128), how many records it keeps for a choice; `seed` of the files' order; `scope` of
+            the operations' names.
+        **named: the same, by name.
 
     Returns:
         `[key, value]`.
 
     Raises:
+        TypeError: there is no such argument.
         ValueError: there are no files, or no readers.
     """
     import tensorflow as tf
 
-    if num_readers < 1:
-        raise ValueError(f"num_readers: expected 1 or more, got {num_readers}")
-    files = get_data_files(data_sources)
-    kinds = {"dtypes": list(dtypes or [tf.string, tf.string]), "shapes": [[], []], "name": "common_queue"}
-    with tf.name_scope(scope or "parallel_read"):
-        queue = tf.compat.v1.train.string_input_producer(
-            files, num_epochs=num_epochs, shuffle=shuffle, seed=seed, name="filenames"
-        )
+    options = by_name(_SIGNATURE, more, named)
+    count, shuffle, seed = options.get("num_readers", 4), options.get("shuffle", True), options.get("seed")
+    if count < 1:
+        raise ValueError(f"num_readers: expected 1 or more, got {count}")
+    files, train = get_data_files(data_sources), tf.compat.v1.train
+    dtypes = list(options.get("dtypes") or [tf.string, tf.string])
+    kinds = {"dtypes": dtypes, "shapes": [[], []], "name": "common_queue"}
+    with tf.name_scope(options.get("scope") or "parallel_read"):
+        epochs = options.get("num_epochs")
+        queue = train.string_input_producer(files, num_epochs=epochs, shuffle=shuffle, seed=seed, name="filenames")
+        capacity, least = options.get("capacity", 256), options.get("min_after_dequeue", 128)
         common: Any
         if shuffle:
-            common = tf.queue.RandomShuffleQueue(capacity, min_after_dequeue, seed=seed, **kinds)
+            common = tf.queue.RandomShuffleQueue(capacity, least, seed=seed, **kinds)
         else:
             common = tf.queue.FIFOQueue(capacity, **kinds)
-        readers = [reader_class(**(reader_kwargs or {})) for _ in range(num_readers)]
+        readers = [reader_class(**(options.get("reader_kwargs") or {})) for _ in range(count)]
         filling = [common.enqueue(reader.read(queue)) for reader in readers]
-        tf.compat.v1.train.add_queue_runner(tf.compat.v1.train.QueueRunner(common, filling))
+        train.add_queue_runner(train.QueueRunner(common, filling))
         return list(common.dequeue())
 
 
