@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,7 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
         )
     lifted = dataset if isinstance(dataset, Lifted) else Lifted(dataset, ())
     specs = tf.nest.flatten(lifted.dataset.element_spec, expand_composites=True)
-    take = _Taking(lifted.dataset)
+    take = _taking(lifted.dataset)
     types = [spec.dtype for spec in specs]
     with quiet(), tf.device("CPU:0"):  # it has no other kernel, whatever device the script asks for
         tensors = tf.compat.v1.py_func(take, [], types, stateful=True, name=name)
@@ -85,19 +86,15 @@ def replaced(targets: Sequence[Any], transform: Callable[[Any], Any], stage: Sta
     return get_next(attrs.evolve(lifted, dataset=dataset, stages=stages), name=stage.name)
 
 
-class _Taking:
-    """The next element of a dataset, as arrays; shared by all threads of all sessions."""
+def _taking(dataset: Any) -> Callable[[], list[Any]]:
+    """Return a function of the next element of a dataset, as arrays, that all threads of all sessions share."""
+    import tensorflow as tf
 
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-        self._iterator: Any = None
-        self._lock = threading.Lock()
+    lock, started = threading.Lock(), functools.cache(lambda: iter(dataset))
 
-    def __call__(self) -> list[Any]:
-        import tensorflow as tf
-
-        with self._lock, eagerly():
-            if self._iterator is None:
-                self._iterator = iter(self._dataset)
-            element = next(self._iterator)  # its StopIteration becomes OutOfRangeError
+    def take() -> list[Any]:
+        with lock, eagerly():
+            element = next(started())  # its StopIteration becomes OutOfRangeError
             return [part.numpy() for part in tf.nest.flatten(element, expand_composites=True)]
+
+    return take

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.legacy.contrib.old_signatures import by_name
 from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.session import replaced
 from seqrecorder.legacy.tf1_behaviour import quiet
@@ -14,6 +15,7 @@ from seqrecorder.reading.batching.unroll import Unroll
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_SIGNATURE = "num_threads capacity allow_small_batch pad make_keys_unique make_keys_unique_seed name"
 _FIRST = -(2**63)
 """Where TensorFlow 1 began to count examples."""
 
@@ -26,13 +28,8 @@ def batch_sequences_with_states(
     initial_states: Mapping[str, Any],
     num_unroll: int,
     batch_size: int,
-    num_threads: int = 3,
-    capacity: int = 1000,
-    allow_small_batch: bool = True,
-    pad: bool = True,
-    make_keys_unique: bool = False,
-    make_keys_unique_seed: int | None = None,
-    name: str | None = None,
+    *more: Any,
+    **named: Any,
 ) -> NextQueuedSequenceBatch:
     """Return `tf.contrib.training.batch_sequences_with_states`: segments of `num_unroll` steps, with saved states.
 
@@ -47,24 +44,23 @@ def batch_sequences_with_states(
         initial_states: for each name, the state before an example's first segment.
         num_unroll: steps of a segment.
         batch_size: segments of a batch.
-        num_threads: not needed any more.
-        capacity: not needed any more.
-        allow_small_batch: whether the last batches, for which there are not enough examples, come at all.
-        pad: whether sequences may end inside a segment; they always may.
-        make_keys_unique: whether a number that tells examples apart is put before the key.
-        make_keys_unique_seed: not needed any more.
-        name: of the operation.
+        *more: `num_threads` and `capacity`, which are not needed any more; `allow_small_batch` (true by default):
+            whether the last batches, for which there are not enough examples, come at all; `pad`: whether sequences may
+            end inside a segment, they always may; `make_keys_unique`: whether a number that tells examples apart is put
+            before the key; `make_keys_unique_seed`, not needed any more; `name` of the operation.
+        **named: the same, by name.
 
     Returns:
         An object with the batch's tensors, as in TensorFlow 1.
 
     Raises:
+        TypeError: there is no such argument.
         ValueError: the shape of a context or a state is not known.
         LiftError: what the tensors come from cannot be translated.
     """
-    del num_threads, capacity, pad, make_keys_unique_seed
     import tensorflow as tf
 
+    options = by_name(_SIGNATURE, more, named)
     groups = {"sequences": input_sequences, "context": input_context, "states": initial_states}
     given = {(group, key): value for group, members in groups.items() for key, value in sorted(members.items())}
     tensors = [tf.convert_to_tensor(value) for value in given.values()]
@@ -81,7 +77,7 @@ def batch_sequences_with_states(
         parts = dict(zip(fields, values, strict=True))
         sequences = [field for field, (group, _) in fields.items() if group == "sequences"]
         _check(key, length, [parts[field] for field in sequences])
-        if make_keys_unique:
+        if options.get("make_keys_unique"):
             key = tf.strings.join([tf.strings.as_string(number), ":", key])
         # A slice of unknown length tells steps from a context that has as many values.
         parts |= {field: parts[field][:length] for field in sequences}
@@ -94,10 +90,11 @@ def batch_sequences_with_states(
         return _described(values), tuple(values[field] for field in fields)
 
     def transform(examples: Any) -> Any:
-        strategy = Unroll(batch_size, num_unroll, tail="drain" if allow_small_batch else "drop")
+        strategy = Unroll(batch_size, num_unroll, tail="drain" if options.get("allow_small_batch", True) else "drop")
         return batch(examples.enumerate().map(element), strategy, length="steps").map(rows)
 
-    stage = Stage(name or "batch_sequences_with_states", f"segments of {num_unroll} steps in {batch_size} rows", "scan")
+    name = options.get("name") or "batch_sequences_with_states"
+    stage = Stage(name, f"segments of {num_unroll} steps in {batch_size} rows", "scan")
     fixed = [tf.convert_to_tensor(input_key), tf.cast(input_length, tf.int64)]
     described, parts = replaced([*fixed, *tensors], transform, stage)
     found: dict[str, dict[str, Any]] = {group: {} for group in groups}

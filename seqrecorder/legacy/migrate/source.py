@@ -89,7 +89,7 @@ class Source:
 
     def segment(self, node: ast.AST) -> str:
         """Return the text of an expression, on one line where it has no comments in it."""
-        found = self._text_of(node) or ast.unparse(node)
+        found = ast.get_source_segment(self.text, node) or ast.unparse(node)
         if len(lines := lines_of(found)) == 1:
             return found
         if "#" in found:
@@ -97,16 +97,6 @@ class Source:
         first = getattr(node, "lineno", 0)
         in_string = any(number in self._inside for number in range(first + 1, first + len(lines)))
         return ast.unparse(node) if in_string or "\\" in found else _joined(lines)
-
-    def _text_of(self, node: ast.AST) -> str:
-        """Return the text of a node as `ast.get_source_segment` does, without taking all lines apart."""
-        first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
-        if not isinstance(node, (ast.expr, ast.stmt)) or first is None or last is None:
-            return ""
-        lines = [line.encode() for line in self._whole[first - 1 : last]]
-        lines[-1] = lines[-1][: node.end_col_offset]
-        lines[0] = lines[0][node.col_offset :]
-        return b"".join(lines).decode()
 
     def indent(self, node: ast.stmt) -> str:
         """Return the white space before a statement."""

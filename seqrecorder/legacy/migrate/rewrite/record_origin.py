@@ -145,16 +145,9 @@ class Origins:
 
     def _dequeued(self, queue: list[ast.Name], block: list[ast.stmt]) -> Iterator[Origin]:
         for statement in block:
-            value = statement.value if isinstance(statement, ast.Assign) else None
-            func = value.func if isinstance(value, ast.Call) else None
-            if (
-                isinstance(statement, ast.Assign)
-                and isinstance(func, ast.Attribute)
-                and func.attr == "dequeue"
-                and func.value in queue
-                and isinstance(statement.targets[0], ast.Name)
-            ):
-                yield Origin((statement.targets[0].id,), statement, None)
+            match statement:
+                case ast.Assign([ast.Name(name), *_], ast.Call(ast.Attribute(source, "dequeue"))) if source in queue:
+                    yield Origin((name,), statement, None)
 
 
 def _holds_statements(statement: ast.stmt) -> bool:

@@ -20,12 +20,12 @@ GRAPH_SEED = 87654321
 """What TensorFlow 1 seeds a graph with where only an operation has a seed."""
 
 _OF_QUEUES_ALONE = {
-    **dict.fromkeys(("shared_name", "cancel_op"), "shared-queue"),
-    **dict.fromkeys(("hop_bytes", "encoding"), "reader-options"),
-    "bucket_capacities": "bucket-options",
-    "names": "queue-names",
+    **dict.fromkeys(("shared_name", "cancel_op"), ("shared-queue", "the queue is shared with other programs")),
+    **dict.fromkeys(("hop_bytes", "encoding"), ("reader-options", "FixedLengthRecordDataset has none")),
+    "bucket_capacities": ("bucket-options", "the buckets of a dataset have none"),
+    "names": ("queue-names", "the queue has names for what is in it"),
 }
-"""Options that no dataset has, each with the code of that reason."""
+"""Options that no dataset has, each with the reason."""
 _COMPRESSIONS = {"GZIP": ', "GZIP"', "ZLIB": ', "ZLIB"', "NONE": ""}
 
 
@@ -114,9 +114,9 @@ _INPUTS = {"string_tensor", "input_tensor", "limit", "tensor_list"}
 
 def _check_options(given: Arguments) -> None:
     """Raise `Unclear` where a call has an option that no dataset has."""
-    for option, code in _OF_QUEUES_ALONE.items():
+    for option, (code, reason) in _OF_QUEUES_ALONE.items():
         if given[option] is not None:
-            raise Unclear(code, f"{option}: no tf.data.Dataset has that", given.call)
+            raise Unclear(code, f"{option}: {reason}", given.call)
 
 
 def _switch(given: Arguments, name: str, code: str) -> bool:
