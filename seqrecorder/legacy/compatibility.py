@@ -50,16 +50,13 @@ def compat() -> Iterator[types.ModuleType]:
     old = _old_tensorflow(tf)
     hosts = [host for host in (tf, tf.compat.v1) if not hasattr(host, "contrib")]
     importing = builtins.__import__
-    with quiet(), first_behaviour():
+    with quiet(), first_behaviour(), contextlib.ExitStack() as stack:
         for host in hosts:
             setattr(host, "contrib", old.contrib)  # noqa: B010 - no module declares it
+            stack.callback(delattr, host, "contrib")
         builtins.__import__ = _importer(importing, old)
-        try:
-            yield old
-        finally:
-            builtins.__import__ = importing
-            for host in hosts:
-                delattr(host, "contrib")
+        stack.callback(setattr, builtins, "__import__", importing)
+        yield old
 
 
 _THERE_IS = "of tf.contrib there is what seqrecorder.legacy.contrib has, which reads data; models need other layers"
@@ -139,12 +136,8 @@ def _contrib(tf: types.ModuleType) -> Any:
     tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # what contrib had has no public name there
     places = {
         "data": (tf.data.experimental, tf.compat.v1.data),
-        "layers": (contrib.layers,),
-        "learn": (contrib.learn,),
         "lookup": (contrib.lookup, tables),
-        "rnn": (contrib.rnn,),
-        "slim": (contrib.slim,),
-        "training": (contrib.training,),
+        **{name: (getattr(contrib, name),) for name in ("layers", "learn", "rnn", "slim", "training")},
     }
     packages = {name: _Old(f"{_CONTRIB}.{name}", "", parts) for name, parts in places.items()}
     return _Old(_CONTRIB, "", (types.SimpleNamespace(**packages),))

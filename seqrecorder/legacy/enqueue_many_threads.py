@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.graph import DEQUEUES, READS, describe, source_of
+from seqrecorder.legacy.graph import READS, describe, is_pull, source_of
 from seqrecorder.legacy.subgraph import run_section
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def sources(section: Section) -> set[str]:
     return {
         source_of(handle).name
         for pull in section.pulls
-        if pull.type in DEQUEUES or pull.type in READS
+        if is_pull(pull)
         for handle in pull.inputs[: 2 if pull.type in READS else 1]
     }
 

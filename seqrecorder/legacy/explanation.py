@@ -30,14 +30,13 @@ class Stage:
     place: str | None = None
 
     def __str__(self) -> str:
-        lines = [self.found, f"-> {self.done}"]
-        if self.place is not None:
-            lines.insert(1, f"in {self.place}")
-        if self.unfixed is not None:
-            lines.append(f"order not fixed: {self.unfixed}")
-        if self.drawn is not None:
-            lines.append(f"values not fixed: {self.drawn}")
-        return "\n   ".join(lines)
+        said = {
+            "in ": self.place,
+            "-> ": self.done,
+            "order not fixed: ": self.unfixed,
+            "values not fixed: ": self.drawn,
+        }
+        return "\n   ".join([self.found, *(word + what for word, what in said.items() if what is not None)])
 
 
 @attrs.frozen(eq=False)

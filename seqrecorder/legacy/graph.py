@@ -16,21 +16,11 @@ import attrs
 from seqrecorder.errors import LiftError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-QUEUES = {
-    "FIFOQueueV2": "FIFOQueue",
-    "PaddingFIFOQueueV2": "PaddingFIFOQueue",
-    "RandomShuffleQueueV2": "RandomShuffleQueue",
-    "PriorityQueueV2": "PriorityQueue",
-}
-READERS = {
-    "TFRecordReaderV2": "TFRecordReader",
-    "TextLineReaderV2": "TextLineReader",
-    "FixedLengthRecordReaderV2": "FixedLengthRecordReader",
-    "WholeFileReaderV2": "WholeFileReader",
-    "IdentityReaderV2": "IdentityReader",
-}
+_KINDS = ("TFRecord", "TextLine", "FixedLengthRecord", "WholeFile", "Identity")
+QUEUES = frozenset(f"{kind}QueueV2" for kind in ("FIFO", "PaddingFIFO", "RandomShuffle", "Priority"))
+READERS = frozenset(f"{kind}ReaderV2" for kind in _KINDS)
 DEQUEUES = {
     "QueueDequeueV2": "dequeue",
     "QueueDequeueManyV2": "dequeue_many",
@@ -108,8 +98,7 @@ def describe(op: Any) -> str:
     ...     describe(tf.queue.FIFOQueue(3, [tf.int32], name="examples").queue_ref.op)
     "FIFOQueue 'examples'"
     """
-    name = QUEUES.get(op.type) or READERS.get(op.type) or DEQUEUES.get(op.type) or READS.get(op.type) or op.type
-    return f"{name} {op.name!r}"
+    return f"{DEQUEUES.get(op.type) or READS.get(op.type) or op.type.removesuffix('V2')} {op.name!r}"
 
 
 def seeds(op: Any) -> tuple[int, int] | None:
@@ -219,7 +208,7 @@ def put_runners_aside(graph: Any, targets: Sequence[Any]) -> None:
     A script has no name for such a queue, so that nothing else takes from it. Other queues may have other consumers,
     and stay; they are filled once, and wait.
     """
-    pulls = [pull for target in targets for pull in pulls_before(target.op) if pull.type in DEQUEUES]
+    pulls = [op for op in back_from(target.op for target in targets) if op.type in DEQUEUES]
     mine = {source_of(pull.inputs[0]) for pull in pulls}
     nameless = {queue for queue in mine if any("training/input.py" in f.filename for f in queue.traceback or [])}
     runners = graph.get_collection_ref(QUEUE_RUNNERS)
@@ -317,16 +306,17 @@ def _function(graph: Any, name: str) -> Any:
     return definition
 
 
-def pulls_before(op: Any) -> list[Any]:
-    """Return the pulls that running an operation runs."""
-    found, seen, stack = [], {op}, [op]
-    while stack:
-        here = stack.pop()
-        if here.type in DEQUEUES or here.type in READS:
-            found.append(here)
-            continue
-        for before in [*(tensor.op for tensor in here.inputs), *here.control_inputs]:
-            if before not in seen:
-                seen.add(before)
-                stack.append(before)
-    return found
+def is_pull(op: Any) -> bool:
+    """Whether an operation takes from a source."""
+    return op.type in DEQUEUES or op.type in READS
+
+
+def back_from(ops: Iterable[Any]) -> Iterator[Any]:
+    """Yield operations and what running them runs, as far as the pulls."""
+    waiting = [*ops]
+    seen = {*waiting}
+    while waiting:
+        yield (here := waiting.pop())
+        before = [] if is_pull(here) else [*(tensor.op for tensor in here.inputs), *here.control_inputs]
+        waiting += [op for op in dict.fromkeys(before) if op not in seen]
+        seen.update(before)

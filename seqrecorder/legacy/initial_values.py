@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import LiftError, first_line
-from seqrecorder.legacy.graph import consumers, through_identities
+from seqrecorder.legacy.graph import back_from, consumers, through_identities
 from seqrecorder.legacy.refusals import TABLES, VARIABLES
 
 if TYPE_CHECKING:
@@ -119,14 +119,8 @@ class State:
             return
         self._done.add(op.name)
         steps = _initialisers(op)
-        waiting, seen = list(steps), {op}
-        while waiting:
-            here = waiting.pop()
-            if here.type in VARIABLES or here.type in TABLES:
-                self._initialise(here, feed)
-            before = {*here.control_inputs, *(tensor.op for tensor in here.inputs)} - seen
-            waiting += before
-            seen |= before
+        for other in [each for each in back_from(steps) if each.type in VARIABLES or each.type in TABLES]:
+            self._initialise(other, feed)
         self._session.run(steps, feed)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.graph import DEQUEUES, READS, SparseSlot, through_identities
+from seqrecorder.legacy.graph import SparseSlot, is_pull, through_identities
 from seqrecorder.legacy.refusals import LOOKUPS, TABLES, VARIABLES, check
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def cut_section(
         if op.name in seen:
             continue
         seen.add(op.name)
-        if op.type in DEQUEUES or op.type in READS or op.name in datasets:
+        if is_pull(op) or op.name in datasets:
             section.pulls.append(op)
         elif op.type in _COUNTERS:
             section.limits.append(op)

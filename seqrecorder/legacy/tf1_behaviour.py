@@ -40,18 +40,9 @@ def in_default_graph() -> Iterator[None]:
 def first_behaviour() -> Iterator[None]:
     """Let shapes and variables be those of TensorFlow 1, which old code relies on.
 
-    Conditionals are those of TensorFlow 2: one operation each, with a function for each branch.
-    """
-    with _switched(first=True), _sparse_tensors_stored():
-        yield
-
-
-@contextlib.contextmanager
-def _sparse_tensors_stored() -> Iterator[None]:
-    """Let `tf.train.maybe_batch` and its like put sparse tensors aside before they ask whether to keep them.
-
-    They did it in a branch of a conditional, where those of TensorFlow 2 hide the operation that the batch needs. What
-    is dropped, a session then holds to its end.
+    Conditionals are those of TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
+    and its like put sparse tensors aside in such a branch, which hides the operation that the batch needs: here they do
+    it before they ask whether to keep them, and a session holds what is dropped to its end.
     """
     import tensorflow as tf
     from tensorflow.python.training import input as batching  # it has no public name
@@ -64,11 +55,10 @@ def _sparse_tensors_stored() -> Iterator[None]:
             keep = tf.constant(value=True)
         return store(tensors, enqueue_many, keep, shared)
 
-    batching._store_sparse_tensors = stored  # noqa: SLF001
-    try:
+    with _switched(first=True), contextlib.ExitStack() as stack:
+        batching._store_sparse_tensors = stored  # noqa: SLF001
+        stack.callback(setattr, batching, "_store_sparse_tensors", store)
         yield
-    finally:
-        batching._store_sparse_tensors = store  # noqa: SLF001
 
 
 @contextlib.contextmanager

@@ -16,10 +16,11 @@ from seqrecorder.legacy.graph import (
     READS,
     Feed,
     Runners,
+    back_from,
     consumers,
     describe,
+    is_pull,
     made_in,
-    pulls_before,
     seeds,
     source_of,
     sparse_slot,
@@ -353,7 +354,7 @@ class Translation:
     def _note_competitors(self) -> None:
         """Note what took from the same sources in the original and is not part of what was lifted."""
         for op in self._runners.running():
-            for pull in pulls_before(op) if op.name not in self._lifted else []:
+            for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():
                 names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
                 if any(map(self._sources.has, names)):
                     self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")

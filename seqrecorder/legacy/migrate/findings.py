@@ -100,9 +100,5 @@ def comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
 
 def _statement_starts(tree: ast.Module) -> list[int]:
     """Return the lines at which statements begin; a decorated function begins with its decorators."""
-    starts = []
-    for node in walk(tree):
-        if isinstance(node, ast.stmt):
-            decorators = getattr(node, "decorator_list", [])
-            starts.append(min([node.lineno, *(item.lineno for item in decorators)]))
-    return starts
+    found = [node for node in walk(tree) if isinstance(node, ast.stmt)]
+    return [min(each.lineno for each in [node, *getattr(node, "decorator_list", [])]) for node in found]

@@ -106,15 +106,11 @@ class Source:
         """Return the white space of one more level."""
         if "\t" in indent:
             return "\t"
-        found: collections.Counter[str] = collections.Counter()
-        for node in ast.walk(self.tree):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.If, ast.For, ast.With)):
-                inner = node.body[0]
-                outer = self.lines[node.lineno - 1][: node.col_offset]
-                deeper = self.indent(inner)
-                if inner.lineno > node.lineno and deeper.startswith(outer) and len(deeper) > len(outer):
-                    found[deeper[len(outer) :]] += 1
-        return min(found, key=lambda unit: (-found[unit], len(unit))) if found else "    "
+        kinds = (ast.FunctionDef, ast.ClassDef, ast.If, ast.For, ast.With)
+        blocks = [node for node in ast.walk(self.tree) if isinstance(node, kinds) and node.body[0].lineno > node.lineno]
+        pairs = [(self.indent(node), self.indent(node.body[0])) for node in blocks]
+        found = collections.Counter(inner[len(outer) :] for outer, inner in pairs if inner.startswith(outer))
+        return min(filter(None, found), key=lambda unit: (-found[unit], len(unit)), default="    ")
 
     def span(self, statement: ast.stmt) -> tuple[int, int]:
         """Return the first and last line of a statement, with the comments right above it."""

@@ -95,8 +95,6 @@ class Image(ItemHandler):
         shape: `(height, width, channels)`, where all images have the same.
         channels: of the image.
         dtype: of the image; pixels are cast to it, not scaled.
-        repeated: whether the feature holds several images.
-        dct_method: see `tf.io.decode_jpeg`.
     """
 
     def __init__(
@@ -106,38 +104,21 @@ class Image(ItemHandler):
         shape: Any = None,
         channels: int = 3,
         dtype: Any = "uint8",
-        repeated: bool = False,
-        dct_method: str = "",
     ) -> None:
         import tensorflow as tf
 
         super().__init__([image_key or "image/encoded", format_key or "image/format"])
         self._shape, self._channels, self._dtype = shape, channels, tf.as_dtype(dtype)
-        self._repeated, self._dct_method = repeated, dct_method
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Return the decoded image, or all of them."""
+        """Return the decoded image."""
         import tensorflow as tf
 
         encoded, kind = (keys_to_tensors[key] for key in self.keys)
-        if not self._repeated:
-            return self._decoded(encoded, kind)
-        return tf.map_fn(lambda image: self._decoded(image, kind), encoded, fn_output_signature=self._dtype)
-
-    def _decoded(self, encoded: Any, kind: Any) -> Any:
-        import tensorflow as tf
-
-        def jpeg() -> Any:
-            image = tf.io.decode_jpeg(encoded, channels=self._channels, dct_method=self._dct_method)
-            return tf.cast(image, self._dtype)
-
-        def other() -> Any:
-            return tf.cast(tf.io.decode_image(encoded, channels=self._channels), self._dtype)
-
         image = tf.cond(
             tf.reduce_any(tf.equal(kind, ["raw", "RAW"])),
             lambda: tf.io.decode_raw(encoded, self._dtype),
-            lambda: tf.cond(tf.io.is_jpeg(encoded), jpeg, other),
+            lambda: tf.cast(tf.io.decode_image(encoded, channels=self._channels), self._dtype),
         )
         image.set_shape([None, None, self._channels])
         return image if self._shape is None else tf.reshape(image, self._shape)

@@ -37,8 +37,7 @@ def imports_of_graphs(source: Source, names: Names, target: Target, *, behaving:
     edits: list[Edit] = []
     for node in names.imports:
         [alias, *others] = node.names
-        old = isinstance(node, ast.Import) and alias.name == "tensorflow"
-        if not old:
+        if not isinstance(node, ast.Import) or alias.name != "tensorflow":
             continue
         if others or not source.alone(node):
             raise Unclear("import", "TensorFlow is imported together with other modules", node)

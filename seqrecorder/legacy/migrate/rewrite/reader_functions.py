@@ -189,14 +189,8 @@ def helper_edits(helper: Helper, source: Source) -> list[Edit]:
 
 def calls_of(stages: Stages, helpers: dict[str, Helper]) -> list[tuple[Helper, ast.Call, list[ast.expr]]]:
     """Return the calls of helpers in a scope, and the expressions that name them there."""
-    found = []
-    for node in stages.nodes():
-        if not isinstance(node, ast.Call):
-            continue
-        named = _named(stages, node.func, helpers)
-        if named:
-            found.append((helpers[ast.unparse(named[-1])], node, [node.func, *named]))
-    return found
+    calls = [(node, _named(stages, node.func, helpers)) for node in stages.nodes() if isinstance(node, ast.Call)]
+    return [(helpers[ast.unparse(named[-1])], call, [call.func, *named]) for call, named in calls if named]
 
 
 def _named(stages: Stages, func: ast.expr, helpers: dict[str, Helper]) -> list[ast.expr]:

@@ -8,6 +8,7 @@ are shuffled, those stay, and the class's schema parses what they give.
 from __future__ import annotations
 
 import ast
+import json
 from typing import TYPE_CHECKING
 
 import attrs
@@ -23,7 +24,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 _PARSE = ("tf.parse_single_sequence_example", "tf.io.parse_single_sequence_example")
 _KINDS = {"FixedLenFeature": "context", "FixedLenSequenceFeature": "feature_list"}
@@ -63,7 +64,7 @@ def with_record_class(text: str) -> str:
         raise Unclear("records", "no features, or a context feature and a feature list of one name", parsing.statement)
     indent = source.indent(parsing.statement)
     lines = [
-        f"{indent}{target} = {{name: {parsing.parameter}[name] for name in [{_quoted(part)}]}}"
+        f"{indent}{target} = {{name: {parsing.parameter}[name] for name in {json.dumps([*part])}}}"
         for target, part in zip(parsing.targets, parts, strict=True)
         if part and target != "_"
     ]
@@ -74,10 +75,6 @@ def with_record_class(text: str) -> str:
         *(Edit(*source.span(statement), ()) for statement in gone),
     ]
     return source.edited([*edits, *_reading(source, parsing.function), _imports(source, names)])
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
 
 
 def _given(call: ast.Call, parameters: tuple[str, ...]) -> dict[str, ast.expr]:
