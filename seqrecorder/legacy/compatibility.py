@@ -98,6 +98,7 @@ class _Old(types.ModuleType):
 def _old_tensorflow(tf: types.ModuleType) -> Any:
     """Return the module that stands for TensorFlow 1."""
     v1 = tf.compat.v1
+    cells = _Old("tensorflow.nn.rnn_cell", "", (contrib.rnn, v1.nn.rnn_cell))  # of TensorFlow's, what needs no layers
     old = _Old("tensorflow", v1.__doc__ or "", (v1, tf, renamed(v1)))
     old.__dict__.update(
         contrib=_contrib(tf),
@@ -106,7 +107,7 @@ def _old_tensorflow(tf: types.ModuleType) -> Any:
         concat=concat,
         split=split,
         image=_Old("tensorflow.image", "", (v1.image, renamed(v1, "image."))),
-        nn=_Old("tensorflow.nn", "", (types.SimpleNamespace(rnn_cell=_cells(v1)), v1.nn)),
+        nn=_Old("tensorflow.nn", "", (types.SimpleNamespace(rnn_cell=cells), v1.nn)),
         train=_Old("tensorflow.train", "", (v1.train, renamed(v1, "train."))),
         reset_default_graph=_reset_default_graph,
         **{name: _does_nothing for name in dir(v1) if name.startswith(("disable_", "enable_"))},
@@ -124,11 +125,6 @@ def _reset_default_graph() -> None:
 
     with contextlib.suppress(AssertionError):
         tf.compat.v1.reset_default_graph()
-
-
-def _cells(v1: Any) -> Any:
-    """Return `tf.nn.rnn_cell`, of which TensorFlow has kept what needs no layers."""
-    return _Old("tensorflow.nn.rnn_cell", "", (contrib.rnn, v1.nn.rnn_cell))
 
 
 def _contrib(tf: types.ModuleType) -> Any:

@@ -175,12 +175,7 @@ class Runners:
 
     def running(self) -> Iterator[Any]:
         """Yield each operation that a thread runs, once."""
-        seen = set()
-        for feeds in self._feeds.values():
-            for feed in feeds:
-                if feed.op not in seen:
-                    seen.add(feed.op)
-                    yield feed.op
+        yield from dict.fromkeys(feed.op for feeds in self._feeds.values() for feed in feeds)
 
     def _add(self, runner: Any) -> None:
         import tensorflow as tf

@@ -11,12 +11,8 @@ from seqrecorder.legacy.refusals import TABLES, VARIABLES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_INITIALISES_TABLES = (
-    "InitializeTableV2",
-    "InitializeTableFromTextFileV2",
-    "LookupTableImportV2",
-    "LookupTableInsertV2",
-)
+_FILLING = ("InitializeTable", "LookupTableImport", "LookupTableInsert")
+"""How operations are called that fill a table."""
 
 
 class State:
@@ -126,9 +122,11 @@ class State:
 
 def _initialisers(op: Any) -> list[Any]:
     """Return the operations that initialise a variable or a table."""
-    found = [user for user in consumers(op) if user.type in _INITIALISES_TABLES]
-    found += [user for user in consumers(op) if user.type.startswith("Assign") and user.name == op.name + "/Assign"]
-    return found
+    return [
+        user
+        for user in consumers(op)
+        if user.type.startswith(_FILLING) or (user.type.startswith("Assign") and user.name == op.name + "/Assign")
+    ]
 
 
 def _said(error: Any) -> str:

@@ -78,7 +78,7 @@ def cut_section(
         elif op.type == _TAKE:
             section.takes.append(op)
             waiting.append(_slot_of_take(op).op)
-        elif op.type in VARIABLES or op.type in TABLES or _reads_variable(op) or _is_fed(op, feed):
+        elif _is_held(op, feed):
             section.cut[op.name] = op
         else:
             check(op)
@@ -99,17 +99,16 @@ def cut_section(
     return section
 
 
-def _is_fed(op: Any, feed: Container[str]) -> bool:
-    return op.type == "Placeholder" and op.name in feed
+def _is_held(op: Any, feed: Container[str]) -> bool:
+    """Whether the state of a graph has what an operation gives."""
+    fed = op.type == "Placeholder" and op.name in feed
+    read = op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp"
+    return fed or read or op.type in VARIABLES or op.type in TABLES
 
 
 def parts_of(target: Any) -> tuple[Any, ...]:
     """Return the tensors of a target."""
     return target.parts if isinstance(target, SparseSlot) else (target,)
-
-
-def _reads_variable(op: Any) -> bool:
-    return bool(op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp")
 
 
 def _slot_of_take(op: Any) -> Any:

@@ -103,10 +103,12 @@ class Translation:
 
     def _section(self, section: Section, place: str, threads: int) -> Any:
         """Return a dataset of what running a section again and again gives."""
+        import tensorflow as tf
+
         limits = [self._state.limit(op) for op in section.limits]
         parallel = None if section.stateful or threads < 2 else threads  # noqa: PLR2004
         if not section.pulls:
-            return self._made(section, _times(limits))
+            return self._made(section, tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter())
         pulled, unpack = self._pulled(section.pulls, place)
         for limit in limits:
             pulled = pulled.take(limit)
@@ -358,9 +360,3 @@ class Translation:
                 names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
                 if any(map(self._sources.has, names)):
                     self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")
-
-
-def _times(limits: Sequence[int]) -> Any:
-    import tensorflow as tf
-
-    return tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter()

@@ -192,8 +192,7 @@ def _migrated(
     report = FileReport(path, "refused")
     try:
         data = path.read_bytes()
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = data.decode(encoding)
+        text, encoding = _decoded(data)
     except (OSError, SyntaxError, UnicodeError, LookupError) as error:
         return _refused(report, "unreadable", f"cannot be read: {error}")
     if path.suffix == _NOTEBOOK:
@@ -260,6 +259,12 @@ def _rewritten(
         said = f"a fault of seqrecorder's own, of which the script stays as it is: {type(error).__name__}: {error}"
         return Rewritten("refused", text, (Finding(0, "internal", said),))
     return lifted if lifted.status in ("converted", "kept") else done
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    """Return the text of a script, with its own ends of lines, and its encoding."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return data.decode(encoding), encoding
 
 
 def _diff(path: Path, old: str, new: str) -> str:

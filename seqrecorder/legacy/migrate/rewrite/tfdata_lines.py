@@ -50,13 +50,15 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
         # Slices were taken by their numbers, which were shuffled.
         slices = elements if producer.kind == "tf.train.slice_input_producer" else None
         taken = f"{tf}.range({size})" if slices else elements
+        gathered = [f"{tf}.gather({text(item)}, at)" for item in getattr(given["tensor_list"], "elts", ())]
+        always = isinstance(producer.target, ast.Name)
         return [
             f"{name} = {tf}.data.Dataset.from_tensors({taken}){repeat}",
             "# The order that this seed has always given.",
             f"{name} = {name}.map(",
             f"    lambda elements: {tf}.raw_ops.RandomShuffle(value=elements, seed={GRAPH_SEED}, seed2={text(seed)})",
             ").unbatch()",
-            *([f"{name} = {name}.map(lambda at: {_gathered(producer, tf, text)})"] if slices else []),
+            *([f"{name} = {name}.map(lambda at: {_grouped(gathered, always=always)})"] if slices else []),
         ]
     made = f"{name} = {tf}.data.Dataset.from_tensor_slices({elements})"
     if shuffle is True:
@@ -70,12 +72,6 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
         f"    {name} = {name}.shuffle({size})  # a new order each epoch",
         f"{name} = {name}{repeat}",
     ]
-
-
-def _gathered(producer: Producer, tf: str, text: Text) -> str:
-    """Return the elements of one number of the tensors that `slice_input_producer` is given."""
-    parts = [f"{tf}.gather({text(item)}, at)" for item in getattr(producer.arguments["tensor_list"], "elts", ())]
-    return _grouped(parts, always=isinstance(producer.target, ast.Name))
 
 
 def _grouped(parts: list[str], *, always: bool = False) -> str:
