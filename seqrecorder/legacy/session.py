@@ -14,7 +14,7 @@ from seqrecorder.legacy.explanation import Lifted, Stage
 from seqrecorder.legacy.graph import place_in
 from seqrecorder.legacy.lifting import translate
 from seqrecorder.legacy.registry import register
-from seqrecorder.legacy.tf1_behaviour import eagerly, quiet
+from seqrecorder.legacy.tf1_behaviour import compared_by_value, eagerly, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +80,7 @@ def replaced(targets: Sequence[Any], transform: Callable[[Any], Any], stage: Sta
     import tensorflow as tf
 
     lifted = translate(tf.compat.v1.get_default_graph(), targets)
-    with eagerly():
+    with eagerly(), compared_by_value():
         dataset = tf.autograph.experimental.do_not_convert(transform)(lifted.dataset)
     stages = *lifted.stages, attrs.evolve(stage, place=place_in(traceback.extract_stack()))
     return get_next(attrs.evolve(lifted, dataset=dataset, stages=stages), name=stage.name)

@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def eagerly() -> Iterator[None]:
-    """Let operations run at once, and all else be TensorFlow 2's: inside graphs too, and where that is turned off.
-
-    `==` compares the values of tensors then, which `tf.disable_v2_behavior()` of an old script ends.
-    """
+    """Let operations run at once, and all else be TensorFlow 2's: inside graphs too, and where that is turned off."""
     from tensorflow.python.eager import context  # it has no public name: `tf.init_scope` stays inside a `tf.Graph`
 
     with context.eager_mode(), _switched(first=False):
@@ -75,14 +72,26 @@ def _switched(*, first: bool) -> Iterator[None]:
         if not v1.control_flow_v2_enabled():
             v1.enable_control_flow_v2()
             stack.callback(v1.disable_control_flow_v2)
-        if not first and not tf.Tensor._USE_EQUALITY:  # noqa: SLF001 - asking tensors takes longer
-            v1.enable_tensor_equality()
-            stack.callback(v1.disable_tensor_equality)
         for needed, disable, enable in switches:
             if needed:
                 (disable if first else enable)()
                 stack.callback(enable if first else disable)
         yield
+
+
+@contextlib.contextmanager
+def compared_by_value() -> Iterator[None]:
+    """Let `==` compare the values of tensors, eagerly, also after `tf.disable_v2_behavior()` of an old script."""
+    import tensorflow as tf
+
+    if not isinstance(tf.zeros([]) == tf.zeros([]), bool):
+        yield
+        return
+    tf.compat.v1.enable_tensor_equality()
+    try:
+        yield
+    finally:
+        tf.compat.v1.disable_tensor_equality()
 
 
 @contextlib.contextmanager
