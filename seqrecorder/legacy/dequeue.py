@@ -43,9 +43,11 @@ def given_contents(queue: Any, dataset: Any) -> Any:
     found = tf.nest.flatten(dataset.element_spec, expand_composites=True)
     if len(found) != len(wanted) or not all(map(_fits, found, wanted)):
         expected, got = (", ".join(f"{spec.dtype.name} {spec.shape}" for spec in specs) for specs in (wanted, found))
+        ranks = [(one.shape.rank, other.shape.rank) for one, other in zip(found, wanted, strict=False)]
+        batches = all(other is None or one == other + 1 for one, other in ranks) and len(found) == len(wanted)
+        advice = ": unbatch() it" if batches else ""
         raise OptionError(
-            f"feed: {queue.name!r} takes elements of ({expected}) one by one, but the dataset has ({got}); "
-            "unbatch() it where it has batches"
+            f"feed: {queue.name!r} takes elements of ({expected}) one by one, but the dataset has ({got}){advice}"
         )
     shapes = [spec.shape for spec in wanted]
     return flat(dataset).map(lambda *row: tuple(with_shape(x, s) for x, s in zip(row, shapes, strict=True)))
