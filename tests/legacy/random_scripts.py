@@ -141,6 +141,31 @@ def read_with(reader, queue):
     return tf.string_to_number(record)
 
 """,
+    "reader_of(": """
+def reader_of(skipped=0):
+    return tf.TextLineReader(skip_header_lines=skipped)
+
+""",
+    "Source(": """
+class Source(object):
+    def __init__(self, files):
+        self.files = files
+        self.queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+        self.reader = tf.TextLineReader()
+
+    def opened(self):
+        self.queue = tf.train.string_input_producer(self.files[:1], num_epochs=2, shuffle=False)
+        return self
+
+    def record(self):
+        _, line = self.reader.read(self.queue)
+        return tf.string_to_number(line)
+
+    def scaled(self, k):
+        self.k = k
+        return self.record() * self.k
+
+""",
     "read_later": """
 def read_first(queue):
     _, record = tf.TextLineReader().read(queue)
@@ -272,18 +297,19 @@ class Writer(Pipelines):
             calls.append((f"Data().{name}" if method else name, ending))
         body = "\n".join(line.replace("\n", "\n" + self.indent) for line in self.lines).rstrip() + "\n"
         helpers = "".join(text for call, text in HELPERS.items() if re.search(rf"(?<![.\w]){re.escape(call)}", body))
-        flags = FLAGS if "FACTOR" in body and self.chance(0.5) else "FACTOR = 2.0\n"
+        flags = FLAGS if re.search(r"\bFLAG\b|FACTOR", body) and self.chance(0.5) else "FACTOR = 2.0\n"
         train = self.draw(*TRAINS) if self.chance(0.15) and not alias.startswith("train =") else ""
         train = train or ("import tensorflow.contrib as tfc\n" if "tfc." in body else "")
         if flags == FLAGS and self.chance(0.7):
             flags = FLAGS.replace("FACTOR = 2.0", "FLAGS = flags.FLAGS")
             body = body.replace("FACTOR", "FLAGS.factor")
+            body = re.sub(r"\bFLAG\b", "FLAGS.flag", body) if self.chance(0.5) else body
         text = head + flags + alias + train + helpers + "\n" + body
         if train in TRAINS[:2] and train:
             text = re.sub(r"(?<!= )\btf\.train\.", lambda m: self.draw("train.", "tf.train."), text)
         if importing == "tf = None":
             importing = "import tensorflow as tf"
-            text = text.replace("def scale", "def unused():\n    tf = None\n    return tf\n\n\ndef scale")
+            text = text.replace("def scale(", "def unused():\n    tf = None\n    return tf\n\n\ndef scale(")
         name = importing.rpartition(" ")[2] if "tensorflow" in importing.splitlines()[-1] else "tf"
         text = re.sub(r"\btf\.", f"{name}.", text)
         if "tfc." in text and "import tensorflow.contrib as tfc" not in text:
