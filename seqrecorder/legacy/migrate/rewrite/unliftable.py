@@ -59,6 +59,8 @@ def check_liftable(names: Names, scope: Scope, ends: Collection[ast.AST]) -> Non
         if called in _CHOOSING:
             branches = [node for place in effects.reached([call]) if place is not call for node in walk(place)]
             why = "a queue that is emptied in tf.cond or a loop" if any(_takes(names, n) for n in branches) else why
+        if called in BATCHERS and called.endswith("_join") and _reads_twice(names, call):
+            why = "examples that are joined, which are one of several reads"
         if why:
             raise Unclear("not-lifted", f"what would be lifted hangs on {why}", call)
     _check_readers(names, calls)
@@ -136,6 +138,21 @@ def _check_readers(names: Names, calls: Sequence[ast.Call]) -> None:
         read |= {ast.unparse(part) for part in (*call.args[:1], *(k.value for k in call.keywords if k.arg == "queue"))}
         if len(read) > 1 or (several and (again or not here)):
             raise Unclear("not-lifted", "a reader reads from several queues, between which its file stays open", call)
+
+
+def _reads_twice(names: Names, join: ast.Call) -> bool:
+    """Whether examples that are joined are one, written several times, that hangs on several reads."""
+    own = {node: scope for scope in scopes(names.bindings.tree) for node in own_nodes(scope)}
+    for listed in (*join.args[:1], *(k.value for k in join.keywords if k.arg == "tensors_list")):
+        if join in own and isinstance(listed, (ast.ListComp, ast.BinOp)):
+            if any(isinstance(node, ast.Call) for node in walk(getattr(listed, "elt", listed))):
+                continue  # each example may read by itself
+            hung = effects_of(names).reached(_before(names, own[join], [listed]))
+            calls = dict.fromkeys(n for place in hung for n in walk(place) if isinstance(n, ast.Call))
+            count = Counter(map(_name, calls))
+            found = [call for call in calls if _name(call) in READING and call.args]
+            return sum(max(1, count[getattr(own.get(call), "name", "")]) for call in found) > 1
+    return False
 
 
 def _queue(names: Names, value: ast.expr) -> bool:

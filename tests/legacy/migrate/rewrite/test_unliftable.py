@@ -43,6 +43,7 @@ COUNTED = """\
 BOTH = "    a, b = reader.read(ones)[1], reader.read(twos)[1]\n"
 CHOSEN = "    x = tf.cond(True, lambda: tf.TextLineReader().read(ones)[1], lambda: '')\n"
 FROM_LIST = "    queue = tf.QueueBase.from_list(0, [ones, twos])\n    x = tf.TextLineReader().read(queue)[1]\n"
+EACH = "".join(f"    {a} = tf.TextLineReader().read({queue})[1]\n" for a, queue in (("a", "ones"), ("b", "twos")))
 PLACED = "    k = tf.placeholder(tf.float32)\n"
 
 
@@ -58,6 +59,7 @@ PLACED = "    k = tf.placeholder(tf.float32)\n"
         ("how many elements a queue has", f"{READ}    left = ones.size()\n", "x, left"),
         ("a variable that changes", READ + COUNTED, "x"),
         ("a queue that is emptied in tf.cond", ONES + CHOSEN, "x"),
+        ("examples that are joined", ONES + TWOS + EACH + "    x, y = tf.train.batch_join([(a, b)] * 2, 2)\n", "x, y"),
         ("a queue that a tensor chooses", ONES + TWOS + FROM_LIST, "x"),
     ],
 )
@@ -75,6 +77,8 @@ def test_what_lift_refuses_is_not_lifted(said, body, batched):
         (ONES + TWOS, "one(ones), one(twos)"),
         (LOOP.format("tf.TextLineReader()"), "found[0]"),
         (READ + PLACED, "x"),
+        (ONES + TWOS + EACH + "    x = tf.train.batch_join([[a], [b]], 2)\n", "x"),
+        (ONES + "    x = tf.train.batch_join([[one(ones)] for _ in range(2)], 2)\n", "x"),
         (f"{READ}    tf.summary.scalar('left', ones.size())\n", "x"),
         (f"{READ}    x = tf.cond(x > 1, lambda: x, lambda: -x)\n", "x"),
     ],
