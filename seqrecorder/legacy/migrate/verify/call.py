@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
+import copy
 import inspect
 import itertools
 import random
 import shutil
 import tempfile
-import traceback
 import types
 import weakref
 from pathlib import Path
@@ -24,13 +23,32 @@ from unittest import mock
 import numpy as np
 
 from seqrecorder.legacy.compatibility import compat
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, own_nodes, reads
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, reads
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
+from seqrecorder.legacy.migrate.verify.capture import (
+    NOTE,
+    PASS,
+    StoppedError,
+    batches_among,
+    hangs,
+    is_tensor,
+    last_change,
+    line_of,
+    passed,
+    prepare,
+    sessions_stopped,
+)
 from seqrecorder.legacy.migrate.verify.conditions import Conditions, attributes_tested, deviations, uses
-from seqrecorder.legacy.migrate.verify.coverage import functions_of, lines_run
-from seqrecorder.legacy.migrate.verify.definitions import defined, module_pipeline, outermost, with_literals, with_main
+from seqrecorder.legacy.migrate.verify.coverage import functions_of, lines_run, scope_of
+from seqrecorder.legacy.migrate.verify.definitions import (
+    defined,
+    module_pipeline,
+    outermost,
+    outputs_of,
+    with_literals,
+    with_main,
+)
 from seqrecorder.legacy.migrate.verify.equality import brief, flat, structure
-from seqrecorder.legacy.migrate.verify.in_place import gathered, is_tensor, kept, places
 from seqrecorder.legacy.migrate.verify.parameters import candidates
 from seqrecorder.legacy.migrate.verify.providers import provided
 from seqrecorder.legacy.migrate.verify.records import watched
@@ -51,7 +69,6 @@ from seqrecorder.legacy.migrate.verify.stand_ins import (
     forgiving,
     is_file,
     known_value,
-    loaded,
 )
 
 if TYPE_CHECKING:
@@ -75,25 +92,26 @@ class Callee:
         name: of the function; of its class and of itself with a point between; or `<module>`.
         target: `graph` or `eager`.
         literals: constants of the script that others take the place of.
+        other: the other version of the script.
         old: whether it is written for TensorFlow 1, and finds that.
 
     Attributes:
         ending: of the names of the files that it reads.
-        stubs: what takes the place of functions that load what is not there.
         ran: the lines of the script that ran for the last batches.
-        reached: the lines, of those at which it lifts tensors, that were.
-        lifted: what it lifts, where it does so in its midst.
         groups: places of tensors that come together: of each place, or out of the same queue.
         at: of those, which are run.
         structure: of the last batches, in words.
-        outputs: names of a module that hold its batches.
-        kept: names of a function that hold its batches, where it does not return them.
+        kept: tensors that hang on records, by the names that hold them, where they are not returned.
+        common: those names, of which both versions have batches; None where all count.
+        failed: statements that failed, and were passed over.
     """
 
-    def __init__(self, text: str, name: str, target: str, literals: Mapping[Any, Any], *, old: bool) -> None:
+    def __init__(
+        self, text: str, name: str, target: str, literals: Mapping[Any, Any], *, other: str, old: bool
+    ) -> None:
         self.target, self._old = target, old
         text = as_python3(text)
-        self.tree = with_main(with_literals(ast.parse(text), literals))
+        self.tree, others = (with_main(with_literals(ast.parse(as_python3(t)), literals)) for t in (text, other))
         held = tempfile.mkdtemp()
         weakref.finalize(self, shutil.rmtree, held, ignore_errors=True)
         place = Path(held, "script.py")  # a file, because AutoGraph looks for the source code
@@ -102,27 +120,34 @@ class Callee:
         self._place, self._name, self.ending = str(place), name, ending(text)
         self._conditions = Conditions.of(self.tree)
         self._uses = uses(self.tree)
-        StandIn.given = {name: texts[0] for name, texts in self._conditions.texts.items()}
-        self._lines = places(self.tree, name)
+        StandIn.given = {n: "worker" if "worker" in texts else texts[0] for n, texts in self._conditions.texts.items()}
         self._constructs = False
         self._usual: dict[str, Any] = {}
         self.namespace: dict[str, Any] = {}
-        self.stubs: dict[str, Any] = {}
         self.ran: set[int] = set()
-        self.reached: set[int] = set()
-        self.lifted: list[Any] = []
         self.groups: list[list[int]] = []
         self.at = 0
         self.structure = ""
+        self.kept: dict[str, Any] = {}
+        self.common: set[str] | None = None
+        self.failed: set[str] = set()
+        self._outputs = outputs_of(self.tree) & outputs_of(others)
+        self._code, self._last = copy.deepcopy(self.tree), 0
+        scopes = [scope_of(tree, name) for tree in (self.tree, others, self._code)]
+        if scopes[0] is not None and scopes[1] is not None and scopes[2] is not None:
+            self._last = last_change(scopes[0], scopes[1])
+            prepare(scopes[2], scopes[1], self._last)
         with self._behaving():
-            self.namespace = defined(self.tree, self._place, v1=target == "graph")
-        self.outputs: frozenset[str] = frozenset()
-        self.kept: frozenset[str] = frozenset()
+            self.namespace = defined(self._code, self._place, v1=target == "graph")
+        self.namespace |= {NOTE: self._note, PASS: self._passed}
 
-    @property
-    def gathers(self) -> bool:
-        """Whether what is called is no function that returns the batches: a module, or a constructor."""
-        return self._name == "<module>" or self._name.endswith("__init__") or bool(self._lines or self.kept)
+    def _note(self, names: dict[str, Any]) -> None:
+        self.kept = batches_among(names, old=self._old) if self.target == "graph" else {}
+
+    def _passed(self, text: str, targets: list[str]) -> Any:
+        value = passed(text, targets)
+        self.failed.add(text)
+        return value
 
     @property
     def function(self) -> ast.FunctionDef | None:
@@ -140,7 +165,6 @@ class Callee:
         for name in other.namespace:
             if name not in self.namespace or getattr(self.namespace[name], "_mock_name", None) == name:
                 self.namespace[name] = other.namespace[name]
-        self.namespace.update(other.stubs)
         self._constructs = other._constructs
 
     def arguments(self, paths: list[Path]) -> Iterator[tuple[dict[str, Any], Asked]]:
@@ -200,37 +224,17 @@ class Callee:
                 if not name or name in self.namespace or isinstance(error, UnboundLocalError):
                     problems.append(brief(error))
                     return None
-                known = known_value(name)
-                file = (
-                    StandIn.files[0] if is_file(name) and StandIn.files and f"{name}(" not in self._text else StandIn()
-                )
+                known = known_value(name) if not name.endswith("files") else None
+                file: Any = StandIn()
+                if is_file(name) and StandIn.files and f"{name}(" not in self._text:
+                    file = [*StandIn.files] if name.endswith("s") else StandIn.files[0]
                 self.namespace[name] = file if known is None else known
             except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code raises
-                if not (isinstance(error, OSError) and self._stand_in_for_loading(error)):
-                    problems.append(brief(error))
-                    return None
+                problems.append(brief(error))
+                return None
             else:
                 return asked
         return None
-
-    def _stand_in_for_loading(self, error: Exception) -> bool:
-        """Let a function of the script that fails, and has no part in the graph, load something made up."""
-        frames = [frame.name for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self._place]
-        own = {node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef)}
-        loading = [n for n in frames[1:] if n in own and n not in self.stubs and "tf." not in ast.unparse(own[n])]
-        assigned = [
-            node.targets[0]
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
-            and loading[:1] == [ast.unparse(node.value.func)]
-        ]  # fmt: skip
-        if not assigned:
-            return False
-        target = assigned[0]
-        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-        found = loaded([ast.unparse(part) for part in parts])
-        self.stubs[loading[0]] = self.namespace[loading[0]] = lambda *_, **__: found
-        return True
 
     def others(self, values: dict[str, Any], left: set[int]) -> Iterator[tuple[str, dict[str, Any], Asked]]:
         """Yield further arguments: other positions of switches, and other modes; and what they are, in words.
@@ -253,7 +257,7 @@ class Callee:
     def _function(self) -> Callable[..., Any]:
         """Return what is called."""
         if self._name == "<module>":
-            return lambda: module_pipeline(self.tree, self._place, dict(self.namespace), self.outputs)
+            return self._carry_out
         outer, _, method = self._name.partition(".")
         if not method:
             return self.namespace[outermost(self.tree, outer)]  # type: ignore[no-any-return]
@@ -261,21 +265,19 @@ class Callee:
         if not isinstance(kind, type):
             raise CannotTryError(f"the class {outer} cannot be made without what the script imports")
         stand_in = StandIn()
-        bare = type(outer, (kind,), {"__getattr__": lambda _, name: getattr(stand_in, name), "__init__": _nothing})
+        lacking = {"__getattr__": lambda _, name: getattr(stand_in, name), "__module__": "migrated"}
+        bare = type(outer, (kind,), lacking | {"__init__": _nothing})
         method = f"_{outer.lstrip('_')}{method}" if method.startswith("__") and not method.endswith("__") else method
         if self._constructs:
             return self._constructing(kind, method)
-        made = bare()
-        bound = types.MethodType(kind.__dict__[method], made)
-        if method != "__init__" or self._lines:
-            return bound
+        return types.MethodType(kind.__dict__[method], bare())
 
-        def making(*arguments: Any, **named: Any) -> dict[str, Any]:
-            bound(*arguments, **named)
-            return dict(sorted(vars(made).items()))
-
-        making.__wrapped__ = bound  # type: ignore[attr-defined]  # its signature
-        return making
+    def _carry_out(self) -> None:
+        namespace = dict(self.namespace)
+        try:
+            module_pipeline(self._code, self._place, namespace, self._outputs)
+        finally:
+            self._note({name: namespace[name] for name in self._outputs if name in namespace})
 
     def _constructing(self, kind: type, method: str) -> Callable[..., Any]:
         """Return a function that makes an object first, by the constructor, and calls a method of it then."""
@@ -292,8 +294,9 @@ class Callee:
         return call
 
     def call(self, values: dict[str, Any]) -> Any:
-        """Return what the function returns, or lifts; what it returns is called if it is a function."""
-        with self._behaving(), contextlib.ExitStack() as stack:
+        """Return what the function returns, called if it is a function, or the tensors that it keeps."""
+        self.kept, self.failed = {}, set()
+        with self._behaving(), sessions_stopped(self._place, old=self._old), contextlib.ExitStack() as stack:
             attributes = {name[1:]: value for name, value in values.items() if name.startswith(".")}
             stack.enter_context(mock.patch.dict(StandIn.given, attributes))
             values = {
@@ -301,15 +304,29 @@ class Callee:
                 for name, value in values.items()
                 if not name.startswith(".")
             }
-            if self._lines:
-                self.lifted = gathered(
-                    lambda: self._function()(**values), self._place, self._lines, self.reached, old=self._old
-                )
-                return self.lifted
-            if self.kept:
-                return kept(lambda: self._function()(**values), self._place, self._name.rpartition(".")[2], self.kept)
-            result = self._function()(**values)
-            return result() if isinstance(result, types.FunctionType) else result
+            result = None
+            try:
+                result = self._function()(**values)
+                result = result() if isinstance(result, types.FunctionType) else result
+            except StoppedError:
+                pass
+            except Exception as error:
+                if (
+                    self._gives
+                    or not self.kept
+                    or line_of(error, self._place, self._name.rpartition(".")[2]) <= self._last
+                ):
+                    raise
+        if not self.kept or any(hangs(item, old=self._old) for item in flat(result)):
+            self.kept = {}
+            return result
+        return {name: items for name, items in self.kept.items() if self.common is None or name in self.common}
+
+    @property
+    def _gives(self) -> bool:
+        """Whether the function returns something, which is its batches if it has any."""
+        nodes = own_nodes(self.function) if self.function is not None else ()
+        return any(isinstance(node, ast.Return) and node.value is not None for node in nodes)
 
     def batches(self, values: dict[str, Any], most: int = MOST) -> tuple[list[Any], bool]:
         """Return the batches that the function gives, flat, and whether their order was left to chance."""
@@ -338,8 +355,7 @@ class Callee:
                 one_thread_each()
                 shuffled = is_shuffled(built) or is_shuffled(tensors[0].graph)
                 if self._old:
-                    apart = together(tensors) if shuffled else [[*range(len(tensors))]]
-                    self.groups = self._of_places() if self._lines else apart
+                    self.groups = together(tensors) if shuffled else [[*range(len(tensors))]]
                 tensors = self._together(tensors)
                 starting = [
                     v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()
@@ -348,10 +364,8 @@ class Callee:
                 coordinator = v1.train.Coordinator()
                 threads = v1.train.start_queue_runners(session, coordinator)
             found = list(until_the_end(session, tensors, most))
-            if self.kept and (function := self.function) is not None:
-                made = [n for n in own_nodes(function) if isinstance(n, ast.Assign) and binds(n) & self.kept]
-                last, end = (node.end_lineno or 0 for node in (made[-1], function))
-                self.ran |= set(range(last + 1, end + 1))  # which is not run
+            if self.kept:
+                self.ran |= set(range(self._last + 1, len(self._text)))  # which is not run
             coordinator.request_stop()
             with contextlib.suppress(RuntimeError):  # threads that are late
                 coordinator.join(threads, stop_grace_period_secs=5)
@@ -362,18 +376,6 @@ class Callee:
         """Return those of the group that is run; all, where they are other ones than the groups are of."""
         known = sum(map(len, self.groups)) == len(parts)
         return [parts[place] for place in self.groups[self.at]] if known else parts
-
-    def _of_places(self) -> list[list[int]]:
-        places = itertools.count()
-        return [[next(places) for item in flat(lifted) if is_tensor(item)] for lifted in self.lifted]
-
-    def ran_of(self, old: str, ran: set[int]) -> set[int]:
-        """Return lines of this script as those of another, to which lines were added; after its last place, all."""
-        own, others = self._text.splitlines(), as_python3(old).splitlines()
-        blocks = difflib.SequenceMatcher(None, own, others, autojunk=False).get_opcodes()
-        after = set(range(max(self._lines) + 1, len(own) + 1)) if self._lines <= self.reached else set()
-        known = {i1 + i + 1: j1 + i + 1 for _, i1, i2, j1, j2 in blocks if i2 - i1 == j2 - j1 for i in range(i2 - i1)}
-        return {known[line] for line in ran | after if line in known}
 
     @contextlib.contextmanager
     def _behaving(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.legacy.migrate.verify.stand_ins import known_value
+from seqrecorder.legacy.migrate.verify.stand_ins import StandIn, known_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,18 +25,6 @@ _OF_OTHERS = frozenset(("shape", "get_shape", "set_shape", "dtype", "dequeue", "
 }
 
 
-class _Everything(tuple[()]):
-    """What has whatever is sought in it."""
-
-    __slots__ = ()
-
-    def __contains__(self, _: object) -> bool:
-        return True
-
-    def __repr__(self) -> str:
-        return "everything"
-
-
 @attrs.frozen
 class Conditions:
     """What the conditions of a script look at.
@@ -45,13 +33,11 @@ class Conditions:
         texts: those that names are compared with.
         tested: names that are conditions by themselves.
         optional: names that are compared with None.
-        sought: names in which something is sought.
     """
 
     texts: dict[str, list[Any]]
     tested: set[str]
     optional: set[str]
-    sought: set[str] = attrs.field(factory=set)
 
     @classmethod
     def of(cls, tree: ast.AST) -> Conditions:
@@ -75,9 +61,7 @@ class Conditions:
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and "thread" in _name(node.left):
                 multiple = node.right.value if isinstance(node.right, ast.Constant) else 1
                 texts.setdefault(_name(node.left), []).append(multiple)
-        asked = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In)]
-        sought = {node.comparators[0].id for node in asked if isinstance(node.comparators[0], ast.Name)}
-        return cls(texts, {_name(part) for part in _parts(tree) if _is_name(part)}, optional, sought)
+        return cls(texts, {_name(part) for part in _parts(tree) if _is_name(part)}, optional)
 
     def positions(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield changes of arguments by which conditions come out otherwise: each alone, then several at once.
@@ -85,9 +69,6 @@ class Conditions:
         >>> conditions = Conditions({"mode": ["train"]}, set(), set())
         >>> list(conditions.positions({"mode": "train", "shuffle": False, "size": 3}))
         [{'mode': 'eval'}, {'shuffle': True}, {'mode': 'eval', 'shuffle': True}]
-        >>> found = Conditions.of(ast.parse("if keys is not None: x = [y for y in z if y in keys]"))
-        >>> list(found.positions({"keys": None}))
-        [{'keys': everything}]
         """
         found = {name: self._others(name.removeprefix("."), value) for name, value in values.items()}
         alone = sum(map(len, found.values()))
@@ -101,8 +82,8 @@ class Conditions:
         if isinstance(value, str) and (known := self.texts.get(name, ["train"] if value == "train" else [])):
             return [text for text in dict.fromkeys([*known, "eval" if "train" in known else "other"]) if text != value]
         if value is None and name in self.optional:
-            instead = _Everything() if name in self.sought else known_value(name)
-            return [instead] if instead is not None else []
+            instead = known_value(name)
+            return [StandIn() if instead is None else instead]
         return [None if isinstance(value, int) else False] if name in self.tested and value is not None else []
 
 
@@ -141,16 +122,19 @@ def _parts(tree: ast.AST, lines: set[int] | None = None) -> list[ast.expr]:
 def uses(tree: ast.AST) -> dict[str, str]:
     r"""Return what a script uses names as.
 
-    An `object` with attributes of its own, a `text`, `two` numbers, `three`, or `pictures`, the names of some.
+    An `object` with attributes of its own, a `text`, a `queue` of files, `two` numbers, `three`, or `pictures`, the
+    names of some.
 
-    >>> found = uses(ast.parse("for line in open(path): pass\nh, w = size\nconfig.reader.read(x)\nx.append(1)"))
-    >>> found == {"path": "text", "size": "two", "config": "object", "reader": "object"}
+    >>> found = uses(ast.parse("for line in open(path): pass\nh, w = size\nconfig.reader.read(x)\ny.append(1)"))
+    >>> found == {"path": "text", "size": "two", "config": "object", "reader": "object", "x": "queue"}
     True
     """
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in _OPENING and node.args and _is_name(node.args[0]):
             found[_name(node.args[0])] = "text"
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name) and _is_read(node):
+            found[_name(node.args[0])] = "queue"
         elif isinstance(node, ast.Call) and node.args and _is_name(node.args[0]) and _is_of_texts(node):
             found[_name(node.args[0])] = "pictures"
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], _SEVERAL) and _is_name(node.value):
@@ -159,6 +143,10 @@ def uses(tree: ast.AST) -> dict[str, str]:
         elif isinstance(node, ast.Attribute) and _is_name(node.value) and node.attr not in _OF_OTHERS:
             found.setdefault(_name(node.value), "text" if node.attr in _OF_TEXTS else "object")
     return found
+
+
+def _is_read(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("read", "read_up_to")
 
 
 def _is_of_texts(call: ast.Call) -> bool:

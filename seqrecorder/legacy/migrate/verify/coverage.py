@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
+
 _SILENT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
+_IDLE_CALLS = ("print", "os.mkdir", "os.makedirs", "tf.gfile.MakeDirs")
 _IDLE = (ast.Pass, ast.Raise, ast.Break, ast.Continue)
 
 
@@ -96,6 +99,11 @@ def functions_of(tree: ast.AST, within: str = "") -> list[tuple[str, ast.Functio
     return found
 
 
+def scope_of(tree: ast.Module, name: str) -> Scope | None:
+    """Return the function of a script that has a name, or the script itself for `<module>`."""
+    return tree if name == "<module>" else dict(functions_of(tree)).get(name)
+
+
 def _names(node: ast.AST) -> set[str]:
     """Return the names in an expression or a statement, those of attributes too."""
     named = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
@@ -114,13 +122,13 @@ def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _says(statement: ast.stmt) -> bool:
-    """Whether a statement is a text, or only prints or logs something, and calls no function of the script for that."""
+    """Whether a statement is a text, or only prints, logs or makes a directory, and calls no function for that."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(value, ast.Call):
         return isinstance(value, ast.Constant)
     calls = [ast.unparse(node.func) for given in value.args for node in ast.walk(given) if isinstance(node, ast.Call)]
     said = ast.unparse(value.func)
-    return (said == "print" or "logging." in said) and all(name in ("len", "str", "repr") for name in calls)
+    return (said in _IDLE_CALLS or "logging." in said) and all(name in ("len", "str", "repr") for name in calls)
 
 
 def in_words(lines: list[int]) -> str:

@@ -6,7 +6,7 @@ import ast
 import functools
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.legacy.migrate.analyze.data_flow import binds, depending, own_nodes, reads, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import depending, reads, writes
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.verify.refusals import CannotTryError
 from seqrecorder.legacy.migrate.verify.stand_ins import StandIn, is_file, known_value, scaled
@@ -14,15 +14,12 @@ from seqrecorder.legacy.migrate.verify.stand_ins import StandIn, is_file, known_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
-
 _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.For)
 _PLAIN = frozenset(("dict", "float", "int", "len", "list", "namedtuple", "range", "set", "sorted", "str", "tuple"))
 _PLAIN_METHODS = ("append", "format", "join")
 _PYTHON_2 = {"xrange": range, "unicode": str, "basestring": str, "long": int, "reduce": functools.reduce}
 _FLAGS = ("FLAGS", "parse_args()", "parse_known_args()")
 _QUEUES = frozenset(name.rpartition(".")[2] for name in PIPELINE)
-_CONSUMING = ("Session", ".run(", "run_n(", ".eval(", "start_queue_runners", "Coordinator")
 
 
 def defined(tree: ast.Module, place: str, *, v1: bool) -> dict[str, Any]:
@@ -58,11 +55,7 @@ def _carry_out(node: ast.stmt, place: str, namespace: dict[str, Any], *, v1: boo
         code = ast.fix_missing_locations(ast.copy_location(ast.Import([_v1(a) for a in node.names]), node))
     try:
         exec(compile(ast.Module([code], []), place, "exec"), namespace)  # noqa: S102 - the user asked for it
-    except Exception as error:  # noqa: BLE001 - what is missing shows where it is needed
-        missing = getattr(error, "name", None) if isinstance(error, NameError) else None
-        if missing and missing not in namespace and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            namespace[missing] = StandIn()  # for defaults
-            _carry_out(node, place, namespace, v1=v1)
+    except Exception:  # noqa: BLE001 - what is missing shows where it is needed
         for name in _imported(node):
             namespace.setdefault(name, StandIn(name=name))
     if isinstance(node, ast.Assign):
@@ -98,7 +91,7 @@ def _take_flag(call: ast.Call) -> None:
         switched = named["action"] == "store_false" if "action" in named else None
         texts = [named.get("dest", str(texts[-1]).lstrip("-").replace("-", "_")) if texts else None]
         texts += [named.get("default", switched)]
-    if len(texts) < 2 or not isinstance(name := texts[0], str) or (default := texts[1]) is None:  # noqa: PLR2004
+    if len(texts) < 2 or not isinstance(name := texts[0], str) or (default := texts[1]) in (None, ""):  # noqa: PLR2004
         return
     if isinstance(default, str):
         StandIn.texts.add(name)
@@ -118,60 +111,27 @@ def batch_sizes(tree: ast.AST) -> set[int]:
     return {size for size in sizes if type(size) is int and size > 3}  # noqa: PLR2004
 
 
-def module_pipeline(tree: ast.Module, place: str, namespace: dict[str, Any], outputs: frozenset[str]) -> dict[str, Any]:
-    """Carry out the statements of a module that its pipeline needs, and return the values of some names."""
+def module_pipeline(tree: ast.Module, place: str, namespace: dict[str, Any], outputs: set[str]) -> None:
+    """Carry out the statements of a module that some names need."""
     wanted = _needed(tree, outputs)
-    for statement in tree.body:
-        if statement in wanted:
-            exec(compile(ast.Module([statement], []), place, "exec"), namespace)  # noqa: S102 - the user asked for it
-    return {name: namespace[name] for name in sorted(outputs) if name in namespace}
+    body = [statement for statement in tree.body if statement in wanted]
+    exec(compile(ast.Module(body, []), place, "exec"), namespace)  # noqa: S102 - the user asked for it
 
 
-def batches_of(old: ast.Module, new: ast.Module) -> list[frozenset[str]]:
-    """Return the names of a module that may hold its batches, old and new: with what is made of them, and without."""
-    both = _outputs(old) & _outputs(new)
-    once, now = ({name for s in tree.body if _takes(s) for name in writes(s)} for tree in (old, new))  # key and record
-    direct = _lifted(new) or _taken(new) & writes(old) - once
-    return [frozenset(names) for names in (() if _lifted(new) else both - once - now or both, direct) if names]
-
-
-def kept_by(old: ast.FunctionDef | None, new: ast.FunctionDef | None) -> frozenset[str]:
-    r"""Return the names of a function, old and new, that hold its batches, where it keeps them to itself.
-
-    >>> old, new = (ast.parse(f"def train():\n  x = {text}\n  fit(x)") for text in ("batch([1])", "it.get_next()"))
-    >>> sorted(kept_by(old.body[0], new.body[0]))
-    ['x']
-    """
-    if old is None or new is None:
-        return frozenset()
-    gives = any(isinstance(node, ast.Return) and node.value is not None for node in own_nodes(new))
-    return frozenset() if gives and not _consumes(new) else frozenset(_taken(new) & writes(old))
-
-
-def _outputs(tree: ast.Module) -> set[str]:
-    """Return the names of a module that hang on its pipeline, without what is got from a session."""
+def outputs_of(tree: ast.Module) -> set[str]:
+    """Return the names of a module that hang on its pipeline."""
     statements = [s for s in tree.body if not _is_definition(s)]
     first = [s for s in statements if _makes(s)]
     hanging, _ = depending(statements, {name for s in first for name in writes(s)})
-    return {name for s in {*first, *hanging} if not _consumes(s) for name in writes(s)}
+    return {name for s in {*first, *hanging} for name in writes(s)}
 
 
-def _taken(scope: Scope) -> set[str]:
-    """Return the names that hold what a dataset gives."""
-    return {n for s in own_nodes(scope) if _takes(s) and "get_next()" in ast.unparse(s) for n in binds(s)}
-
-
-def _lifted(tree: ast.Module) -> set[str]:
-    """Return the names of a module that hold what it lifts."""
-    return {name for s in tree.body if "legacy.get_next(" in ast.unparse(s) for name in binds(s)}
-
-
-def _needed(tree: ast.Module, outputs: frozenset[str]) -> list[ast.stmt]:
+def _needed(tree: ast.Module, outputs: set[str]) -> list[ast.stmt]:
     """Return the statements of a module that some names need, but for its definitions."""
     needed, found = set(outputs), list[ast.stmt]()
     for statement in reversed(tree.body):
         wanted = writes(statement) & needed or _runs(statement)
-        if wanted and not _is_definition(statement) and not _consumes(statement):
+        if wanted and not _is_definition(statement):
             found.append(statement)
             needed |= reads(statement)
         elif isinstance(statement, ast.FunctionDef) and statement.name in needed:
@@ -194,20 +154,10 @@ def _runs(statement: ast.stmt) -> bool:
     return "add_queue_runner" in ast.unparse(statement) or "QueueRunner(" in ast.unparse(statement)
 
 
-def _takes(statement: ast.AST) -> bool:
-    """Whether a statement takes a record as it is."""
-    func = statement.value.func if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) else None
-    return isinstance(func, ast.Attribute) and func.attr in ("read", "read_up_to", "get_next")
-
-
 def _closes(statement: ast.stmt, needed: set[str]) -> bool:
     """Whether a statement closes a file that others write."""
     func = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
     return isinstance(func, ast.Attribute) and func.attr in ("close", "flush") and bool(reads(func) & needed)
-
-
-def _consumes(statement: ast.AST) -> bool:
-    return any(word in ast.unparse(statement) for word in _CONSUMING)
 
 
 def outermost(tree: ast.Module, name: str) -> str:

@@ -11,20 +11,6 @@ IMAGE = (24, 24, 3)
 _BOXES = 2
 
 
-class Items(list[Any]):
-    """What is read of a record: the record, and its items as attributes."""
-
-    @classmethod
-    def of(cls, record: Any) -> Items:
-        """Return those of a record that is a text."""
-        import tensorflow as tf
-
-        return cls([tf.reshape(record, [1])])
-
-    def __getattr__(self, name: str) -> Any:
-        return item(self[0][0], name)
-
-
 def item(record: Any, name: str) -> Any:
     """Return an item of a record that is a text, by the item's name: another one for each record."""
     import tensorflow as tf

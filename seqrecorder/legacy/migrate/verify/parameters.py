@@ -53,7 +53,8 @@ def _used(parameter: inspect.Parameter, names: list[str], use: str) -> list[tupl
     """Return the values that a parameter has by what it is used as; none if it has a default."""
     other = "-1" * any(word in parameter.name.lower() for word in ("label", "target", "mask", "annot"))
     pictures = [f"picture-{number % PICTURES}{other}.jpg" for number in range(20)]
-    known = {"object": StandIn(), "text": names[0], "two": IMAGE[:2], "three": IMAGE, "pictures": pictures}
+    known: dict[str, Any] = {"object": StandIn(), "text": names[0], "two": IMAGE[:2], "three": IMAGE}
+    known |= {"pictures": pictures, "queue": QueueOfFiles(names)}
     if parameter.default is not parameter.empty or use not in known:
         return []
     place = use == "text" and any(word in parameter.name.lower() for word in _PLACES)
@@ -71,8 +72,6 @@ def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[
     missing = parameter.default is parameter.empty
     own = [] if missing or parameter.default is None else [(name, parameter.default)]
     place = (name, place_of(names))
-    if lower.endswith("queue") and not lower.startswith(("min", "max", "num")):
-        return [(name, QueueOfFiles(names))]
     if is_file(name):
         return [*(own if "pattern" in lower else []), (name, names), (name, names[0]), *([place] if missing else [])]
     if any(word in lower for word in _PLACES):
@@ -93,8 +92,6 @@ def _unsaid(name: str, names: list[str]) -> list[tuple[str, Any]]:
     lower = name.lower()
     if lower.endswith(_FUNCTIONS):
         return [(name, _same)]
-    if lower == "mode":
-        return [(name, mode) for mode in ("train", "eval")]
     if any(word in lower for word in _INPUTS):
         arrays = [np.arange(60).reshape(20, 3), np.arange(20)]
         return [(name, names), (name, names[0]), (name, list(range(60))), (name, arrays), (name, StandIn())]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ _IMAGES = ("decode_jpeg", "decode_png", "decode_image")
 _ELEMENTS = 12  # of decoded bytes of which no shape is stated
 _LONGEST = 16  # of records with steps
 _CLASSES = 3  # below which numbers are that may be indices
-_IMAGE = (48, 48, 3)
+_IMAGE, _LARGE = (48, 48, 3), (320, 320, 3)
 _SIDE = 2  # of images of decoded bytes, which have as many elements so
 _PASSING = ("Identity", "Print", "PrintV2", "Reshape", "ExpandDims", "Squeeze", "StringJoin", "Cast")
 
@@ -51,6 +52,8 @@ class Asked:
         delimiter: between columns.
         decoded: images.
         lengths: by those that records had, those that they should have.
+        large: whether images are, for functions that cut much out of them.
+        sides: of images, where an error said which they should have.
     """
 
     context: dict[str, Any] = attrs.field(factory=dict)
@@ -67,6 +70,8 @@ class Asked:
     delimiter: str = ","
     decoded: list[Any] = attrs.field(factory=list)
     lengths: dict[int, int] = attrs.field(factory=dict)
+    large: bool = False
+    sides: tuple[int, ...] = ()
     _named: dict[int, tuple[str, Any]] = attrs.field(factory=dict)
 
     @property
@@ -74,7 +79,7 @@ class Asked:
         """The size of images: that which one is reshaped to."""
         uses = [use for tensor in self.decoded for use in tensor.consumers() if use.type == "Reshape"]
         shapes = [use.outputs[0].shape.as_list() for use in uses if use.outputs[0].shape.rank == len(_IMAGE)]
-        return next((tuple(shape) for shape in shapes if all(shape)), _IMAGE)
+        return next((tuple(shape) for shape in shapes if all(shape)), self.sides or (_LARGE if self.large else _IMAGE))
 
     def told(self, error: str) -> bool:
         """Take in which length an error says that something had, and should have; return whether it says so.
@@ -84,6 +89,9 @@ class Asked:
         (True, {12: 784})
         """
         expected = re.search(r"Expected \[(\d+)\], got \[(\d+)\]", error)
+        if image := re.search(r"Expected \[(\d+),(\d+),(\d+)\], got", error):
+            self.sides, before = tuple(map(int, image.groups())), self.sides
+            return self.sides != before
         found = re.search(r"tensor with (\d+) values, but the requested shape has (\d+)", error)
         if expected is None and found is None:
             return False
@@ -107,6 +115,7 @@ class Asked:
 def watched() -> Iterator[Asked]:
     """Watch what is asked of records while graphs are built."""
     import tensorflow as tf
+    from tensorflow.python.lib.io import _pywrap_file_io  # by whatever name a script asks for files
 
     asked = Asked()
     # The second is what `tf.compat.v1` is until somebody imports the first.
@@ -117,7 +126,10 @@ def watched() -> Iterator[Asked]:
             _watch(stack, v1, asked)
         for place in (tf.io, tf.image):
             _watch_parsing(stack, place, asked)
-        _patch(stack, tf.io.gfile, "glob", found)
+        _patch(
+            stack, _pywrap_file_io, "FileExists", lambda *_: None
+        )  # what a function looks for is made before it runs
+        _patch(stack, _pywrap_file_io, "GetMatchingFiles", lambda own, pattern: found(own, pattern.decode()))
         _patch(stack, tf.io, "read_file", functools.partial(_read_whole, asked))
         yield asked
 
@@ -127,10 +139,8 @@ def _watch(stack: contextlib.ExitStack, v1: Any, asked: Asked) -> None:
         _watch_parsing(stack, place, asked)
     for name in ("TFRecordReader", "TextLineReader", "FixedLengthRecordReader", "WholeFileReader"):
         _patch(stack, v1, name, functools.partial(_read, asked, name))
-    for name in ("string_input_producer", "input_producer"):
-        _patch(stack, v1.train, name, functools.partial(_produce, asked))
-    _patch(stack, v1.gfile, "Exists", lambda *_: True)  # what a function looks for is made before it runs
-    _patch(stack, v1.gfile, "Glob", found)
+    for name in ("string_input_producer", "input_producer", "slice_input_producer"):
+        _patch(stack, v1.train, name, functools.partial(_produce, asked, name.startswith("slice")))
     for place, name in ((v1.train, "match_filenames_once"), (v1.io, "match_filenames_once"), (v1, "matching_files")):
         _patch(stack, place, name, functools.partial(_match, asked))
     for place in (v1, v1.io):
@@ -190,20 +200,21 @@ def _decode_image(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> 
     return result
 
 
-def _produce(asked: Asked, original: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _produce(asked: Asked, sliced: bool, original: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: FBT001
     import tensorflow as tf
 
-    given = args[0] if args else kwargs.get("string_tensor", kwargs.get("input_tensor"))
-    known = tf.get_static_value(given) if isinstance(given, tf.Tensor) else given
-    if isinstance(known, (list, tuple, np.ndarray)):
-        names = [item.decode() if isinstance(item, bytes) else item for item in known]
-        asked.files += [name for name in names if isinstance(name, str) and name not in asked.files]
+    given = args[0] if args else next(iter(kwargs.values()))
+    for item in tf.nest.flatten(given):
+        known = tf.get_static_value(item) if isinstance(item, tf.Tensor) else item
+        names = [name.decode() if isinstance(name, bytes) else name for name in np.ravel(known)]
+        named = [str(n) for n in names if isinstance(n, str) and (not sliced or ("." in n and not os.path.exists(n)))]  # noqa: PTH110
+        asked.files += [name for name in dict.fromkeys(named) if name not in asked.files]
     return original(*args, **kwargs)
 
 
 def _match(asked: Asked, original: Any, pattern: Any, *more: Any, **named: Any) -> Any:
     if isinstance(pattern, str):
-        asked.files = found(lambda _: [], pattern)
+        asked.files += [name for name in found(lambda _: [], pattern) if name not in asked.files]
     return original(pattern, *more, **named)
 
 
@@ -236,8 +247,7 @@ def write_pictures(directory: Path, asked: Asked | None = None) -> None:
     size = asked.size if asked is not None else _IMAGE
     for number in range(PICTURES):
         (directory / f"picture-{number}.jpg").write_bytes(_picture(number, size))
-        grey = asked is not None and asked.lengths.get(int(np.prod(size))) == int(np.prod(size[:2]))
-        (directory / f"picture-{number}-1.jpg").write_bytes(_picture(number, (*size[:2], 1) if grey else size))
+        (directory / f"picture-{number}-1.jpg").write_bytes(_picture(number, size))
 
 
 def write_lists(paths: Iterable[Path], *, labels: bool) -> None:
@@ -273,14 +283,10 @@ def write_file(path: Path, asked: Asked, records: int, random: np.random.Generat
 
 def _line(asked: Asked, random: np.random.Generator) -> str:
     picture = f"picture-{random.integers(PICTURES)}.jpg"
-    if asked.whole_files and not asked.columns:
-        return f"{picture} {picture}"
     cells = []
-    for place, default in enumerate(asked.columns or [[""]]):
-        dtype = getattr(default, "dtype", None) or np.asarray(default).dtype
-        is_text = getattr(dtype, "name", str(dtype)).startswith(("str", "string", "<U", "object", "bytes"))
-        number = int(random.integers(0, 100))
-        cells.append(picture if place in asked.names else f"w{number}" if is_text else str(number))
+    for place in range(len(asked.columns) or 1):
+        number = random.integers(0, 100)
+        cells.append(picture if place in asked.names else f"{number}")  # numbers are texts, too
     return asked.delimiter.join(cells)
 
 
@@ -322,9 +328,9 @@ def _feature(asked: Asked, name: str, spec: Any, steps: int, random: np.random.G
 
 def _side(asked: Asked, name: str) -> int:
     """Return the side of an image that a name says; 0 where it says none."""
-    if "height" in name or "width" in name:
-        return _IMAGE[0] if asked.images else _SIDE
-    return _IMAGE[-1] if "depth" in name or "channel" in name else 0
+    sides = asked.sides or (_IMAGE if asked.images else (_SIDE, _SIDE, _IMAGE[-1]))
+    words = (("height",), ("width",), ("depth", "channel"))
+    return next((side for side, said in zip(sides, words, strict=True) if any(word in name for word in said)), 0)
 
 
 @functools.cache
@@ -343,7 +349,7 @@ def _bytes(asked: Asked, name: str, random: np.random.Generator) -> bytes:
     if name not in asked.raw:
         return f"text {random.integers(0, 100)}".encode()
     dtype, tensor = asked.raw[name]
-    count = _count(tensor)
+    count = _count(tensor, asked.sides or (_SIDE,) * 3)
     numbers = random.integers(0, 9, asked.lengths.get(count, count))
     return np.asarray(numbers).astype(tf.as_dtype(dtype).as_numpy_dtype).tobytes()
 
@@ -358,14 +364,14 @@ def _is_listed(asked: Asked, name: str, tensor: Any) -> bool:
     return name in asked.lists and bool(tensor.shape.rank and tensor.shape.rank > 1)
 
 
-def _count(tensor: Any) -> int:
+def _count(tensor: Any, sides: tuple[int, ...]) -> int:
     """Return how many numbers decoded bytes have: by their own shape, or by that which they are reshaped to."""
     several = int(bool(tensor.shape.rank and tensor.shape.rank > 1))  # bytes of several steps
     shapes = [tensor.shape, *(out.shape for use in tensor.consumers() if use.type == "Reshape" for out in use.outputs)]
     for shape in shapes:
         sizes = shape.as_list()[several:] if shape.rank else []
         if len(sizes) == 3:  # noqa: PLR2004 - an image, whose sides are in the record
-            sizes = [side or _SIDE for side in sizes]
+            sizes = [side or other for side, other in zip(sizes, sides, strict=True)]
         if sizes and all(sizes):
             return int(np.prod(sizes, dtype=np.int64))
     return _ELEMENTS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -79,7 +80,7 @@ def one_thread_each() -> None:
     runners[:] = dict.fromkeys(runners)
     for place, runner in enumerate(runners):
         first, *others = runner.enqueue_ops
-        if others and all(_reads_of(op) == _reads_of(first) for op in others):
+        if others and all((_reads_of(op), _work_of(op)) == (_reads_of(first), _work_of(first)) for op in others):
             closed = runner.queue_closed_exception_types
             runners[place] = v1.train.QueueRunner(
                 runner.queue, [first], runner.close_op, runner.cancel_op, queue_closed_exception_types=closed
@@ -91,15 +92,24 @@ def _reads_of(op: Any) -> set[str]:
     return {node.name for node in _taking(op)}
 
 
+def _work_of(op: Any) -> collections.Counter[Any]:
+    """Return what an operation needs, without names: some threads do other things with records than others."""
+    return collections.Counter((n.type, n.type == "Const" and str(n.get_attr("value"))) for n in ancestors(op))
+
+
 def _taking(op: Any) -> list[Any]:
-    found, waiting, seen = list[Any](), [getattr(op, "op", op)], set[str]()
+    return [node for node in ancestors(op) if node.type.startswith(("Reader", "QueueDequeue"))]
+
+
+def ancestors(item: Any) -> list[Any]:
+    """Return the operations that a tensor, or an operation, needs, and its own."""
+    found, waiting = dict[str, Any](), [getattr(item, "op", item)]
     while waiting:
         node = waiting.pop()
-        if node.name not in seen:
-            seen.add(node.name)
-            found += [node] if node.type.startswith(("Reader", "QueueDequeue")) else []
+        if node.name not in found:
+            found[node.name] = node
             waiting += [tensor.op for tensor in node.inputs] + list(node.control_inputs)
-    return found
+    return [*found.values()]
 
 
 def is_shuffled(built: Any) -> bool:

@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.legacy.contrib.absent import Absent
-from seqrecorder.legacy.migrate.verify.items import IMAGE, Items, item, unpacked_to
+from seqrecorder.legacy.migrate.verify.items import IMAGE, item, unpacked_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,8 +34,10 @@ _VALUES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("epoch",), 2),
     (("thread", "reader", "worker", "preprocess"), 1),
     (("shuffle", "train", "distort", "augment", "random"), False),
-    (("min_after", "min_queue", "capacity", "buffer", "shard"), 20),
-    (("size", "length", "dim", "classes", "width", "height", "depth", "channels", "num", "steps", "n_", "max"), 3),
+    (("min_after", "min_queue"), 10),
+    (("capacity", "buffer", "shard"), 20),
+    (("size", "dim", "width", "height"), 8),
+    (("length", "classes", "depth", "channels", "num", "steps", "n_", "max"), 3),
 )
 
 
@@ -55,10 +57,6 @@ class FileName(str):
     def __call__(self, *_: Any, **__: Any) -> list[str]:
         """Return the names of all files."""
         return [*StandIn.files]
-
-    def __iter__(self) -> Iterator[str]:
-        """Return the names of all files, as of one that is said to be several."""
-        return iter(StandIn.files)
 
 
 class StandIn(mock.MagicMock):
@@ -82,6 +80,7 @@ class StandIn(mock.MagicMock):
         type(self).__fspath__ = lambda _: StandIn.files[0] if StandIn.files else "StandIn"
         type(self).__getitem__ = lambda own, key: getattr(own, str(key))
         type(self).__iter__ = _parts
+        type(self).__contains__ = lambda *_: True
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         """Take the place of a base class."""
@@ -99,7 +98,7 @@ class StandIn(mock.MagicMock):
                 return FileName(StandIn.files[0])
             if StandIn.files and "dir" in name.lower().split("_"):
                 return FileName(place_of(StandIn.files))
-            if name.lower().endswith("shape"):
+            if name.lower().endswith("shape") and name != "reshape":
                 return IMAGE
             if known is not None:
                 return known if known is False else _Number(known)
@@ -121,7 +120,7 @@ class StandIn(mock.MagicMock):
             record = v1.TFRecordReader().read(queue)
             if self._mock_name == "read":
                 return [*record]
-            return [item(record[1], name) for name in names] or Items.of(record[1])
+            return [item(record[1], name) for name in names] or [tf.reshape(record[1], [1])]
         tensors = [one for one in tf.nest.flatten([given, named]) if isinstance(one, tf.Tensor)]
         if not tensors:
             return super().__call__(*given, **named)
@@ -153,22 +152,17 @@ def found(original: Any, pattern: Any, **_: Any) -> list[str]:
     if StandIn.files and not names and made.suffix in _PICTURES and made.parent.is_dir():
         picture = pathlib.Path(place_of(StandIn.files), "picture-0.jpg")
         made.write_bytes(picture.read_bytes())  # some look at one while they build their graph
-    return names or [str(made)]
+    return names or ([] if made.parent.is_file() else [str(made)])
 
 
 def _listed(original: Any, place: Any = ".") -> list[str]:
-    there = original(place) if os.path.isdir(place) else []  # noqa: PTH112 - text
+    there = original(place) if os.path.exists(place) else []  # noqa: PTH110 - text
     return sorted(name for name in there if not _is_picture(name)) or [pathlib.Path(n).name for n in StandIn.files]
 
 
 def _there(original: Any, place: Any) -> bool:
     """Whether a file is there; to scripts, what they look for is."""
     return sys._getframe(1).f_globals.get("__name__") == "migrated" or bool(original(place))  # noqa: SLF001 - who asks
-
-
-def _walked(original: Any, place: Any, **_: Any) -> list[tuple[str, list[str], list[str]]]:
-    found = [(where, inner, [n for n in names if not _is_picture(n)]) for where, inner, names in original(place)]
-    return found or [(str(place), [], [pathlib.Path(name).name for name in StandIn.files])]
 
 
 def _is_picture(name: str) -> bool:
@@ -191,11 +185,11 @@ def forgiving() -> Iterator[None]:
 
     with (
         mock.patch.object(tf.compat.v1, "device", return_value=contextlib.nullcontext()),
+        mock.patch.object(tf.compat.v1.train, "replica_device_setter"),
         mock.patch.object(builtins, "open", opened),
         mock.patch.object(glob, "glob", functools.partial(found, glob.glob)),
         mock.patch.object(os, "listdir", functools.partial(_listed, os.listdir)),
         mock.patch.object(os.path, "isfile", functools.partial(_there, os.path.isfile)),
-        mock.patch.object(os, "walk", functools.partial(_walked, os.walk)),
         mock.patch.object(Absent, "_raise", lambda absent: StandIn(name=absent.__name__)),
     ):
         yield
@@ -238,16 +232,16 @@ def ending(text: str) -> str:
     return found[1] if found else ""
 
 
-def loaded(names: Sequence[str]) -> Any:
-    """Return what a function may have loaded, by the names that the parts of it are given."""
-    parts = [_loaded(name.lower()) for name in names]
+def loaded(names: Sequence[str], *, known: bool) -> Any:
+    """Return what may have been loaded, by the names that its parts are given; stand-ins, where that is not known."""
+    parts = [_loaded(name.lower()) if known else StandIn() for name in names]
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
 def _loaded(name: str) -> Any:
-    if "len" in name:
-        return list(range(1, 21))
-    return [f"item {number}" for number in range(20)] if is_file(name) else np.arange(60, dtype="int32").reshape(20, 3)
+    if is_file(name):
+        return [f"picture-{number % PICTURES}.jpg" for number in range(20)]
+    return list(range(1, 21)) if "len" in name else np.arange(60, dtype="int32").reshape(20, 3)
 
 
 def is_file(name: str) -> bool:
@@ -260,10 +254,10 @@ def scaled(name: str, value: Any) -> Any:
     """Return a constant of a script, or a flag's default, or one that a trial of few records can bear in its place.
 
     >>> scaled("batch_size", 64), scaled("image_size", 64), scaled("min_queue_examples", 5000)
-    (3, 64, 20)
+    (3, 64, 10)
     """
     counts = any(word in name.lower() for word in ("batch", "epoch", "thread"))
-    large = isinstance(value, int) and not isinstance(value, bool) and value > (8 if counts else 100)
+    large = isinstance(value, int) and not isinstance(value, bool) and value > (8 if counts else 20)
     about = ("capacity", "buffer", "min_after", "queue", "per_epoch", "batch_size", "num_examples", "threads", "epochs")
     return known_value(name) or 3 if large and any(word in name.lower() for word in about) else value
 

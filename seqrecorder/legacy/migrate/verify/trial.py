@@ -19,13 +19,14 @@ import numpy as np
 
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
 from seqrecorder.legacy.migrate.verify.call import MOST, Callee
+from seqrecorder.legacy.migrate.verify.capture import nearest
 from seqrecorder.legacy.migrate.verify.coverage import in_words, lines_left
-from seqrecorder.legacy.migrate.verify.definitions import batch_sizes, batches_of, kept_by
+from seqrecorder.legacy.migrate.verify.definitions import batch_sizes
 from seqrecorder.legacy.migrate.verify.equality import brief, compare
 from seqrecorder.legacy.migrate.verify.fixed_random import held_still
-from seqrecorder.legacy.migrate.verify.in_place import places
-from seqrecorder.legacy.migrate.verify.records import write_file, write_lists, write_pictures
+from seqrecorder.legacy.migrate.verify.records import watched, write_file, write_lists, write_pictures
 from seqrecorder.legacy.migrate.verify.refusals import CannotTryError, ForeignFileError, NoBatchError
+from seqrecorder.legacy.migrate.verify.sessions import graph
 from seqrecorder.legacy.migrate.verify.stand_ins import StandIn
 
 if TYPE_CHECKING:
@@ -106,14 +107,11 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> tup
     literals: dict[Any, Any] = {}
     tree = ast.parse(as_python3(old))
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    placed = bool(places(ast.parse(as_python3(new)), name))
     while True:
-        before = Callee(new if placed else old, name, "graph", literals, old=True)
-        after = Callee(new, name, target, literals, old=False)
+        before = Callee(old, name, "graph", literals, other=new, old=True)
+        after = Callee(new, name, target, literals, other=old, old=False)
         try:
-            if target == "graph" and not placed:
-                before.kept = after.kept = kept_by(before.function, after.function)
-            said, ran = _compared_by_names(before, after, name, directory)
+            return _compared(before, after, directory)
         except ForeignFileError as error:
             parts = [text for text in texts - {*literals} if error.path == text or _leads_to(text, error.path)]
             if not parts:
@@ -125,29 +123,11 @@ def compared(old: str, new: str, name: str, target: str, directory: Path) -> tup
             if not large:
                 raise
             literals |= dict.fromkeys(large, 3)
-        else:
-            return said, before.ran_of(old, ran) if placed else ran
 
 
 def _leads_to(text: str, path: str) -> bool:
     """Whether a text is the place of a file, or of one that it is in."""
     return text.count("/") > 1 and path.startswith(text)
-
-
-def _compared_by_names(before: Callee, after: Callee, name: str, directory: Path) -> tuple[str, set[int]]:
-    """Compare functions, or modules by the names that have their batches; what is made of those may need a model."""
-    if name != "<module>":
-        return _compared(before, after, directory)
-    problem: Exception = CannotTryError("no name of the module has the records both before and after")
-    for names in batches_of(before.tree, after.tree):
-        before.outputs = after.outputs = names
-        try:
-            return _compared(before, after, directory)
-        except ForeignFileError:
-            raise
-        except (CannotTryError, _NewFailsError) as why:
-            problem = why
-    raise problem
 
 
 def _compared(before: Callee, after: Callee, directory: Path) -> tuple[str, set[int]]:
@@ -182,15 +162,26 @@ def _compared(before: Callee, after: Callee, directory: Path) -> tuple[str, set[
             covered = how.startswith(".") and not left & set(lines_left(before.tree, after.tree, ran))
             if covered or time.monotonic() > started + _SECONDS:
                 break
-            try:
-                found = _compared_once(before, after, others, asked, _own_files(asked, paths) or paths)
-                ran |= before.ran
-            except CannotTryError as why:
-                found = f"not tried, {why}"
+            found, more = _compared_otherwise(before, after, others, asked, _own_files(asked, paths) or paths)
+            ran |= more
             said.append(f"with {how}: {found}")
     said += ["with random numbers held still"] if drawn else []
     said += [f"with stand-ins for {', '.join(before.absent)}"] if before.absent else []
+    said += [f"without {', '.join(sorted(before.failed))}, which fails"] if before.failed else []
     return "; ".join(said), ran
+
+
+def _compared_otherwise(
+    before: Callee, after: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]
+) -> tuple[str, set[int]]:
+    """Return what arguments besides the first give, in words, and the lines that ran and gave what they gave before."""
+    try:
+        return _compared_once(before, after, values, asked, paths), before.ran
+    except NoBatchError as why:
+        alike = not after.batches(values)[0]
+        return ("no batch of either", before.ran) if alike else (f"not tried, {why}", set())
+    except CannotTryError as why:
+        return f"not tried, {why}", set()
 
 
 def _first(
@@ -232,6 +223,8 @@ def _own_files(asked: Asked, paths: list[Path]) -> list[Path]:
 
 def _compared_once(before: Callee, after: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]) -> str:
     """Run both functions on the same files, and return in words how they were found to be equal."""
+    if before.kept:
+        _agree(before, after, values)
     before.at = after.at = 0
     said = [_compared_there(before, after, values, asked, paths)]
     for at in range(1, len(before.groups)):
@@ -240,8 +233,47 @@ def _compared_once(before: Callee, after: Callee, values: dict[str, Any], asked:
     return ", then ".join(said)
 
 
+def _agree(before: Callee, after: Callee, values: dict[str, Any]) -> None:
+    """Settle which names hold the batches: those that hold what hangs on the records in both."""
+    kept, failed = before.kept, before.failed
+    try:
+        with watched(), graph():
+            after.call(values)
+    except Exception as error:
+        raise _NewFailsError(f"the new function fails: {brief(error)}") from error
+    assert after.failed <= failed, f"the new function fails: {min(after.failed - failed)}"  # noqa: S101
+    before.common = after.common = nearest({name: items for name, items in after.kept.items() if name in kept})
+    if not before.common:
+        raise CannotTryError("no name has the records both before and after")
+
+
 def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]) -> str:
     """Run both functions on the same files, and return in words how they were found to be equal."""
+    old, shuffled, counts = _of_old(before, values, asked, paths)
+    if not old:
+        raise NoBatchError("the old function gives no batch")
+    records, most = sum(count for _, count in zip(paths, itertools.cycle(counts), strict=False)), MOST
+    if shuffled and len(old) == MOST:  # endless: so many that each record comes
+        most = MOST + _OFTEN * records // max(np.shape(old[0][0])[:1] or (1,))
+        old, _ = before.batches(values, most)
+    after.groups = before.groups
+    try:
+        new, _ = after.batches(values, most)
+    except Exception as error:
+        raise _NewFailsError(f"the new function fails: {brief(error)}") from error
+    _compare_structures(before, after)
+    try:
+        return compare(old, new, ordered=not shuffled, records=records, most=most)
+    except AssertionError:
+        if shuffled:
+            _repeat(before, values, old, records=records, most=most)
+        raise
+
+
+def _of_old(
+    before: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]
+) -> tuple[list[Any], bool, tuple[int, ...]]:
+    """Write files that the old function can read; return its batches, whether chance orders them, and the counts."""
     import tensorflow as tf
 
     counts = _RECORDS if len(paths) > 1 else (_ALONE,)
@@ -255,7 +287,7 @@ def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked
             except tf.errors.InvalidArgumentError as error:  # some functions need longer records, or say how long
                 if not (asked.told(str(error)) or least == 1) or not left:
                     raise
-                least = _LONGER
+                least, asked.large = _LONGER, True
             else:
                 break
         if shuffled and len(paths) == 1:  # which records a last batch that is dropped would have had is chance then
@@ -264,24 +296,21 @@ def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked
             old, shuffled = before.batches(values)
     except Exception as error:
         raise CannotTryError(f"the old function fails: {brief(error)}") from error
-    if not old:
-        raise NoBatchError("the old function gives no batch")
-    records, most = sum(count for _, count in zip(paths, itertools.cycle(counts), strict=False)), MOST
-    if shuffled and len(old) == MOST:  # endless: so many that each record comes
-        most = MOST + _OFTEN * records // max(np.shape(old[0][0])[:1] or (1,))
-        old, _ = before.batches(values, most)
-    after.groups = before.groups
+    return old, shuffled, counts
+
+
+def _repeat(before: Callee, values: dict[str, Any], old: list[Any], *, records: int, most: int) -> None:
+    """Run the old function again, and raise where it gives other records: some threads do other things than others."""
+    again, _ = before.batches(values, most)
     try:
-        new, _ = after.batches(values, most)
-    except Exception as error:
-        raise _NewFailsError(f"the new function fails: {brief(error)}") from error
-    _compare_structures(before, after)
-    return compare(old, new, ordered=not shuffled, records=records, most=most)
+        compare(old, again, ordered=False, records=records, most=most)
+    except AssertionError as difference:
+        raise CannotTryError("what its batches hold is left to chance") from difference
 
 
 def _compare_structures(before: Callee, after: Callee) -> None:
     """Raise where the batches are put together in another way; a dataset has tuples for lists."""
-    if before.gathers:
+    if before.kept:
         return  # what the attributes of an object, or the names of a module, hold besides may differ
     old, new = (said.structure.replace("[", "(").replace("]", ")") for said in (before, after))
     alike = old.count(".") == new.count(".")  # else it returned what is no tensor too
@@ -295,9 +324,6 @@ def _write(paths: list[Path], asked: Asked, counts: tuple[int, ...], least: int 
         paths = [path for path in paths if path.parent != Path.cwd()]  # the others have the names of what is read
     random = np.random.default_rng(len(counts))
     for path, count in zip(paths, itertools.cycle(counts), strict=False):
-        for parent in path.parents:  # a list's picture may be the place of others
-            if parent.is_file():
-                parent.unlink()
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, asked, count, random, least)
 
