@@ -297,8 +297,7 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 
 def _function(graph: Any, name: str) -> Any:
     """Return the definition of a function of a graph."""
-    [definition] = [f for f in graph.as_graph_def().library.function if f.signature.name == name]
-    return definition
+    return next(f for f in graph.as_graph_def().library.function if f.signature.name == name)
 
 
 def is_pull(op: Any) -> bool:

@@ -84,14 +84,11 @@ def compared_by_value() -> Iterator[None]:
     """Let `==` compare the values of tensors, eagerly, also after `tf.disable_v2_behavior()` of an old script."""
     import tensorflow as tf
 
-    if not isinstance(tf.zeros([]) == tf.zeros([]), bool):
+    with contextlib.ExitStack() as stack:
+        if isinstance(tf.zeros([]) == tf.zeros([]), bool):
+            tf.compat.v1.enable_tensor_equality()
+            stack.callback(tf.compat.v1.disable_tensor_equality)
         yield
-        return
-    tf.compat.v1.enable_tensor_equality()
-    try:
-        yield
-    finally:
-        tf.compat.v1.disable_tensor_equality()
 
 
 @contextlib.contextmanager
