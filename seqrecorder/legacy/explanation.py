@@ -47,11 +47,13 @@ class Lifted:
         dataset: of elements with the structure that the function returned; lists are tuples.
         stages: of the pipeline, from the source on.
         notes: what took a part of the elements away in the original, and does not any more.
+        sources: names of the operations that it empties: queues, readers, and what stands for a dataset.
     """
 
     dataset: Any
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()
+    sources: frozenset[str] = frozenset()
 
     @property
     def exact(self) -> bool:

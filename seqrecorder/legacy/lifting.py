@@ -13,7 +13,7 @@ from seqrecorder.legacy.explanation import Lifted
 from seqrecorder.legacy.graph import QUEUES, made_in, put_runners_aside
 from seqrecorder.legacy.initial_values import State
 from seqrecorder.legacy.nested_output import Returned
-from seqrecorder.legacy.registry import datasets_of
+from seqrecorder.legacy.registry import check_apart, datasets_of
 from seqrecorder.legacy.tf1_behaviour import eagerly, first_behaviour, quiet
 from seqrecorder.legacy.translation import Translation
 
@@ -68,6 +68,7 @@ def lift(
 
     Inside a graph, tensors that stand there already can be lifted too, where queues are made in one place of a script
     and used in another: `x = get_next(lift(x))`. What their batch was taken from is not filled by threads any more.
+    Several who took from one queue divided what it held, and each lift gives all of it: lift what they took together.
 
     Args:
         input_fn: takes nothing and returns a nested structure of tensors; or such a structure, of the default graph.
@@ -84,7 +85,8 @@ def lift(
         than that of a `tf.py_func` in the function.
 
     Raises:
-        LiftError: something cannot be translated; it says what, why, and the way out.
+        LiftError: something cannot be translated, or other tensors of the graph were lifted that come from the same
+            queue; it says what, why, and the way out.
         OptionError: an option makes no sense.
     """
     lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
@@ -128,6 +130,7 @@ def trace(
             returned = Returned(input_fn, graph)
     lifted = translate(graph, returned.tensors, feed=feed, shuffle_buffer=shuffle_buffer)
     if not callable(input_fn):
+        check_apart(graph, lifted.sources, returned.tensors)
         put_runners_aside(graph, returned.tensors)
     with eagerly():
         options = tf.data.Options()
@@ -187,4 +190,4 @@ def translate(
     notes = tuple(dict.fromkeys(translation.notes))
     for note in notes:
         warnings.warn(f"lift: {note}", stacklevel=4)
-    return Lifted(dataset, tuple(translation.stages), notes)
+    return Lifted(dataset, tuple(translation.stages), notes, translation.sources)

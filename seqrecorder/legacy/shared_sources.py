@@ -37,9 +37,10 @@ class SharedSources:
         """How many operations were found that empty a source, by its name, where these are several."""
         return {name: len(places) for name, places in self._places.items() if len(places) > 1}
 
-    def has(self, name: str) -> bool:
-        """Whether a source of that name was emptied."""
-        return name in self._places
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all sources that were emptied."""
+        return frozenset(self._places)
 
     def take(
         self, source: Any, place: str, make: Callable[[], Any], way: str, note: Callable[[str, str, str], None]

@@ -61,6 +61,7 @@ def first_behaviour() -> Iterator[None]:
 @contextlib.contextmanager
 def _switched(*, first: bool) -> Iterator[None]:
     import tensorflow as tf
+    from tensorflow.python import tf2  # it has no public name; datasets warn where it is off
 
     v1 = tf.compat.v1
     shapes_are_second = isinstance(tf.TensorShape([1])[0], int)
@@ -72,6 +73,9 @@ def _switched(*, first: bool) -> Iterator[None]:
         if not v1.control_flow_v2_enabled():
             v1.enable_control_flow_v2()
             stack.callback(v1.disable_control_flow_v2)
+        if not first and not tf2.enabled():
+            tf2.enable()
+            stack.callback(tf2.disable)
         for needed, disable, enable in switches:
             if needed:
                 (disable if first else enable)()

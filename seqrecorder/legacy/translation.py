@@ -96,6 +96,11 @@ class Translation:
         self._note_competitors()
         return dataset
 
+    @property
+    def sources(self) -> frozenset[str]:
+        """The names of the queues, the readers, and what stands for datasets, that were emptied."""
+        return self._sources.names
+
     # Sections ---------------------------------------------------------------------------------------------
 
     def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
@@ -358,5 +363,5 @@ class Translation:
         for op in self._runners.running():
             for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():
                 names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
-                if any(map(self._sources.has, names)):
+                if not self.sources.isdisjoint(names):
                     self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")

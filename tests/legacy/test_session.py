@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from queue_runs import assert_equal_elements, plain, queue_run, v1
+from tensorflow.python import tf2
 
 import seqrecorder as sr
 from seqrecorder import legacy
@@ -75,6 +76,25 @@ def test_tensors_of_a_graph_are_lifted_where_they_stand():
         assert_equal_elements(ours, theirs)
 
 
+@pytest.mark.parametrize("taken", ["read", "dequeued", "parts"])
+def test_tensors_that_divide_a_queue_are_lifted_together(taken):
+    """Each of several lifts would give all that a queue holds, of which each took a part."""
+    with tf.Graph().as_default():
+        queue = v1.train.string_input_producer(["a", "b"], shuffle=False, num_epochs=1)
+        read = v1.IdentityReader().read(queue)
+        take = {
+            "read": lambda _: v1.IdentityReader().read(queue)[1],
+            "dequeued": lambda _: queue.dequeue(),
+            "parts": lambda number: read[number],
+        }[taken]
+        legacy.get_next(legacy.lift(take(0)))
+        legacy.get_next(legacy.lift(v1.train.range_input_producer(3, shuffle=False, num_epochs=1).dequeue()))
+        second = take(1)
+        with pytest.raises(sr.errors.LiftError, match=r"lifted already: each lift gives all.*it together") as raised:
+            legacy.lift(second)
+        assert __file__ in str(raised.value)
+
+
 def test_tensors_are_lifted_in_their_graph_only():
     """Outside of it they are of none that could be asked; and its seed is already in them."""
     with tf.Graph().as_default():
@@ -96,6 +116,19 @@ def test_it_is_lifted_again():
     np.testing.assert_array_equal(np.concatenate(list(lifted.dataset.as_numpy_iterator())), np.arange(8) + 1)
     assert "a producer of 10 elements" in lifted.stages[0].found
     assert lifted.exact
+
+
+def test_other_orders_are_drawn_after_old_scripts_turned_tensorflow_2_off():
+    """Without a seed each run has orders of its own, and nothing warns of what only TensorFlow 2 can do."""
+    tf2.disable()
+    try:
+        dataset = legacy.lift(lambda: v1.train.range_input_producer(50, num_epochs=1).dequeue())
+        first, second = (tuple(dataset.as_numpy_iterator()) for _ in range(2))
+        assert not tf2.enabled()
+    finally:
+        tf2.enable()
+    assert first != second
+    assert sorted(first) == sorted(second) == list(range(50))
 
 
 def test_errors_reach_the_session():

@@ -12,7 +12,9 @@ import attrs
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import Shared
 from seqrecorder.legacy.migrate.normalize.python2 import as_python3
+from seqrecorder.legacy.migrate.rewrite.lifted import WITH_QUEUES
 from seqrecorder.legacy.migrate.rewrite.script import shared_parts
+from seqrecorder.legacy.migrate.rewrite.taken_once import REPEATING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -137,33 +139,68 @@ def _script(path: Path, module: str, known: Callable[[Path], bool]) -> Path | No
     return next((each for each in found if known(each) and each != path), None)
 
 
-def lifted_together(texts: Mapping[Path, str], change: Callable[..., Rewritten]) -> dict[Path, frozenset[str]]:
-    """Return the scripts that others have to be lifted with, and the functions by which they are tied to those.
+def lifted_together(
+    texts: Mapping[Path, str], change: Callable[..., Rewritten]
+) -> tuple[dict[Path, frozenset[str]], dict[Path, str]]:
+    """Return the scripts that others have to be lifted with, and those that others keep as they are.
 
     A function that would take, or return, something else than before is lifted if other scripts call it; and a script
-    that gives queues to a function of another, or makes them for it, needs no more than that the other is lifted.
+    that gives queues to a function of another, or makes them for it, needs no more than that the other is lifted. What
+    takes from the queues of a script that is kept goes on to do so.
 
     Args:
         texts: of the scripts.
         change: says what becomes of one that is tied to others by some functions.
+
+    Returns:
+        The functions by which scripts are tied to others, and why scripts are kept.
     """
     found: dict[Path, frozenset[str]] = {}
     done = {script: change(text) for script, text in texts.items()}
 
-    def called_in(user: Path, of: Path, functions: Iterable[str]) -> frozenset[str]:
-        """Return the functions of a script that another one seems to call."""
-        if user == of or of.stem not in texts[user]:
-            return frozenset()
-        return frozenset(f for f in functions if re.search(rf"\b(?<!def ){re.escape(f)}\s*\(", texts[user]))
-
     for script, each in done.items():
         if each.status == "converted" and not each.lifted and each.changed:
-            found[script] = frozenset[str]().union(*(called_in(user, script, each.changed) for user in texts))
+            found[script] = frozenset[str]().union(*(_called_in(texts, user, script, each.changed) for user in texts))
     again = {script: change(texts[script], others=known) for script, known in found.items() if known}
     lifted = {script: each for script, each in (done | again).items() if each.lifted}
     for script in [script for script, each in done.items() if each.status == "flagged"]:
         own = re.findall(r"\bdef (\w+)", texts[script])
-        ties = [called_in(script, of, (f.rpartition(".")[2] for f in each.functions)) for of, each in lifted.items()]
-        ties += [called_in(of, script, own) for of in lifted]
+        ties = [
+            _called_in(texts, script, of, (f.rpartition(".")[2] for f in each.functions)) for of, each in lifted.items()
+        ]
+        ties += [_called_in(texts, of, script, own) for of in lifted]
         found[script] = frozenset[str]().union(*ties)
-    return found
+    done |= again | {script: change(texts[script], others=known) for script, known in found.items() if known}
+    return found, _kept(texts, done)
+
+
+def _called_in(texts: Mapping[Path, str], user: Path, of: Path, functions: Iterable[str]) -> frozenset[str]:
+    """Return the functions of a script that another one seems to call."""
+    if user == of or of.stem not in texts[user]:
+        return frozenset()
+    return frozenset(f for f in functions if re.search(rf"\b(?<!def ){re.escape(f)}\s*\(", texts[user]))
+
+
+def _kept(texts: Mapping[Path, str], done: Mapping[Path, Rewritten]) -> dict[Path, str]:
+    """Return the scripts that would lift what others take only a part of, and those others, with the reasons."""
+    kept: dict[Path, str] = {}
+    waiting = [*texts]
+    for user in waiting:
+        for of in [script for script, each in done.items() if each.lifted and script not in kept]:
+            functions = {function.rpartition(".")[2] for function in done[of].functions}
+            given = [name for name in functions if f"def {name}{WITH_QUEUES}(" not in done[of].text]
+            called = sorted(_called_in(texts, user, of, given))
+            stays = user in kept or done[user].status in ("kept", "flagged")
+            if (stays and called) or any(_again(texts[user], name) for name in called):
+                kept[of] = f"{user.name} calls {', '.join(called)} with a queue that others take from"
+                if done[user].status == "flagged":
+                    kept[user] = f"functions of {of.name} take from queues of this script, and divide what they hold"
+                waiting.append(of)
+    return kept
+
+
+def _again(text: str, function: str) -> bool:
+    """Whether a script calls a function of another more than once."""
+    nodes = [*walk(_tree(text) or ast.Module([], []))]
+    calls = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func).rpartition(".")[2] == function]
+    return len(calls) > 1 or any(call in walk(loop) for loop in nodes if isinstance(loop, REPEATING) for call in calls)

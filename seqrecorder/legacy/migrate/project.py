@@ -124,7 +124,11 @@ def migrate(
     def alone(text: str, others: frozenset[str]) -> Rewritten:
         return _rewritten(text, target, None, others, records=records, fallback=fallback)
 
-    def change(text: str, common: Shared | None = None, others: frozenset[str] = frozenset()) -> Rewritten:
+    def change(
+        text: str, common: Shared | None = None, others: frozenset[str] = frozenset(), kept: str = ""
+    ) -> Rewritten:
+        if kept:
+            return lift_script(text, kept=kept)
         if common is None:
             return alone(text, others)
         return _rewritten(text, target, common, others, records=records, fallback=fallback)
@@ -133,12 +137,22 @@ def migrate(
     common = shared(texts, scripts, lambda path, each: _is_clear(change(texts[path], each))) if target != "lift" else {}
     lifting = target == "lift" or (fallback and target == "graph")
     rest = {script: text for script, text in texts.items() if script not in common}
-    tied = lifted_together(rest, change) if lifting and len(rest) > 1 else {}
+    tied, kept = lifted_together(rest, change) if lifting and len(rest) > 1 else ({}, {})
     reports = [
-        _migrated(script, functools.partial(change, common=common.get(script), others=tied.get(script, frozenset())),
-                  tested, write=write, verify=verify and script not in common)
+        _migrated(
+            script,
+            functools.partial(
+                change,
+                common=common.get(script),
+                others=tied.get(script, frozenset()),
+                kept=kept.get(script, ""),
+            ),
+            tested,
+            write=write,
+            verify=verify and script not in common,
+        )
         for script in scripts
-    ]  # fmt: skip
+    ]
     others = [script for script in scripts if script not in common or not common[script].parts]
     return [_with_callers(report, others) if report.changed else report for report in reports]
 

@@ -89,17 +89,34 @@ def test_a_function_that_others_call_as_it_was_is_lifted(tmp_path):
     assert outcomes(tmp_path, target="lift") == {"reading": ("converted", True), "training": ("converted", False)}
 
 
-AGAIN = {
-    "loop": TRAINING.replace("read_lines(queue, 2)", "[read_lines(queue, 2) for _ in range(2)]"),
-    "twice": TRAINING.replace("read_lines(queue, 2)", "(read_lines(queue, 2), read_lines(queue, 3))"),
+LACKING = {
     "elsewhere": TRAINING.replace("from reading", "from elsewhere"),
     "another": TRAINING.replace("read_lines(queue, 2)", "read_all(queue)"),
 }
 
 
-@pytest.mark.parametrize("case", AGAIN)
-def test_a_queue_that_is_not_given_once_to_what_lifts_it_is_flagged(tmp_path, case):
-    """Readers of one queue share its files, of which each lift would give all; other functions may do anything."""
+@pytest.mark.parametrize("case", LACKING)
+def test_a_queue_that_is_not_given_to_what_lifts_it_is_flagged(tmp_path, case):
+    """Other functions may do anything with it."""
     (tmp_path / "reading.py").write_text(READING)
-    (tmp_path / "training.py").write_text(AGAIN[case])
+    (tmp_path / "training.py").write_text(LACKING[case])
     assert outcomes(tmp_path, fallback="lift")["training"] == ("flagged", False)
+
+
+AGAIN = {
+    "loop": ("[read_lines(queue, 2) for _ in range(2)]", "kept"),
+    "twice": ("(read_lines(queue, 2), read_lines(queue, 2))", "kept"),
+    "joined": ("tf.train.batch_join([[read_lines(queue, 2)] for _ in range(2)], 1)", "converted"),
+}
+
+
+@pytest.mark.parametrize("case", AGAIN)
+def test_what_takes_several_times_from_a_queue_of_another_script_is_kept(tmp_path, case):
+    """Its readers divide what the queue holds, of which each lift would give all; what joins them may be lifted."""
+    call, training = AGAIN[case]
+    (tmp_path / "reading.py").write_text(READING)
+    (tmp_path / "training.py").write_text(TRAINING.replace("read_lines(queue, 2)", call))
+    done = outcomes(tmp_path, fallback="lift", write=True)
+    assert done == {"reading": ("kept", False), "training": (training, training == "converted")}
+    assert "lift(" not in (tmp_path / "reading.py").read_text()
+    assert call in (tmp_path / "training.py").read_text()

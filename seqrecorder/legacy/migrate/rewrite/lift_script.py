@@ -41,7 +41,9 @@ _APART = (
 )
 
 
-def lift_script(text: str, target: Target = "graph", others: AbstractSet[str] = frozenset()) -> Rewritten:
+def lift_script(
+    text: str, target: Target = "graph", others: AbstractSet[str] = frozenset(), kept: str = ""
+) -> Rewritten:
     r"""Let the input functions of a script be called through `seqrecorder.legacy.lift`, with their queues as they are.
 
     A script in which sessions fill queues, or several take from one, which cannot be lifted, is `kept` where TensorFlow
@@ -67,6 +69,7 @@ def lift_script(text: str, target: Target = "graph", others: AbstractSet[str] = 
         target: whether functions go on to return tensors, or return the dataset.
         others: functions of other scripts that lift what they take from queues which this one gives them, and
             functions of this one which such scripts call for queues.
+        kept: why the script is kept, whether or not it could be lifted.
     """
     if not may_have_queues(text):
         return Rewritten("nothing", text)
@@ -81,7 +84,7 @@ def lift_script(text: str, target: Target = "graph", others: AbstractSet[str] = 
     if not any(names.mentions(source.tree, PIPELINE)):
         return Rewritten("nothing", text)
     try:
-        done = _staying(source, names, target, others)
+        done = _kept(source, names, kept, _APART) if kept else _staying(source, names, target, others)
     except Unclear as error:
         return Rewritten("flagged", text, (Finding(getattr(error.node, "lineno", 1), error.code, error.reason),))
     written = Source(done.text)

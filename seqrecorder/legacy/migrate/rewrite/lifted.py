@@ -36,7 +36,7 @@ _RUNNING = frozenset(
         *("tf.train.Supervisor", "tf.train.MonitoredTrainingSession", "tf.train.MonitoredSession"),
     )
 )
-_SUFFIX = "_with_queues"
+WITH_QUEUES = "_with_queues"
 
 
 @attrs.frozen
@@ -274,7 +274,7 @@ def _wrapped(
 ) -> list[Edit]:
     """Return the edits by which a function has another name, and another one calls it as it is lifted."""
     line = source.lines[function.lineno - 1]
-    new = function.name + _SUFFIX
+    new = function.name + WITH_QUEUES
     old = f"def {function.name}"
     if line.count(old) != 1 or not source.alone(function):
         raise Unclear("not-lifted", f"{function.name} shares its line with others, or its header is folded", function)

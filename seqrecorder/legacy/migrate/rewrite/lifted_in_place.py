@@ -122,7 +122,10 @@ def _places(scope: Scope, names: Names) -> Iterator[Taken]:
 
 
 def _feeding(names: Names, scope: Scope, taken: Sequence[Taken]) -> dict[ast.Call, list[tuple[ast.Call, str | None]]]:
-    """Return, for each place that is lifted, what takes from queues for it, functions of the script included."""
+    """Return, for each place that is lifted, what takes from queues for it, functions of the script included.
+
+    What takes for another use is returned for itself.
+    """
     taking = [(each, _queue_of(each)) for each in _places(scope, names)]
     queues = {queue for _, queue in taking if queue is not None}
     queues |= {
@@ -138,12 +141,19 @@ def _feeding(names: Names, scope: Scope, taken: Sequence[Taken]) -> dict[ast.Cal
             ]
             if given and not any(each.call is call for each, _ in taking):
                 taking.append((Taken(call, statement, None), given[0]))
-    return {
+    found = {
         lifted.call: [
             (each.call, queue) for each, queue in taking if each.call is lifted.call or _goes_on(scope, each, [lifted])
         ]
         for lifted in taken
     }
+    known = {call for fed in found.values() for call, _ in fed}
+    used = {name for node in walk(names.bindings.tree) if isinstance(node, ast.stmt) for name in _read(node)}
+    rest = [(each, queue) for each, queue in taking if each.call not in known and queue is not None]
+    return found | {
+        each.call: [(each.call, queue)]
+        for each, queue in rest if not isinstance(each.statement, ast.Assign) or _set(each.statement) & used
+    }  # fmt: skip
 
 
 def _queue_of(taken: Taken) -> str | None:

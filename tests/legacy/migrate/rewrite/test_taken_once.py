@@ -21,6 +21,8 @@ DIVIDED = {
     "a loop": READS + "for _ in range(2):\n    _, a = reader.read(queue)\n    print(a)\n",
     "a list": READS + "a = [reader.read(queue)[1] for _ in range(2)]\n",
     "a helper, again": READS + HELPER + "a = read(queue)\nb = read(queue)\n",
+    "a helper, for another queue": READS + HELPER + "a = read(queue)\nbuffer = tf.FIFOQueue(9, [tf.string], [[]])\n"
+    "tf.train.add_queue_runner(tf.train.QueueRunner(buffer, [buffer.enqueue(read(queue))]))\n",
     "a helper, in a loop": READS + HELPER + "a = [read(queue) for _ in range(2)]\n",
     "an attribute": script("    self.queue = files\n") + "\n\nclass Source:\n    def next(self):\n"
     "        return tf.TFRecordReader().read(self.queue).value\n",
