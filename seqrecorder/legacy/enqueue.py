@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.legacy.graph import seeds
+from seqrecorder.errors import LiftError
+from seqrecorder.legacy.graph import back_from, seeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,21 @@ def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str 
 def keeps(feed: Feed) -> list[Any]:
     """Return the tensor that says whether what is fed is kept, if there is one."""
     return [] if feed.keep is None else [feed.keep[0]]
+
+
+def check_kept(queue: Any, feed: Feed, section: Section) -> None:
+    """Check that several who take from a queue, each by iterating over all that it gets, find the same in it.
+
+    Raises:
+        LiftError: each time others may be kept.
+    """
+    for op in back_from(keep.op for keep in keeps(feed)):
+        if op in section.stateful:
+            raise LiftError(
+                f"{op.type} {op.name!r} decides what is kept of it, and several take from the same source",
+                advice="take from the source once, and use the result in each place",
+                op=queue.name,
+            )
 
 
 def steps(feed: Feed) -> list[str]:

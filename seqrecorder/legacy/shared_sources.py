@@ -38,6 +38,11 @@ class SharedSources:
         return {name: len(places) for name, places in self._places.items() if len(places) > 1}
 
     @property
+    def are_shared(self) -> bool:
+        """Whether some sources are known to be emptied by several operations."""
+        return bool(self._counts)
+
+    @property
     def names(self) -> frozenset[str]:
         """The names of all sources that were emptied."""
         return frozenset(self._places)

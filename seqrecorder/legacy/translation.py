@@ -8,7 +8,7 @@ import attrs
 
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.dequeue import flat, given_contents, grouped, ordered, several_at_once
-from seqrecorder.legacy.enqueue import drawn, keeps, put, rows, steps, unseeded
+from seqrecorder.legacy.enqueue import check_kept, drawn, keeps, put, rows, steps, unseeded
 from seqrecorder.legacy.enqueue_many_threads import common_pulls, families, run_branch
 from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.graph import (
@@ -263,6 +263,9 @@ class Translation:
             self._cut([slot or x for slot, x in zip(row, feed.components, strict=True)] + keeps(feed), feed.after)
             for feed, row in zip(feeds, slots, strict=True)
         ]
+        if self._sources.are_shared:
+            for feed, section in zip(feeds, sections, strict=True):
+                check_kept(queue, feed, section)
         place = f"what fills {describe(queue)}"
         groups = families(sections)
         parts = []

@@ -5,6 +5,7 @@ import tensorflow as tf
 from queue_runs import v1
 
 from seqrecorder import legacy
+from seqrecorder.errors import LiftError
 
 
 def numbers(shuffle):
@@ -49,6 +50,23 @@ def test_consumers_of_one_source_take_turns(make, shuffle):
     turns = [stage for stage in lifted.stages if "is emptied by 2 operations" in stage.found]
     assert [stage.done.partition(" elements")[0] for stage in turns] == ["number 1 of every 2", "number 2 of every 2"]
     assert not lifted.exact
+
+
+@pytest.mark.parametrize("by_chance", [False, True])
+def test_what_is_kept_by_chance_has_one_consumer(by_chance):
+    """Each of several would find others kept, so that elements came twice, or to none."""
+
+    def two_of_what_is_kept():
+        number = numbers(shuffle=False)
+        keep = tf.random.uniform([]) < 0.5 if by_chance else number < 12
+        kept = v1.train.maybe_batch([number], keep, 1)
+        return v1.train.batch([kept], 2, enqueue_many=True), v1.train.batch([kept], 2, enqueue_many=True)
+
+    if by_chance:
+        with pytest.raises(LiftError, match=r"RandomUniform .* decides what is kept of it.*take from the source once"):
+            legacy.lift(two_of_what_is_kept)
+    else:
+        assert sorted(flat(legacy.trace(two_of_what_is_kept))) == [*range(12)]
 
 
 def test_several_joins_of_the_same_readers(tmp_path):
