@@ -141,7 +141,7 @@ def _feeding(names: Names, scope: Scope, taken: Sequence[Taken]) -> dict[ast.Cal
             ]
             if given and not any(each.call is call for each, _ in taking):
                 taking.append((Taken(call, statement, None), given[0]))
-    found = {
+    found: dict[ast.Call, list[tuple[ast.Call, str | None]]] = {
         lifted.call: [
             (each.call, queue) for each, queue in taking if each.call is lifted.call or _goes_on(scope, each, [lifted])
         ]
@@ -150,10 +150,10 @@ def _feeding(names: Names, scope: Scope, taken: Sequence[Taken]) -> dict[ast.Cal
     known = {call for fed in found.values() for call, _ in fed}
     used = {name for node in walk(names.bindings.tree) if isinstance(node, ast.stmt) for name in _read(node)}
     rest = [(each, queue) for each, queue in taking if each.call not in known and queue is not None]
-    return found | {
-        each.call: [(each.call, queue)]
-        for each, queue in rest if not isinstance(each.statement, ast.Assign) or _set(each.statement) & used
-    }  # fmt: skip
+    for each, queue in rest:
+        if not isinstance(each.statement, ast.Assign) or _set(each.statement) & used:
+            found[each.call] = [(each.call, queue)]
+    return found
 
 
 def _queue_of(taken: Taken) -> str | None:
