@@ -42,10 +42,9 @@ UNCLEAR = {
     "several-sources": script(READ + READ + BATCH),
     "queue-used": script(READ + "    tf.summary.scalar('size', queue.size())\n" + BATCH),
     "graph-seed": script(READ.replace("(files)", "(files, seed=1)") + BATCH, before="tf.set_random_seed(3)\n"),
-    "seeded-order": script(READ.replace("(files)", "(files, seed=1, shuffle=flag)") + BATCH),
     "arguments": script(READ.replace("(files)", "(files, **options)") + BATCH),
     "in-a-loop": script("    while files.pop():\n" + READ.replace("    ", "        ") + "    " + BATCH),
-    "one-line": script(READ + "    x = tf.size(record); y = x\n    return tf.train.batch([y], 3)\n"),
+    "one-line": script(f"    if files: {READ.strip()}\n{BATCH}".replace("\n    ", "; ")),
     "structure": script(READ + "    x = make(record)\n    return tf.train.batch(x, 3)\n"),
     "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch(list(pair), 3)\n"),
     "reader-options": script(READ.replace("Reader()", "Reader(options=options)") + BATCH),
@@ -78,5 +77,5 @@ UNCLEAR = {
     "    def batches(self, files):\n        queue = tf.train.string_input_producer(files)\n"
     "        x = self.read(queue)\n        return tf.train.batch([x], 3)\n",
     "reader-used": script(READ + "    count = reader.num_records_produced()\n" + BATCH),
-    "import": script(READ + BATCH).replace(HEAD, "import tensorflow as tf, os\n"),
+    "import": script(READ + BATCH).replace(HEAD, "if True: import tensorflow as tf; import os\n"),
 }

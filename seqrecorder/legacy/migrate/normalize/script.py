@@ -28,6 +28,7 @@ from seqrecorder.legacy.migrate.normalize.given_readers import queues_given, rea
 from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
+from seqrecorder.legacy.migrate.normalize.own_lines import on_own_lines
 from seqrecorder.legacy.migrate.normalize.readers import (
     readers_by_use,
     readers_of_objects,
@@ -66,7 +67,7 @@ def plainer(text: str, elsewhere: AbstractSet[str] = frozenset()) -> str:
         elsewhere: functions that other files call with queues.
     """
     for change in (
-        *(without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
+        *(on_own_lines, without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
         *(stages_by_themselves, lambda text: queues_given(text, elsewhere), _queues_between, lists_behind_arms),
         *(heads_in_arms, records_apart),
     ):

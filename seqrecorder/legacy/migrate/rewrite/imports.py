@@ -36,16 +36,16 @@ def imports_of_graphs(source: Source, names: Names, target: Target, *, behaving:
         return [_from_first(source, node) for node in parts]
     edits: list[Edit] = []
     for node in names.imports:
-        [alias, *others] = node.names
-        if not isinstance(node, ast.Import) or alias.name != "tensorflow":
+        called = [alias.asname or alias.name for alias in node.names if alias.name == "tensorflow"]
+        if not isinstance(node, ast.Import) or not called:
             continue
-        if others or not source.alone(node):
-            raise Unclear("import", "TensorFlow is imported together with other modules", node)
-        name, indent = alias.asname or alias.name, source.indent(node)
-        lines = [f"{indent}import tensorflow.compat.v1 as {name}"]
-        if not edits and behaving is not False:
-            lines.append(f"{indent}{name}.disable_v2_behavior()")
-        edits.append(Edit.instead(node, *lines))
+        if not source.alone(node):
+            raise Unclear("import", "TensorFlow is imported on a line that other statements share", node)
+        lines = [f"import tensorflow.compat.v1 as {name}" for name in called]
+        lines += [f"{called[0]}.disable_v2_behavior()"] * (not edits and behaving is not False)
+        others = [source.segment(alias) for alias in node.names if alias.name != "tensorflow"]
+        lines += [f"import {', '.join(others)}"] * bool(others)
+        edits.append(Edit.instead(node, *(source.indent(node) + line for line in lines)))
     if not names.imports:
         raise Unclear("import", "TensorFlow is not imported by a name of its own", source.tree.body[0])
     return edits + [_from_first(source, node) for node in parts]

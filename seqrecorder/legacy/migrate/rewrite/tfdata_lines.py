@@ -45,20 +45,20 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
     shuffle = bool(shuffle) if isinstance(shuffle, int) else shuffle
     if size == "1" and isinstance(shuffle, bool):
         shuffle = False  # one element has one order
+    condition = text(shuffle) if isinstance(shuffle, ast.AST) else repr(shuffle)
     if seed is not None and shuffle is not False:
-        if shuffle is not True:
-            raise Unclear("seeded-order", f"whether this seed shuffles hangs on {text(given.call)}", producer.statement)
         # Slices were taken by their numbers, which were shuffled.
         slices = elements if producer.kind == "tf.train.slice_input_producer" else None
         taken = f"{tf}.range({size})" if slices else elements
         gathered = [f"{tf}.gather({text(item)}, at)" for item in getattr(given["tensor_list"], "elts", ())]
         always = isinstance(producer.target, ast.Name)
+        way = f"lambda elements: {tf}.raw_ops.RandomShuffle(value=elements, seed={GRAPH_SEED}, seed2={text(seed)})"
+        order = ["# The order that this seed has always given.", f"{name} = {name}.map(", f"    {way}", ")"]
+        order = order if shuffle is True else [f"if {condition}:", *(f"    {line}" for line in order)]
         return [
             f"{name} = {tf}.data.Dataset.from_tensors({taken}){repeat}",
-            "# The order that this seed has always given.",
-            f"{name} = {name}.map(",
-            f"    lambda elements: {tf}.raw_ops.RandomShuffle(value=elements, seed={GRAPH_SEED}, seed2={text(seed)})",
-            ").unbatch()",
+            *order,
+            f"{name} = {name}.unbatch()",
             *([f"{name} = {name}.map(lambda at: {_grouped(gathered, always=always)})"] if slices else []),
         ]
     made = f"{name} = {tf}.data.Dataset.from_tensor_slices({elements})"
@@ -66,7 +66,6 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
         return [made, f"{name} = {name}.shuffle({size}){repeat}  # a new order each epoch"]
     if shuffle is False:
         return [f"{made}{repeat}"]
-    condition = text(shuffle) if isinstance(shuffle, ast.AST) else repr(shuffle)
     return [
         made,
         f"if {condition}:",

@@ -10,8 +10,7 @@ from seqrecorder.legacy.migrate.verify.equality import compare
 HEAD = """\
 from functools import partial
 
-import numpy as np
-import tensorflow as tf
+import numpy as np, tensorflow as tf
 
 COUNTED = []
 
@@ -67,6 +66,19 @@ def slices(files):
 def numbers(files):
     a = tf.train.range_input_producer(7, 3, seed=5).dequeue()
     return tf.train.batch([a], 2)
+""",
+    "maybe_numbers": """
+def maybe_numbers(files, flag=len(COUNTED)):
+    a = tf.train.range_input_producer(7, 3, shuffle=not flag, seed=5).dequeue()
+    b = tf.train.range_input_producer(9, shuffle=flag, seed=5).dequeue()
+    return tf.train.batch([a, b], 2)
+""",
+    "one_line": """
+def one_line(files):
+    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False); x = read(queue); y = (
+        x * 2); a = ';'; a += 'b; c'  # not; these
+    b = 1; c = b
+    return tf.train.batch([y + c, a + "#;"], 3);
 """,
     "shapes": """
 def shapes(files):
@@ -146,6 +158,7 @@ def test_what_is_written_in_one_expression_gives_what_it_gave(target, tmp_path):
             found, _ = run_eagerly(new.text, name, files)
         assert len(expected) > 1
         compare(expected, found, ordered=not shuffled, records=10**9, most=MOST)
+    assert "    b = 1; c = b\n" in new.text  # of no pipeline
 
 
 def test_shapes_are_checked_as_the_queue_checked_them(tmp_path):

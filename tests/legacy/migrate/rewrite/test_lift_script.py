@@ -105,7 +105,7 @@ REFUSED = {
     "contrib imported": (f"from tensorflow.contrib import rnn\n{FED}", "lacks tf.contrib.rnn"),
     "private": (f"from tensorflow.python.ops import seq2seq\n{FED}", "lacks tf.python.ops.seq2seq"),
     "older": (FED + "tf.learn.run(3)\n", "lacks tf.learn.run"),
-    "module": (FED.replace(OLD_NAME, "import tensorflow as tf, os\n"), "together with other modules"),
+    "module": (FED.replace(OLD_NAME, "import tensorflow as tf; import os\n"), "on a line that other statements share"),
 }
 
 
