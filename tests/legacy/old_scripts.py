@@ -48,7 +48,7 @@ UNCLEAR = {
     "structure": script(READ + "    x = make(record)\n    return tf.train.batch(x, 3)\n"),
     "read-result": script(READ.replace("_, record", "pair") + "    return tf.train.batch(list(pair), 3)\n"),
     "reader-options": script(READ.replace("Reader()", "Reader(options=options)") + BATCH),
-    "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(files, name='files'))") + BATCH),
+    "match-filenames": script(READ.replace("(files)", "(tf.train.match_filenames_once(pattern=files))") + BATCH),
     "padding": script(READ + "    return tf.train.batch([record], 3, dynamic_pad=pad)\n"),
     "batch-elsewhere": script(READ + "    return [tf.train.batch([record], size) for size in (3, 4)]\n"),
     "tensors-from-elsewhere": script("    return tf.train.batch([files], 3)\n"),

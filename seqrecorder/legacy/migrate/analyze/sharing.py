@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from seqrecorder.legacy.migrate.analyze.data_flow import arguments_of, only, own_nodes, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from seqrecorder.legacy.migrate.analyze.names import Names
 
@@ -30,6 +30,8 @@ _TELLING |= {"strip", "upper"}
 TAKING = {"as_list", "astype", "copy", "eval", "get", "get_shape", "info", "items", "keys", "reshape", "set_shape"}
 TAKING |= _TELLING - {"read", "readline"} | {"split", "values"}
 """Methods that leave what they are called on, and what they are given, as it is."""
+_SETTING = ("setattr", "vars", "__dict__")
+"""What may set any attribute."""
 _RESULT, _SELF = "what it returns", "itself"
 RAISED, DEFAULTED = (0, "what is raised"), (0, "what a look-up adds to")
 """Stand for all exceptions, and for all objects of `collections.defaultdict`, among the variables."""
@@ -56,17 +58,15 @@ class Sharing:
         self._names, self._bindings = names, names.bindings
         self.methods: dict[str, list[ast.FunctionDef]] = {}
         self.classes = set[Variable]()
+        self._own: dict[Variable, set[str]] = {}  # the methods of the object that a variable `self` is
         self._lambdas: dict[Variable, ast.Lambda] = {}
         self._groups: dict[Variable, set[Variable]] = {}
         self._values: dict[ast.AST, list[ast.expr | None]] = {}  # of what binds a name; None for what is not told
         self._plain = set[Variable]()
         nodes = walk(self._bindings.tree)
+        self._take_classes(nodes)
         for node in nodes:
-            if isinstance(node, ast.ClassDef):
-                self.classes |= {bound} if (bound := self._bindings.bound_by(node)) is not None else set()
-                for method in only(ast.FunctionDef, node.body):
-                    self.methods.setdefault(method.name, []).append(method)
-            elif isinstance(node, ast.Lambda):
+            if isinstance(node, ast.Lambda):
                 self._lambdas[id(node), _SELF] = node
             for target, value in _assigned(node):
                 for name in names_of(target):  # what is added to a number or a tensor makes one again
@@ -93,6 +93,21 @@ class Sharing:
             for group in several.values():
                 largest |= group
             self._groups |= dict.fromkeys(largest, largest)
+
+    def _take_classes(self, nodes: Sequence[ast.AST]) -> None:
+        """Take in classes, and which methods are those of `self`: no attribute of that name is set."""
+        used = [node for node in nodes if isinstance(node, (ast.Attribute, ast.Name))]
+        several = any(getattr(node, "id", getattr(node, "attr", "")) in _SETTING for node in used)
+        given = {node.attr for node in only(ast.Attribute, used) if not isinstance(node.ctx, ast.Load)}
+        for node in only(ast.ClassDef, nodes):
+            self.classes |= {bound} if (bound := self._bindings.bound_by(node)) is not None else set()
+            methods = only(ast.FunctionDef, node.body)
+            plain = {m.name for m in methods if not (m.decorator_list or several)} - given
+            for method in methods:
+                self.methods.setdefault(method.name, []).append(method)
+                first = method.args.args[0].arg if method.args.args and not method.decorator_list else ""
+                if len(self._bindings.of_id(id(method), first)) == 1:
+                    self._own[id(method), first] = plain
 
     def _take_calls(self, nodes: Iterable[ast.AST]) -> None:
         """Take in what parameters are given, of functions that are only called, and by their own names."""
@@ -148,7 +163,8 @@ class Sharing:
         if not meant and ast.unparse(call.func).rpartition(".")[2] not in (LEAVING if base is None else TAKING):
             self._unite(shared)
         named = self._bindings.of_id(*self.variable(call.func)) if isinstance(call.func, ast.Name) else []
-        others = {f for f in self.functions(shared) if getattr(f, "name", "") != "__init__"} - {*named}
+        known = isinstance(call.func, ast.Attribute) and self._is_own(call.func)
+        others = {f for f in self.functions(shared) if getattr(f, "name", "") != "__init__" and not known} - {*named}
         for function in others:  # by other names, they may be given what those hold
             self._unite([*shared, *((id(function), parameter.arg) for parameter in only(ast.arg, walk(function.args)))])
 
@@ -215,6 +231,11 @@ class Sharing:
         while gone := [v for v in self._plain if not all(map(self.is_plain, values[v]))]:
             self._plain -= {*gone}
 
+    def _is_own(self, func: ast.Attribute) -> bool:
+        """Whether something is a method of `self`: defined by its class, where no attribute hides it."""
+        own = self._own.get(self.variable(func.value), set()) if isinstance(func.value, ast.Name) else set()
+        return func.attr in own
+
     def meant_by(self, call: ast.Call) -> list[Function]:
         """Return the functions of the script that a call may call."""
         func = call.func
@@ -222,7 +243,10 @@ class Sharing:
             return []
         found = self.functions(self.held(func.value if isinstance(func, ast.Attribute) else func))
         if isinstance(func, ast.Attribute):
-            return [*self.methods.get(func.attr, ()), *(f for f in found if getattr(f, "name", "") != "__init__")]
+            methods = self.methods.get(func.attr, [])
+            if self._is_own(func):
+                return [*methods]
+            return [*methods, *(f for f in found if getattr(f, "name", "") != "__init__")]
         made = self._bindings.of_id(*self.variable(func)) if isinstance(func, ast.Name) else [func]
         objects = any(not isinstance(each, (*FUNCTIONS, ast.ClassDef, ast.alias)) for each in made)
         return found + (self.methods.get("__call__", []) if objects else [])

@@ -6,11 +6,12 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqrecorder.legacy.migrate.analyze.data_flow import walk
+from seqrecorder.legacy.migrate.analyze.data_flow import bound_by, only, own_nodes, walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.analyze.names import Names
 
 Structure = Literal["dict", "tuple", "list", "one"]
@@ -44,7 +45,8 @@ class Structures:
 
     Args:
         names: of the module.
-        statements: where names get their values, in order.
+        scope: the function, or the module.
+        statements: those of it where names get their values, in order.
         helpers: the structure that functions of the module return, by name.
         known: the structures of names that have their values before the statements; lists have two items or more.
     """
@@ -52,13 +54,18 @@ class Structures:
     def __init__(
         self,
         names: Names,
+        scope: Scope,
         statements: Sequence[ast.stmt],
         helpers: Mapping[str, Structure | None],
         known: Mapping[str, Structure] | None = None,
     ) -> None:
         self._names, self._helpers = names, helpers
-        self._known: dict[str, Structure | None] = dict(known or {})
-        self._least = dict.fromkeys(self._known, _SEVERAL_ITEMS)
+        inside = {node for statement in statements for node in walk(statement)}
+        others = [node for node in own_nodes(scope) if node not in inside]
+        given = [p.arg for p in only(ast.arg, walk(getattr(scope, "args", ast.Pass())))]
+        elsewhere = [*given, *filter(None, map(bound_by, others))]
+        self._known: dict[str, Structure | None] = {**dict.fromkeys(elsewhere), **(known or {})}
+        self._least = dict.fromkeys(known or {}, _SEVERAL_ITEMS)
         self.returned: list[Structure | None] = []
         self._run(statements)
 
@@ -102,7 +109,8 @@ class Structures:
             after.append(self._known)
             fewest.append(self._least)
         names = {name for one in after for name in one}
-        found: dict[str, set[Structure | None]] = {name: {one.get(name) for one in after} for name in names}
+        bound = {name: [one for one in after if name in one] for name in names}  # where it is not, nothing reads it
+        found: dict[str, set[Structure | None]] = {n: {one.get(n) for one in several} for n, several in bound.items()}
         self._known = {name: kinds.pop() if len(kinds) == 1 else None for name, kinds in found.items()}
         self._least = {name: min(one.get(name, 0) for one in fewest) for name in names}
 
@@ -199,7 +207,9 @@ def _is_copy(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id in ("list", "tuple") and len(node.args) == 1
 
 
-def of_returns(function: ast.FunctionDef, names: Names) -> Structure | None:
+def of_returns(
+    function: ast.FunctionDef, names: Names, helpers: Mapping[str, Structure | None] | None = None
+) -> Structure | None:
     """Return the structure that a function returns, None where it cannot be told, or differs, or is a list of one."""
-    found = set(Structures(names, function.body, {}).returned)
+    found = set(Structures(names, function, function.body, helpers or {}).returned)
     return found.pop() if len(found) == 1 else None

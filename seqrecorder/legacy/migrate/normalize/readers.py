@@ -25,7 +25,7 @@ def without_local_variables(text: str) -> str:
     names = Names(source.tree)
     changes = list[tuple[ast.expr, str]]()
     for node in only(ast.Call, walk(source.tree)):
-        if len(node.args) != 1 or node.keywords:
+        if len(node.args) != 1 or any(k.arg != "name" for k in node.keywords):
             continue
         if names.called(node) == "tf.train.match_filenames_once" and names.module:
             changes.append((node.func, f"{names.module}.io.matching_files"))

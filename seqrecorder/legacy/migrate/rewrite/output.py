@@ -182,7 +182,7 @@ class Delivery:
         unpacking = [*unpacking, *([f"{names[0]} = list({names[0]})"] if listed else [])]
         several: Structure = "list" if listed else "tuple"
         given: dict[str, Structure] = {**dict.fromkeys(first, "one"), **({names[0]: several} if starred else {})}
-        structures = Structures(self.text.names, body, self.structures, {**given, **(known or {})})
+        structures = Structures(self.text.names, self.text.scope, body, self.structures, {**given, **(known or {})})
         result = self._result(value, of_batch, others, structures)
         self.mover.check(body, after, bound, first, of_batch)
         text = self.text

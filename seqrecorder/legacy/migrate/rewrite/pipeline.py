@@ -339,7 +339,7 @@ class Rewriter:
             said = "records are looked up in a table, which a dataset's iterator would need before it is initialised"
             raise Unclear("tables", said, anchor)
         listed: dict[str, Structure] = {origin.names[0]: "list"} if origin.starred else {}
-        structures = Structures(self.names, moved, self.structures, listed)
+        structures = Structures(self.names, self.scope, moved, self.structures, listed)
         tensors = {(ast.unparse(element(batch)), batch.number) for batch in batches}
         if len(tensors) != 1:
             raise Unclear("branches", "the branches batch different tensors", batches[1].statement)

@@ -22,7 +22,13 @@ from seqrecorder.legacy.migrate.rewrite.elsewhere import of_elsewhere
 from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
 from seqrecorder.legacy.migrate.rewrite.names import left, renamed, verdict, without_old_names
 from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
-from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper, as_helper, check_uses, helper_edits
+from seqrecorder.legacy.migrate.rewrite.reader_functions import (
+    Helper,
+    as_helper,
+    check_uses,
+    helper_edits,
+    through_helper,
+)
 from seqrecorder.legacy.migrate.rewrite.reading import handed_edits
 from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
 from seqrecorder.legacy.migrate.rewrite.record_statements import draws
@@ -271,7 +277,7 @@ class _Script:
         structures: dict[str, Structure | None] = {
             node.name: of_returns(node, self.names) for node in only(ast.FunctionDef, tree.body)
         }
-        used: set[int] = set()
+        used = {id(name) for helper in helpers.values() for name in helper.naming}
         for each in stages:
             if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
                 continue  # it stays, and why has been said
@@ -335,6 +341,11 @@ class _Script:
                 else:
                     found.append(stages)
                 self._check_seed(stages)
+        while through := {
+            h.called: h for s in found if (h := through_helper(s, helpers, tree, self.names)) is not None
+        }:
+            helpers |= through
+            found = [stages for stages in found if stages.scope not in {h.function for h in through.values()}]
         known = False
         with self.catching():
             parts = find_parts(found, tree, self.names, self.shared)

@@ -347,3 +347,41 @@ def test_names_of_a_record_that_are_bound_anew_are_so_in_its_function(rebound):
     first = rebound.splitlines()[0]
     assert done.status == "converted"
     assert done.text.index("def prepare(w, x):") < done.text.index(first) < done.text.index("multiply")
+
+
+METHODS = """\
+import tensorflow as tf
+
+
+class Record(object):
+    pass
+
+
+def scaled(t, name="scaled"):
+    return t
+
+
+class Inputs(object):
+    def network(self, files, by=scaled):
+        return by(self.batches(files), self)
+
+    def read(self, queue):
+        _, line = tf.TextLineReader().read(queue)
+        record = Record()
+        record.value = line
+        return record
+
+    def batches(self, files):
+        queue = tf.train.string_input_producer(files)
+        record = self.read(queue)
+        return tf.train.batch([record.value], 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("added", "status"), [("", "converted"), ("\n\nInputs.read = scaled\n", "flagged"),
+                          ("\n\nsetattr(Inputs, 'read', scaled)\n", "flagged")],
+)  # fmt: skip
+def test_a_method_of_self_is_that_method(added, status):
+    """What it is given goes to no other function that the object holds, unless an attribute may hide the method."""
+    assert rewrite(METHODS + added).status == status

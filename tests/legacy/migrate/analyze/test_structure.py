@@ -40,7 +40,7 @@ STRUCTURES = {
 def test_structures(expression):
     """Structures are told from the text, by name too; what may be several tensors is not taken for one."""
     tree = ast.parse(f"{HEAD}y = {expression}\nz = y\n")
-    structures = Structures(Names(tree), tree.body, {})
+    structures = Structures(Names(tree), tree, tree.body, {})
     assert structures.of(tree.body[2].value) == STRUCTURES[expression]
 
 
@@ -86,3 +86,20 @@ def test_a_list_of_one_gave_no_list(made):
     body = READ + f"    {made}\n    return tf.train.batch(columns, 3)\n"
     done = rewrite(script(body, parameters="files, wide"))
     assert [finding.code for finding in done.findings] == ([] if LISTS[made] else ["structure"])
+
+
+BOUND = {
+    "if jpeg:\n        x = tf.size(record)\n    elif png:\n        x = tf.rank(record)": True,
+    "if jpeg:\n        x = tf.size(record)\n    elif png:\n        x = tf.split(record, 2)": False,
+    "x = tf.split(record, 2)\n    if jpeg:\n        x = tf.size(record)": False,
+    "if jpeg:\n        given = tf.size(record)\n    x = given": False,
+}
+
+
+@pytest.mark.parametrize("statements", BOUND)
+def test_a_name_that_an_arm_does_not_bind_is_what_the_others_bind(statements):
+    """It is not read behind that arm, unless it had a value before, or is a parameter."""
+    body = READ + f"    {statements}\n    return x\n"
+    caller = "\n\ndef caller(files):\n    x = batches(files)\n    return tf.train.batch([x], 2)\n"
+    found = rewrite(script(body, parameters="files, given=None") + caller)
+    assert (found.status == "converted") is BOUND[statements]
