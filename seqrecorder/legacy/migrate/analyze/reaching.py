@@ -17,7 +17,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
 
@@ -55,12 +55,12 @@ class Reaching:
         wanted = frozenset(statements)
         return [use for use in loads(self._scope, name) if self.of(use) & wanted]
 
-    def hanging(self, statement: ast.stmt) -> list[ast.stmt]:
-        """Return a statement and the simple ones of the scope that hang on what it binds."""
+    def hanging(self, statement: ast.stmt, ends: Collection[ast.stmt] = ()) -> list[ast.stmt]:
+        """Return a statement and the simple ones of the scope that hang on what it binds, but through some ends."""
         holding = {id(inner): other for other in simple(self._scope) for inner in walk(other)}
         found = [statement]
         for each in found:
-            uses = [use for name in writes(each) for use in self.uses([each], name)]
+            uses = [use for name in writes(each) if each not in ends for use in self.uses([each], name)]
             found += dict.fromkeys(holding[id(use)] for use in uses if holding.get(id(use), each) not in found)
         return found
 

@@ -165,6 +165,8 @@ class Sharing:
         named = self._bindings.of_id(*self.variable(call.func)) if isinstance(call.func, ast.Name) else []
         known = isinstance(call.func, ast.Attribute) and self._is_own(call.func)
         others = {f for f in self.functions(shared) if getattr(f, "name", "") != "__init__" and not known} - {*named}
+        if named and all(isinstance(each, FUNCTIONS) for each in named):  # nobody is given what is called
+            shared = set[Variable]().union(*map(self.held, arguments_of(call)))
         for function in others:  # by other names, they may be given what those hold
             self._unite([*shared, *((id(function), parameter.arg) for parameter in only(ast.arg, walk(function.args)))])
 

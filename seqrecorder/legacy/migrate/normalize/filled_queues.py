@@ -9,7 +9,7 @@ import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import only, own_nodes, parts_of, target_of, walk
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
-from seqrecorder.legacy.migrate.analyze.names import QUEUES, RUNNERS
+from seqrecorder.legacy.migrate.analyze.names import QUEUES, RUNNERS, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.analyze.stages import Batch, bound
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
     from seqrecorder.legacy.migrate.analyze.names import Names
 
-_TAKING = ("dequeue", "dequeue_many", "dequeue_up_to")
+TAKING = ("dequeue", "dequeue_many", "dequeue_up_to")
+"""Methods of queues that take out."""
 
 
 @attrs.frozen(eq=False)
@@ -64,8 +65,12 @@ def filled_queues(scope: Scope, names: Names) -> Iterator[FilledQueue]:
 
 def not_filled(scope: Scope, names: Names) -> str:
     """Return why a queue of a scope is not simply filled and taken from."""
-    found = (_filled(scope, names, *queue) for queue in _queues(scope, names))
-    return next((why for why in found if isinstance(why, str)), "other functions, or objects, have a part in it")
+    found = [_filled(scope, names, *queue) for queue in _queues(scope, names)]
+    for each in sorted(found, key=lambda each: isinstance(each, FilledQueue)):
+        if isinstance(each, FilledQueue):
+            return f"what {each.name} gives is of no record that is read here, or is not told, or records go by it"
+        return each
+    return "other functions, or objects, have a part in it"
 
 
 def _queues(scope: Scope, names: Names) -> Iterator[tuple[str, list[ast.Assign], list[ast.Name]]]:
@@ -89,7 +94,7 @@ def _filled(
     scope: Scope, names: Names, name: str, assigned: list[ast.Assign], uses: list[ast.Name]
 ) -> FilledQueue | str:
     """Return a queue and what is done to it; in words where that is more than to fill it, and to take from it."""
-    puts, takes = _calls(scope, uses, ("enqueue", "enqueue_many")), _calls(scope, uses, _TAKING)
+    puts, takes = _calls(scope, uses, ("enqueue", "enqueue_many")), _calls(scope, uses, TAKING)
     calls = only(ast.Call, own_nodes(scope))
     runners = [n for n in calls if names.called(n) == "tf.train.QueueRunner" and {*n.args[:1]} & {*uses}]
     for said, found in (("filled by", puts), ("taken from by", takes), ("run by", runners)):
@@ -104,12 +109,17 @@ def _filled(
         return f"{name} may be another queue where it is used"
     [put], [take], [runner] = puts, takes, runners
     taken = _statement_of(scope, take)
-    gone: list[ast.stmt] = list(assigned)
+    others = [
+        n for n in only(ast.Assign, own_nodes(scope)) if getattr(target_of(n), "id", "") == name and n not in assigned
+    ]
+    unused = [n for n in others if isinstance(n.value, ast.Constant) and not reaching(scope).uses([n], name)]
+    gone: list[ast.stmt] = [*assigned, *unused]
     if not isinstance(taken, (ast.Assign, ast.Return)) or taken.value is not take:
         return f"what is taken from {name} is not simply assigned"
-    effects, given = effects_of(names), [put, *(made.value for made in assigned)]
-    if late := [each for node in given for each in effects.between(scope, node, node.end_lineno or 0, taken.lineno)]:
-        return f"{', '.join(late)}: put into {name}, and changed before it is taken from"
+    effects = effects_of(names)
+    given = [put.args[0], *(part for made in assigned for part in _staying(made.value, names))]
+    if late := {each for node in given for each in effects.between(scope, node, node.end_lineno or 0, taken.lineno)}:
+        return f"{', '.join(sorted(late))}: put into {name}, and changed before it is taken from"
     if _has_numbers(put.args[0]):
         return f"{name} is given numbers"
     if not all(_go(scope, names, inner, gone) for inner in (put, runner)):
@@ -143,9 +153,25 @@ def _calls(scope: Scope, queue: list[ast.Name], verbs: tuple[str, ...]) -> list[
     return [call for call, func in calls if func.attr in verbs and func.value in queue]
 
 
+def _staying(made: ast.expr, names: Names) -> list[ast.expr]:
+    """Return what stays of the call that makes a queue once that has gone: how large it is, and how it shuffles."""
+    given = arguments(made, names.called(made) or "") if isinstance(made, ast.Call) else None
+    if given is None:
+        return [made]
+    return [value for name in ("capacity", "min_after_dequeue", "seed") if (value := given[name]) is not None]
+
+
 def _has_numbers(put: ast.expr) -> bool:
     """Whether numbers are put in, which a queue makes tensors of its own dtypes."""
     return any(isinstance(item, (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp)) for item in parts_of(put))
+
+
+def _registers(call: ast.expr, names: Names) -> bool:
+    """Whether a call lets sessions know of a queue runner."""
+    if not isinstance(call, ast.Call) or names.called(call) != "tf.add_to_collection":
+        return names.called(call) == "tf.train.add_queue_runner"
+    place = call.args[0] if len(call.args) == 2 else call  # noqa: PLR2004 - a collection, and what is added
+    return names.resolve(place) == "tf.GraphKeys.QUEUE_RUNNERS" or ast.unparse(place) == "'queue_runners'"
 
 
 def _statement_of(scope: Scope, inner: ast.AST) -> ast.stmt:
@@ -160,7 +186,7 @@ def _go(scope: Scope, names: Names, inner: ast.AST, gone: list[ast.stmt]) -> boo
         return True
     gone.append(statement)
     if isinstance(statement, ast.Expr):
-        return names.called(statement.value) == "tf.train.add_queue_runner"
+        return _registers(statement.value, names)
     if not isinstance(target := target_of(statement), ast.Name):
         return False
     return all(_go(scope, names, use, gone) for use in reaching(scope).uses([statement], target.id))

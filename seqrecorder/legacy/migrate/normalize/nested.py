@@ -15,7 +15,9 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     walk,
     writes,
 )
-from seqrecorder.legacy.migrate.analyze.names import BATCHERS, PRODUCERS, Names
+from seqrecorder.legacy.migrate.analyze.names import BATCHERS, PRODUCERS, QUEUES, Names
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
+from seqrecorder.legacy.migrate.normalize.filled_queues import TAKING
 from seqrecorder.legacy.migrate.normalize.readers import is_read
 from seqrecorder.legacy.migrate.source import Edit, Source
 
@@ -85,7 +87,7 @@ class _Inner:
         method = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
         if taken is not None and is_read(taken, self._scope, self._names):
             yield node, "record", "_, {} = "  # type: ignore[misc]
-        elif method is not None and method.attr == "dequeue" and self._names.called(method.value) in PRODUCERS:
+        elif method is not None and method.attr in TAKING and self._is_queue(method.value):
             if not whole:
                 yield node, "element", "{} = "  # type: ignore[misc]
             return
@@ -101,6 +103,13 @@ class _Inner:
         given = given or called in BATCHERS or function in self._reading or taken is not None
         for child in ast.iter_child_nodes(node):
             yield from self.stages(child, given=given or is_read(node, self._scope, self._names))
+
+    def _is_queue(self, node: ast.expr) -> bool:
+        """Whether an expression makes the queue of a producer, or is a variable that is a queue made here."""
+        if not isinstance(node, ast.Name):
+            return self._names.called(node) in PRODUCERS
+        made = reaching(self._scope).of(node)
+        return bool(made) and all(self._names.called(getattr(s, "value", None)) in {*PRODUCERS, *QUEUES} for s in made)
 
 
 def _record_of(node: ast.AST) -> ast.expr | None:

@@ -21,7 +21,8 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     walk,
     writes,
 )
-from seqrecorder.legacy.migrate.analyze.names import Names, arguments
+from seqrecorder.legacy.migrate.analyze.effects import effects_of
+from seqrecorder.legacy.migrate.analyze.names import PRODUCERS, Names, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.given_readers import queues_given, readers_of_parameters
@@ -47,7 +48,7 @@ SHUFFLED = "__seqrecorder_shuffled__"
 """What is called, in a script in plainer words, where the dataset is to be shuffled, with the arguments for that."""
 
 
-def plainer(text: str, elsewhere: AbstractSet[str] = frozenset()) -> str:
+def plainer(text: str, elsewhere: AbstractSet[str] = frozenset(), sources: AbstractSet[str] = frozenset()) -> str:
     """Return a script with fewer kinds of expressions in its pipelines, which does the same once its marks are read.
 
     >>> print(plainer('''
@@ -65,11 +66,12 @@ def plainer(text: str, elsewhere: AbstractSet[str] = frozenset()) -> str:
     Args:
         text: of the script.
         elsewhere: functions that other files call with queues.
+        sources: functions of other files that make records, as they are called.
     """
     for change in (
         *(on_own_lines, without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
-        *(stages_by_themselves, lambda text: queues_given(text, elsewhere), _queues_between, lists_behind_arms),
-        *(heads_in_arms, records_apart),
+        *(stages_by_themselves, lambda text: queues_given(text, elsewhere)),
+        *(lambda text: _queues_between(text, sources), lists_behind_arms, heads_in_arms, records_apart),
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say
@@ -89,13 +91,14 @@ def _is_python(text: str) -> bool:
 # Queues -------------------------------------------------------------------------------------------------------------
 
 
-def _queues_between(text: str) -> str:
+def _queues_between(text: str, sources: AbstractSet[str]) -> str:
     """Let queues go that stand between the read and the batch, or that are made differently in two branches."""
     while True:
         source = Source(text)
         names = Names(source.tree)
         found = [(scope, queue) for scope in scopes(source.tree) for queue in filled_queues(scope, names)]
-        texts = (source.edited(edits) for scope, queue in found if (edits := _without(source, names, scope, queue)))
+        apart = [(scope, queue) for scope, queue in found if not _is_passed_by(scope, queue, names, sources)]
+        texts = (source.edited(edits) for scope, queue in apart if (edits := _without(source, names, scope, queue)))
         changed = next(filter(_is_python, texts), None)
         if changed is None:
             return text
@@ -108,8 +111,6 @@ def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> 
         return None  # it makes batches, which the rewriter knows, or takes records apart
     shuffling = [(made, kind) for made, kind in zip(queue.made, queue.kinds, strict=True) if "Shuffle" in kind]
     if len(shuffling) > 1 or not all(source.alone(s) for s in (*queue.gone, queue.taken)):
-        return None
-    if _is_passed_by(scope, queue):
         return None
     found = [_mark(source, scope, queue, made, kind) for made, kind in shuffling]
     marks = [mark for mark in found if mark is not None]
@@ -125,15 +126,24 @@ def _without(source: Source, names: Names, scope: Scope, queue: FilledQueue) -> 
     return [*edits, *marks]
 
 
-def _is_passed_by(scope: Scope, queue: FilledQueue) -> bool:
+def _is_passed_by(scope: Scope, queue: FilledQueue, names: Names, sources: AbstractSet[str]) -> bool:
     """Whether something of a record does not go through a queue, but by it: that is of another record then."""
-    for read in simple(scope):
-        if any(getattr(part, "attr", "") in ("read", "read_up_to") for part in walk(read)):
-            hanging = reaching(scope).hanging(read)
+    flow, effects = reaching(scope), effects_of(names)
+    for made in simple(scope):
+        inner = [part for node in effects.reached([made]) for part in walk(node)]
+        if any(
+            getattr(part, "attr", "") in ("read", "read_up_to")
+            or names.called(part) in PRODUCERS
+            or (isinstance(part, ast.Call) and ast.unparse(part.func) in sources)
+            for part in inner
+        ):
+            hanging = flow.hanging(made, queue.gone)
             by = any(s.lineno > queue.filling.lineno for s in hanging if s not in queue.gone)
             if by and queue.filling in hanging:
                 return True
-    return False
+    given = [(place, item.id) for item in only(ast.Name, parts_of(queue.put)) for place in flow.of(item)]
+    uses = [use for place, name in given if isinstance(place, ast.arg) for use in flow.uses([place], name)]
+    return any(use.lineno > queue.taken.lineno for use in uses)
 
 
 def _taken(source: Source, names: Names, scope: Scope, queue: FilledQueue, taken: ast.Assign) -> str | None:

@@ -150,7 +150,7 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
         said = "names are bound here in a way that no Python of TensorFlow 1 had, and are not followed"
         flagged, found = with_findings(source, [Finding(getattr(later, "lineno", 1), "later-python", said)])
         return Rewritten("flagged", flagged, tuple(found))
-    plain = plainer(current, script.shared.wanted)
+    plain = plainer(current, script.shared.wanted, {*script.shared.parts})
     if plain != current:
         script = _Script(Source(plain), target, script.unbound, script.shared)
     done = _converted(script, target, script.edits(), records=records, python2=current != text)
