@@ -22,7 +22,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     walk,
     writes,
 )
-from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, Arguments
+from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, PRODUCERS, Arguments
 from seqrecorder.legacy.migrate.analyze.stages import Batch, Producer, check_only, mentions_of
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -77,6 +77,18 @@ class Part:
         return f"{self.function.name} {', and '.join(said)}: callers in other files have to follow"
 
 
+def endless(stages: Stages, parts: Mapping[str, Part]) -> bool:
+    """Whether none of the producers of a scope ends, those in functions that it calls among them."""
+    waiting = [*stages.producers]
+    for producer in waiting:
+        part = parts.get(ast.unparse(producer.arguments.call.func))
+        if part is not None and producer.kind in ("queue", "source"):
+            waiting += [each for each in part.stages.producers if each not in waiting]
+        elif producer.kind not in PRODUCERS or producer.arguments["num_epochs"] is not None:
+            return False
+    return True
+
+
 def find_parts(
     found: Sequence[Stages], tree: ast.Module, names: Names, shared: Shared | None = None
 ) -> dict[str, Part]:
@@ -98,12 +110,33 @@ def find_parts(
         if role == "queue":
             _take(found, parts, ("queue",))
     _hand(found, parts)
+    _add_relays(found, parts, tree, names)
     _take(found, parts, ("source", "batch"))
+    waiting = [part for part in parts.values() if part.calls]
+    for part in waiting:  # what one that is called hands on, others may make
+        _take([part.stages] if part.role == "source" else [], parts, ("source",), alone=True)
+        waiting += [each for each in parts.values() if each.calls and each not in waiting]
     _take(found, {called: part for called, part in parts.items() if part.calls}, ("source",), alone=True)
     used = {called: part for called, part in parts.items() if part.calls}
     for part in used.values():
         check_only(part.function, tree)
     return used
+
+
+def _add_relays(found: Sequence[Stages], parts: dict[str, Part], tree: ast.Module, names: Names) -> None:
+    """Add the functions that hand on records of functions that make those, and do nothing else of a pipeline."""
+    free = [s for s in found if not (s.producers or s.readers or s.reads or s.batches or s.handed)]
+    while True:
+        before = len(parts)
+        for stages in free:
+            called, calls = called_as(stages.scope, tree), only(ast.Call, own_nodes(stages.scope))
+            taken = {part.role for call in calls if (part := parts.get(ast.unparse(call.func))) is not None}
+            if called is not None and called not in parts and taken == {"source"}:
+                function = stages.scope
+                if isinstance(function, ast.FunctionDef):
+                    parts[called] = Part("source", called, stages, function, of_returns(function, names))
+        if len(parts) == before:
+            return
 
 
 @attrs.frozen

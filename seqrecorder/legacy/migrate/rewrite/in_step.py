@@ -7,16 +7,17 @@ import itertools
 from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import depending, hanging_surely, ignoring, reads, walk, writes
-from seqrecorder.legacy.migrate.analyze.names import PRODUCERS
+from seqrecorder.legacy.migrate.analyze.pipeline_functions import endless
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.script import SHUFFLED
 from seqrecorder.legacy.migrate.rewrite.record_statements import Origin, element
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from seqrecorder.legacy.migrate.analyze.names import Names
+    from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
     from seqrecorder.legacy.migrate.analyze.stages import Stages
 
 _BY_HALVES = frozenset(
@@ -26,8 +27,17 @@ _BY_HALVES = frozenset(
 _BATCH = ast.Name("what is batched", ast.Store())
 
 
-def in_step(stages: Stages, found: Sequence[Origin], block: Sequence[ast.stmt]) -> Origin:
+def in_step(
+    stages: Stages, found: Sequence[Origin], block: Sequence[ast.stmt], parts: Mapping[str, Part], *, handed: bool
+) -> Origin:
     """Return where the tensors of a record come from that has parts of several sources; of one it is that.
+
+    Args:
+        stages: of the scope.
+        found: where those of each source come from.
+        block: what they stand in.
+        parts: functions of the script that do a part of a pipeline.
+        handed: whether the records are handed on to be batched elsewhere, if sources do not end.
 
     Raises:
         Unclear: not each source is read once for each part of a batch, or names mean other things in between.
@@ -43,7 +53,8 @@ def in_step(stages: Stages, found: Sequence[Origin], block: Sequence[ast.stmt]) 
     joined = any(batch.loop or batch.readers for batch in stages.batches)
     marked = any(isinstance(node, ast.Name) and node.id == SHUFFLED for node in stages.nodes())
     starred = any(origin.starred for origin in found)
-    if not stages.batches or hangs or joined or marked or starred or len(set(names)) != len(names):
+    handed = handed and endless(stages, parts) and all(o.statement in block and o.call is None for o in found)
+    if not (stages.batches or handed) or hangs or joined or marked or starred or len(set(names)) != len(names):
         said = "several producers in one function, whose records do not all go into every batch"
         raise Unclear("several-sources", said, producers[1].statement)
     places = [block.index(origin.statement) for origin in found if origin.statement in block]
@@ -67,9 +78,11 @@ def zip_lines(origin: Origin, datasets: Sequence[str], name: str, tf: str) -> li
     return [f"{name} = {tf}.data.Dataset.zip(({', '.join(datasets)}))", *flat]
 
 
-def check_ends(stages: Stages, origin: Origin, between: Sequence[ast.stmt], names: Names) -> None:
+def check_ends(
+    stages: Stages, origin: Origin, between: Sequence[ast.stmt], names: Names, parts: Mapping[str, Part]
+) -> None:
     """Raise where what is batched is, or may be, of no record of a source: such batches did not end with it."""
-    if all(p.kind in PRODUCERS and p.arguments["num_epochs"] is None for p in stages.producers):
+    if endless(stages, parts):
         return
     first = [{*each.names, *(reads(each.argument) if each.argument else ())} for each in origin.zipped or (origin,)]
     for tensors, each in itertools.product(map(element, stages.batches), first):

@@ -24,6 +24,7 @@ from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from seqrecorder.legacy.migrate.analyze.stages import Batch
     from seqrecorder.legacy.migrate.analyze.structure import Structure
@@ -144,6 +145,8 @@ class Delivery:
         also: set[str] = frozenset(),  # type: ignore[assignment]
         known: Mapping[str, Structure] | None = None,
         ending: str = "",
+        gone: AbstractSet[ast.stmt] = frozenset(),
+        alone: bool = False,
     ) -> list[Edit]:
         """Return the edits that make the statements after a place a mapped function, whose dataset is returned.
 
@@ -157,14 +160,19 @@ class Delivery:
             also: further names that those bind.
             known: the structures of names that are no tensors.
             ending: of the dataset, after the function is mapped.
+            gone: statements that make datasets now.
+            alone: whether the dataset is returned to what takes nothing beside it.
         """
-        after = self._after(block, place)
+        behind = self._after(block, place)
+        after = [statement for statement in behind if statement not in gone]
         returned = after[-1] if after else None
         if not isinstance(returned, ast.Return) or returned.value is None:
             raise Unclear("returns", "what is read is not what the function returns in the end", place)
         first = {*names, *also}
         hanging, bound = depending(after, first)
-        while more := [s for s in after if s not in hanging and writes(s) & bound]:  # which they would hide
+        while more := [  # which they would hide, or which tf.data would draw once
+            s for s in after if s not in hanging and (writes(s) & bound or self.mover.is_drawn_for(s, hanging))
+        ]:
             chosen = {*hanging, *more}
             hanging, bound = [s for s in after if s in chosen], bound | {name for s in more for name in writes(s)}
         summaries = [s for s in hanging if self.target == "eager" and self._summarises(s)]
@@ -175,7 +183,7 @@ class Delivery:
         if not of_batch or returned not in hanging or not all(reads(part) & left for part in of_batch):
             raise Unclear("returns", "what is read is not what the function returns in the end", returned)
         others = [part for part in parts if part not in of_batch]
-        if others and not isinstance(value, (ast.Tuple, ast.List)):
+        if others and (alone or not isinstance(value, (ast.Tuple, ast.List))):
             raise Unclear("returns", "the function returns more than what is read", returned)
         body = hanging[:-1]
         listed = starred and not only_indexed([*body, *([] if isinstance(value, ast.Name) else of_batch)], names[0])
@@ -184,7 +192,7 @@ class Delivery:
         given: dict[str, Structure] = {**dict.fromkeys(first, "one"), **({names[0]: several} if starred else {})}
         structures = Structures(self.text.names, self.text.scope, body, self.structures, {**given, **(known or {})})
         result = self._result(value, of_batch, others, structures)
-        self.mover.check(body, after, bound, first, of_batch)
+        self.mover.check(body, behind, bound, first, of_batch)
         text = self.text
         if not body and result == ", ".join(names) and not (starred and others):
             line = f"return {', '.join([self.dataset + ending, *self._all(others)])}"

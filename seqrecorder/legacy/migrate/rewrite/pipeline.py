@@ -34,7 +34,7 @@ from seqrecorder.legacy.migrate.rewrite.reading import Reading
 from seqrecorder.legacy.migrate.rewrite.record_origin import Origins
 from seqrecorder.legacy.migrate.rewrite.record_statements import Mover, Origin, element
 from seqrecorder.legacy.migrate.rewrite.text import Text
-from seqrecorder.legacy.migrate.rewrite.tfdata_lines import batch_lines
+from seqrecorder.legacy.migrate.rewrite.tfdata_lines import batch_lines, has_sizes
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -137,7 +137,7 @@ class Rewriter:
             raise Unclear("branches", "the producers stand under different conditions", other)
         origins = Origins(self.stages, self.helpers, self.text, self.parts)
         found = [origins.find(source[0], block) for source in sources]
-        origin = in_step(self.stages, found, block)
+        origin = in_step(self.stages, found, block, self.parts, handed=self.part is not None)
         self.used |= origins.used
         known: dict[str, Structure | None] = {**self.structures, **origins.structures}
         self.structures = self._delivery.structures = known
@@ -305,13 +305,21 @@ class Rewriter:
         block = block_of(self.scope, place)
         source = self.parts.get(ast.unparse(producer.arguments.call.func)) if producer.kind == "source" else None
         held: dict[str, Structure] = {origin.names[0]: "dict"} if source and source.structure == "dict" else {}
-        if self.target == "eager":
-            function = "prepare" if origin.read is None else "parse"
-            ending = f".prefetch({self.tf}.data.AUTOTUNE)"
-            names, starred = origin.names, origin.starred
-            return self._delivery.finished(names, place, block, function, starred=starred, known=held, ending=ending)
-        if self.part is not None:
-            return self._delivery.finished(origin.names, place, block, "parse", starred=origin.starred, known=held)
+        if self.target == "eager" or self.part is not None:
+            edits = self._delivery.finished(
+                origin.names,
+                place,
+                block,
+                "prepare" if origin.read is None else "parse",
+                starred=origin.starred,
+                known=held,
+                ending=f".prefetch({self.tf}.data.AUTOTUNE)" if self.target == "eager" else "",
+                gone={*origin.statements, *origin.reader_statements, *(p.statement for p in self.stages.producers)},
+                alone=self.part is not None,
+            )
+            last = max(origin.statements, key=lambda statement: statement.lineno, default=producing)
+            zipping = zip_lines(origin, self._zip, self.name, self.tf)
+            return [*edits, Edit.behind(last, *self.text.indented(zipping, self.source.indent(last)))]
         made = isinstance(producer.target, (ast.List, ast.Tuple)) and len(producer.target.elts) > 1
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
         got = self._delivery.next()
@@ -334,7 +342,7 @@ class Rewriter:
         given = [value for batch in batches for value in batch.arguments.given.values()]
         self._mover.check_held([*given, *([origin.call] if origin.call is not None else [])])
         self.stages.check_apart([*moved, anchor])
-        check_ends(self.stages, origin, between, self.names)
+        check_ends(self.stages, origin, between, self.names, self.parts)
         if self.target == "graph" and self._mover.looks_up(moved):
             said = "records are looked up in a table, which a dataset's iterator would need before it is initialised"
             raise Unclear("tables", said, anchor)
@@ -351,7 +359,7 @@ class Rewriter:
         first, _ = self.source.span(anchor)
         edits.append(Edit(first, first - 1, tuple(self.text.indented(mapping, self.source.indent(anchor)))))
         padded = [batch for batch in batches if batch.kind == "tf.PaddingFIFOQueue" or batch.arguments["dynamic_pad"]]
-        fixed = [batch for batch in padded if batch.kind in QUEUES and _has_sizes(batch.arguments["shapes"])]
+        fixed = [batch for batch in padded if batch.kind in QUEUES and has_sizes(batch.arguments["shapes"])]
         if fixed:
             self.notes.append("the sizes that the queue's shapes fix are not checked any more, and may be padded")
         if padded and self._mover.stays_sparse([*moved, *map(element, batches)]):
@@ -390,10 +398,3 @@ class Rewriter:
         if isinstance(anchor, ast.If) and not covers(anchor, [b.statement for b in batches]):
             raise Unclear("branches", "there is a batch under some conditions only", batches[0].statement)
         return anchor
-
-
-def _has_sizes(shapes: ast.expr | None) -> bool:
-    """Whether some of the shapes of a queue have a size that is not None."""
-    lists = [node for node in walk(shapes) if isinstance(node, (ast.List, ast.Tuple))] if shapes is not None else []
-    sizes = [item for node in lists for item in node.elts if not isinstance(item, (ast.List, ast.Tuple))]
-    return any(not (isinstance(size, ast.Constant) and size.value is None) for size in sizes)

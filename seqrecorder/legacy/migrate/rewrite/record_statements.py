@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import (
+    CHANGING,
     binds,
     depending,
     only,
     own_nodes,
     parts_of,
     reads,
+    simple,
     statements,
     walk,
     writes,
 )
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.analyze.hanging import hanging, mentioned
+from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.rewrite.tfdata_lines import needed
 from seqrecorder.legacy.migrate.unclear import Unclear
 from seqrecorder.legacy.tensorflow0 import RENAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from seqrecorder.legacy.migrate.analyze.hanging import Held
     from seqrecorder.legacy.migrate.analyze.names import Names
@@ -153,13 +156,14 @@ class Mover:
         early = block[: min(taking)] if taking and origin.call is None else []
         past = {*origin.names} - {name for s in moved for name in writes(s)}
         own = [s for s in own if s not in early or not writes(s) or not writes(s) <= {*origin.names}]  # that is past
+        batching = [batch.statement for batch in self.stages.batches]
         while True:
             more: set[ast.stmt] = {
                 s for s in own if s not in moved and writes(s) & (bound - past if s in early else bound)
-                and ((isinstance(s, _ASSIGNING) and writes(s) - binds(s)) or self._reaches(s, moved))
+                and ((isinstance(s, _ASSIGNING) and writes(s) - binds(s)) or self._reaches(s, (*moved, *batching)))
             }  # fmt: skip
             more |= {s for s in between if s not in moved and self._is_spec(s, moved)}
-            more |= {s for s in own if s not in moved and self._draws(s) and self._is_needed(s, moved)}
+            more |= {s for s in own if s not in moved and self.is_drawn_for(s, (*moved, *batching))}
             if not more:
                 break
             moved |= more
@@ -186,9 +190,8 @@ class Mover:
             said = ", ".join(sorted({use.id for use in escaped if use.lineno == place.lineno}))
             raise Unclear("escapes", f"{said}: of single records, but used beside the batch", place)
 
-    def _reaches(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
-        """Whether what is done to a record, or batched, may read what a statement binds."""
-        taking = [*moved, *(batch.statement for batch in self.stages.batches)]
+    def _reaches(self, statement: ast.stmt, taking: Iterable[ast.AST]) -> bool:
+        """Whether some of what is done to a record, or batched, may read what a statement binds."""
         inside = {id(node) for part in taking for node in walk(part)}
         binding = only(ast.stmt, walk(statement))
         return any(id(use) in inside for name in writes(statement) for use in self.stages.uses(binding, name))
@@ -205,12 +208,25 @@ class Mover:
                     raise Unclear("order", said, other)
 
     def _draws(self, statement: ast.stmt) -> bool:
-        """Whether a statement makes tensors of chance, which tf.data would draw once for all records."""
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-            return False  # it is where they are called
+        """Whether a statement makes tensors of chance."""
         called = [call.func for call in only(ast.Call, walk(statement))]
         own = {ast.unparse(function).removeprefix("self.") for function in called}
         return bool(own & self._drawing) or any(map(self._is_chance, called))
+
+    @functools.cached_property
+    def _drawn(self) -> set[ast.AST]:
+        """The simple statements of the scope that make tensors of chance, or something of such."""
+        found = [statement for statement in simple(self.scope) if self._draws(statement)]
+        for each in found:
+            taking = (s for s in simple(self.scope) if s not in found and _kept(each) & _named(s))
+            found += dict.fromkeys([*taking, *(s for s in reaching(self.scope).hanging(each) if s not in found)])
+        return {*found}
+
+    def is_drawn_for(self, statement: ast.stmt, taking: Sequence[ast.AST]) -> bool:
+        """Whether a statement has tensors of chance that some others read: tf.data would draw them once for all."""
+        if self._drawn.isdisjoint(walk(statement)):
+            return False
+        return self._reaches(statement, taking) or any(_kept(statement) & _named(node) for node in taking)
 
     def _is_chance(self, function: ast.AST) -> bool:
         name = self.names.resolve(function)
@@ -268,11 +284,6 @@ class Mover:
         made = {c for c in calls if (called := self.names.called(c)) is not None and wanted(called)}
         return hanging(self.names, made) if made else set()
 
-    def _is_needed(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
-        """Whether what is done to a record reads what a statement sets."""
-        given = [batch.arguments[name] for batch in self.stages.batches for name in ("tensors", "keep_input")]
-        return any(node is not None and binds(statement) & reads(node) for node in (*moved, *given))
-
     def _is_spec(self, statement: ast.stmt, moved: set[ast.stmt]) -> bool:
         """Whether a statement makes what only the mapped function needs, such as the features to parse."""
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, (ast.Dict, ast.List, ast.Constant)):
@@ -301,6 +312,11 @@ class Mover:
         parameters = {node.arg for node in only(ast.arg, walk(self.scope))}
         inside = {node for statement in moved for node in walk(statement)}
         plain = [s for s in only(ast.stmt, self.stages.nodes()) if not isinstance(s, _BLOCKS) and s not in inside]
+        stages: tuple[Producer | Read | Batch, ...] = (*self.stages.producers, *self.stages.reads, *self.stages.batches)
+        apart = {node for stage in stages for node in walk(stage.statement)}
+        if late := next((s for s in plain if s not in apart and self.is_drawn_for(s, (*moved, *ends))), None):
+            said = "tensors of chance are made where tf.data would draw them once for all records"
+            raise Unclear("order", said, late)
         elsewhere = {name for s in plain for name in binds(s)}
         seen = set(given)
         for statement in moved:
@@ -324,6 +340,18 @@ class Mover:
         if kept:
             said = f"{', '.join(sorted(kept))}: something of single records is kept in it, where others may look for it"
             raise Unclear("escapes", said, statement)
+
+
+def _kept(statement: ast.stmt) -> set[str]:
+    """Return what a statement changes, or sets an attribute of, as it is written."""
+    held = only(ast.Attribute, walk(statement))
+    changed = {ast.unparse(n.value) for n in held if n.attr in CHANGING}
+    return changed | {ast.unparse(n) for n in held if isinstance(n.ctx, ast.Store)}
+
+
+def _named(node: ast.AST) -> set[str]:
+    """Return the variables and the attributes inside, as they are written."""
+    return {ast.unparse(n) for n in walk(node) if isinstance(n, (ast.Name, ast.Attribute))}
 
 
 def _made(statement: ast.stmt) -> set[str]:

@@ -290,7 +290,7 @@ class _Script:
                 if part is None and (not each.producers or any(p.kind == "given" for p in each.producers)):
                     raise Unclear(*of_elsewhere(each, helpers, self.names, self.shared.lost))
                 taken: set[str] = set()
-                for branch in each.branches():
+                for branch in each.branches() if part is None else [each]:
                     rewriter = Rewriter(
                         self.source,
                         self.names,

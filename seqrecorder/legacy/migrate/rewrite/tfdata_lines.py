@@ -272,3 +272,10 @@ def _bucket_lines(batch: Batch, name: str, tf: str, text: Text) -> list[str]:
         f"    drop_remainder={_drop(given, text)},",
         ")",
     ]
+
+
+def has_sizes(shapes: ast.expr | None) -> bool:
+    """Whether some of the shapes of a queue have a size that is not None."""
+    lists = [node for node in ast.walk(shapes) if isinstance(node, (ast.List, ast.Tuple))] if shapes is not None else []
+    sizes = [item for node in lists for item in node.elts if not isinstance(item, (ast.List, ast.Tuple))]
+    return any(not (isinstance(size, ast.Constant) and size.value is None) for size in sizes)

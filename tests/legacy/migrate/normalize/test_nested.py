@@ -80,6 +80,26 @@ def one_line(files):
     b = 1; c = b
     return tf.train.batch([y + c, a + "#;"], 3);
 """,
+    "by_chance": """
+def drawn(files):
+    x, _ = one_of(files)
+    shift = tf.random_uniform([], seed=3)
+    if files:
+        shift = shift + 1.0
+    return x + shift
+
+def by_chance(files):
+    rates = []
+    rates.append(tf.random_uniform([1], seed=5))
+    scale = rates[0]
+    scale.set_shape([1])
+    x = drawn(files)
+    half = scale / 2.0
+    x, half = tf.train.batch([x * scale, half], 2)
+    again = tf.random_uniform([2, 1], seed=6)
+    again = again * 2.0
+    return x + again, half
+""",
     "shapes": """
 def shapes(files):
     queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
@@ -159,6 +179,22 @@ def test_what_is_written_in_one_expression_gives_what_it_gave(target, tmp_path):
         assert len(expected) > 1
         compare(expected, found, ordered=not shuffled, records=10**9, most=MOST)
     assert "    b = 1; c = b\n" in new.text  # of no pipeline
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "    if files:\n        r = tf.random_uniform([])\n    if files:\n",
+        "    self.r = tf.random_uniform([])\n    if 1:\n",
+    ],
+)
+def test_what_would_be_drawn_once_for_all_records_stays(place):
+    """Tensors of chance that cannot become a part of what is done to each record keep the script as it is."""
+    body = "        queue = tf.train.string_input_producer(files)\n        x = read(queue) * RATE\n"
+    body += "        return tf.train.batch([x], 2)\n"
+    rate = "self.r" if "self" in place else "r"
+    done = rewrite(f"{HEAD}def batches(self, files):\n{place}{body.replace('RATE', rate)}")
+    assert (done.status, [finding.code for finding in done.findings]) == ("flagged", ["order"])
 
 
 def test_shapes_are_checked_as_the_queue_checked_them(tmp_path):

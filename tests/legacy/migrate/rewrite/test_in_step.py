@@ -66,6 +66,29 @@ def apart(files, other_files):
     length = tf.strings.length(value)
     _, value = tf.TextLineReader().read(other)
     return length, tf.strings.join([value, value])
+
+
+class Pairs:
+    def __init__(self, size):
+        self.size = size
+
+    def of(self, files):
+        _, line = tf.TextLineReader().read(tf.train.string_input_producer(files, shuffle=False))
+        return tf.strings.join([line, "!"]), tf.strings.length(line)
+
+    def both(self, left_files, right_files):
+        left, left_length = self.of(left_files)
+        left = tf.strings.join([left, left])
+        right, right_length = self.of(right_files)
+        return left, right, left_length - right_length
+
+    def batches(self, left_files, right_files):
+        left, right, more = self.both(left_files, right_files)
+        return tf.train.batch([tf.strings.join([left, right]), more], self.size)
+
+
+def pairs(left_files, right_files):
+    return Pairs(3).batches(left_files, right_files)
 """
 
 
@@ -73,12 +96,14 @@ def apart(files, other_files):
 def test_sources_that_are_read_in_step_are_zipped(tmp_path):
     """One record of each source goes into every part of a batch, which ends with the first source that does."""
     done = rewrite(STEPS)
-    made = ("sides", "flow", "domains", "labelled", "apart")
+    made = ("sides", "flow", "domains", "labelled", "apart", "Pairs.batches")
     assert (done.status, done.findings, done.functions) == ("converted", (), made)
     assert done.text.count("Dataset.zip(") == len(made) - 1
+    assert "def prepare(left, left_length, right, right_length):" in done.text
     assert "def parse(value, value_2):" in done.text
     assert "def parse(first, second, key, record):" in done.text
-    trials = tried(STEPS, done.text, done.functions, "graph", tmp_path)
+    tested = (*done.functions[:-1], "pairs")
+    trials = tried(STEPS, done.text, tested, "graph", tmp_path)
     assert [(trial.function, trial.outcome, trial.reason) for trial in trials if trial.outcome != "equal"] == []
 
 
@@ -121,3 +146,34 @@ def test_what_is_not_surely_read_in_step_stays(code, body):
     """Where a batch may do without one source, or something else has a part, a person has to look."""
     done = rewrite(script(body, parameters="files, flag, pick"))
     assert (done.status, [finding.code for finding in done.findings][:1]) == ("flagged", [code])
+
+
+RELAYED = """
+def made(files, epochs):
+    _, line = tf.TextLineReader().read(tf.train.string_input_producer(files, epochs))
+    return line
+
+
+def relayed(files):
+    first = made(files, %s)
+    second = made(files, None)
+    return first, second
+
+
+def batches(files):
+    first, second = relayed(files)
+    return tf.train.batch([first], 3)
+"""
+
+
+@pytest.mark.parametrize("target", ["graph", "eager"])
+def test_sources_of_another_function_that_may_end_are_not_zipped(target):
+    """Who batches may do without one of them, which would end the others; nor goes a number with a dataset."""
+    done = rewrite(f"import tensorflow as tf\n{RELAYED % 1}", target)
+    assert (done.status, [finding.code for finding in done.findings]) == ("flagged", ["several-sources"])
+    beside = (RELAYED % 1).replace("return first, second", "return first, len(files)")
+    done = rewrite(f"import tensorflow as tf\n{beside}", target)
+    assert (done.status, done.findings[0].code) == ("flagged", "several-sources")
+    beside = beside.replace("    second = made(files, None)\n", "")
+    done = rewrite(f"import tensorflow as tf\n{beside}", target)
+    assert (done.status, [finding.code for finding in done.findings]) == ("flagged", ["returns"])
