@@ -276,6 +276,37 @@ def test_dataset_data_provider(records, readers, shuffle):
     assert lifted.exact == (not shuffle and readers == 1)
 
 
+@pytest.mark.parametrize("readers", [1, 3])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_read_items(records, readers, shuffle):
+    """A dataset of items gives those of a provider for each record, with its key, in order where nothing left that."""
+    data = slim.dataset.Dataset(records, v1.TFRecordReader, Decoder(), 18, {})
+    options = {"num_readers": readers, "shuffle": shuffle, "num_epochs": 2}
+
+    def input_fn():
+        return slim.dataset_data_provider.DatasetDataProvider(data, **options).get(["record_key", "size", "text"])
+
+    found = [list(row) for row in slim.read_items(data, ["record_key", "size", "text"], **options).as_numpy_iterator()]
+    expected = [list(row) for row in queue_run(input_fn)]
+    assert found == expected or shuffle or readers > 1
+    assert sorted(found) == sorted(expected)
+    sizes = slim.read_items(data, "size", **options)
+    assert sorted(sizes.as_numpy_iterator()) == sorted(size for _, size, _ in expected)
+
+
+def test_bounding_boxes():
+    """The sides of boxes, sparse or dense, are columns in the order of their names; there are four."""
+    box = slim.tfexample_decoder.BoundingBox(prefix="box/")
+    assert box.keys == ["box/ymin", "box/xmin", "box/ymax", "box/xmax"]
+    sides = [
+        tf.sparse.from_dense([at + 1.0, at + 5.0]) if at % 2 else tf.constant([at + 1.0, at + 5.0]) for at in range(4)
+    ]
+    boxes = box.tensors_to_item(dict(zip(box.keys, sides, strict=True)))
+    assert boxes.numpy().tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    with pytest.raises(ValueError, match="BoundingBox expects 4 keys but got 1"):
+        slim.tfexample_decoder.BoundingBox(["ymin"])
+
+
 def test_slim_reads_in_order(records, texts):
     """A single pass has the order of the files; parallel files stay aligned."""
 
@@ -302,6 +333,13 @@ def test_slim_refuses(records):
         data = slim.dataset.Dataset(records, v1.TFRecordReader, Decoder(), None, {})
         with pytest.raises(ValueError, match="record_key"):
             slim.dataset_data_provider.DatasetDataProvider(data, record_key="size")
+        for options, said in (
+            ({"record_key": "size"}, "cannot also be used for a dataset item: size"),
+            ({"items": ["image"]}, r"Items \['image'\] are not among \['text', 'size', 'record_key'\]"),
+            ({"num_epochs": 0}, "num_epochs: expected 1 or more, or None, got 0"),
+        ):
+            with pytest.raises(ValueError, match=said):
+                slim.read_items(data, **{"items": "text", **options})
         with pytest.raises(ValueError, match=r"Items \['image'\] are not among \['text'\]"):
             slim.data_provider.DataProvider({"text": 1}, 1).get(["image"])
 

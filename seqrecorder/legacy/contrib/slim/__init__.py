@@ -11,3 +11,4 @@ from seqrecorder.legacy.contrib.slim import dataset_data_provider as dataset_dat
 from seqrecorder.legacy.contrib.slim import parallel_reader as parallel_reader
 from seqrecorder.legacy.contrib.slim import prefetch_queue as prefetch_queue
 from seqrecorder.legacy.contrib.slim import tfexample_decoder as tfexample_decoder
+from seqrecorder.legacy.contrib.slim.dataset_data_provider import read_items as read_items

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.contrib.old_signatures import by_name
 from seqrecorder.legacy.contrib.slim.data_provider import DataProvider
-from seqrecorder.legacy.contrib.slim.parallel_reader import parallel_read
+from seqrecorder.legacy.contrib.slim.parallel_reader import get_data_files, parallel_read
+from seqrecorder.legacy.contrib.slim.tfexample_decoder import TFExampleDecoder
+from seqrecorder.legacy.reader_ops import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _SIGNATURE = "num_readers reader_kwargs shuffle num_epochs common_queue_capacity common_queue_min record_key seed scope"
 
@@ -39,3 +44,65 @@ class DatasetDataProvider(DataProvider):
                 f"The item name used for `record_key` cannot also be used for a dataset item: {record_key}"
             )
         super().__init__({**tensors, record_key: key}, dataset.num_samples)
+
+
+def read_items(
+    dataset: Any,
+    items: str | Sequence[str],
+    *,
+    num_readers: int = 1,
+    reader_kwargs: Mapping[str, Any] | None = None,
+    shuffle: bool = True,
+    num_epochs: int | None = None,
+    buffer_size: int = 256,
+    record_key: str = "record_key",
+    seed: int | None = None,
+) -> Any:
+    """Return a `tf.data.Dataset` of what `DatasetDataProvider(dataset, ...).get(items)` gave for each record.
+
+    As it was there, files and records are shuffled by default, and read for ever. With `shuffle=False` and one reader
+    the order is that of the files.
+
+    Args:
+        dataset: a `Dataset`, or what has its attributes `data_sources`, `reader` and `decoder`.
+        items: names of the decoder's items, of which elements are tuples; or one name, for tensors by themselves.
+        num_readers: how many files are read at a time.
+        reader_kwargs: arguments of the dataset's reader.
+        shuffle: whether each epoch has an order of files of its own, and records are shuffled, too.
+        num_epochs: how often all files are read; None is for ever.
+        buffer_size: from how many records the next is chosen: what was `common_queue_capacity`.
+        record_key: the name under which the key of the record is given, as its reader made it.
+        seed: of both orders; they are others than those of the queues, which threads left to chance.
+
+    Raises:
+        ValueError: there are no files, no such item, or less than one epoch; or an item has the name of the key.
+    """
+    import tensorflow as tf
+
+    wanted, decoder = [items] if isinstance(items, str) else list(items), dataset.decoder
+    known = list(decoder.list_items())
+    if record_key in known:
+        raise ValueError(f"The item name used for `record_key` cannot also be used for a dataset item: {record_key}")
+    if unknown := [item for item in wanted if item not in (*known, record_key)]:
+        raise ValueError(f"Items {unknown} are not among {[*known, record_key]}")
+    if num_epochs is not None and num_epochs < 1:
+        raise ValueError(f"num_epochs: expected 1 or more, or None, got {num_epochs}")
+    paths = get_data_files(dataset.data_sources)
+    with tf.Graph().as_default():
+        reader = dataset.reader(**(reader_kwargs or {})).reader_ref.op
+    read, _ = reading(reader, keyed=True)
+    if type(decoder).decode is TFExampleDecoder.decode:  # others may give all, whatever they are asked for
+        known = [item for item in known if item in wanted] or known
+
+    def decode(key: Any, data: Any) -> Any:
+        tensors = {record_key: key, **dict(zip(known, decoder.decode(data, known), strict=True))}
+        return tensors[items] if isinstance(items, str) else tuple(tensors[item] for item in wanted)
+
+    files = tf.data.Dataset.from_tensor_slices(paths)
+    if shuffle:
+        files = files.shuffle(len(paths), seed)
+    parallel = None if num_readers == 1 and not shuffle else tf.data.AUTOTUNE  # decoders may draw numbers, in order
+    records = files.repeat(num_epochs).interleave(read, cycle_length=num_readers, num_parallel_calls=parallel)
+    if shuffle:
+        records = records.shuffle(buffer_size, seed)
+    return records.map(tf.autograph.experimental.do_not_convert(decode), num_parallel_calls=parallel)

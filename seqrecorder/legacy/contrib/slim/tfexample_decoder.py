@@ -124,6 +124,31 @@ class Image(ItemHandler):
         return image if self._shape is None else tf.reshape(image, self._shape)
 
 
+class BoundingBox(ItemHandler):
+    """`slim.tfexample_decoder.BoundingBox`: the boxes of an example, `(n, 4)`, whose sides are features.
+
+    Args:
+        keys: names of the sides, by default `ymin`, `xmin`, `ymax` and `xmax`.
+        prefix: of the names of the features.
+
+    Raises:
+        ValueError: there are not four sides.
+    """
+
+    def __init__(self, keys: Sequence[str] | None = None, prefix: str = "") -> None:
+        sides = ["ymin", "xmin", "ymax", "xmax"] if keys is None else list(keys)
+        if len(sides) != 4:  # noqa: PLR2004 - the sides of a box
+            raise ValueError(f"BoundingBox expects 4 keys but got {len(sides)}")
+        super().__init__([(prefix or "") + side for side in sides])
+
+    def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
+        """Return the boxes, in the order of the sides."""
+        import tensorflow as tf
+
+        sides = [keys_to_tensors[key] for key in self.keys]
+        return tf.stack([side.values if isinstance(side, tf.SparseTensor) else side for side in sides], axis=-1)
+
+
 class TFExampleDecoder(DataDecoder):
     """`slim.tfexample_decoder.TFExampleDecoder`: parses a `tf.train.Example`, and makes named tensors of it.
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.batch_join import joined
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, reads, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, only, own_nodes, reads, walk
 from seqrecorder.legacy.migrate.analyze.names import (
     BATCHERS,
+    DATASET,
     OF_QUEUES,
     PIPELINE,
     PRODUCERS,
+    PROVIDER,
     QUEUES,
     READERS,
     SIGNATURES,
@@ -48,6 +50,7 @@ def find_stages(scope: Scope, names: Names) -> Stages:
                 stages.producers.append(Producer(node, kind, bound(node.value, kind), node.value))
                 stages.account(node.value.func)
     _take_reads(stages, names)
+    _take_described(stages, names)
     for batch, parts in batches_of_queues(scope, names):
         stages.batches.append(batch)
         for part in parts:
@@ -80,6 +83,8 @@ def _why(name: str, scope: Scope, names: Names, *, handed: bool) -> tuple[str, s
         handed: whether it is not called there.
     """
     short = name.removeprefix("tf.")
+    if name == PROVIDER:
+        return "datasetdataprovider", "what it gives is not taken by one get(...) alone, beside which it is made"
     if name in READERS and handed:
         return "reader-class", f"the class {short} is given to something else, which reads with it"
     if name in QUEUES or name in ("tf.train.QueueRunner", "tf.train.add_queue_runner"):
@@ -118,6 +123,13 @@ def _take_assignment(stages: Stages, node: ast.Assign, names: Names) -> None:
         call = value.func.value
         stages.producers.append(Producer(node, inner, bound(call, inner), target, dequeued=True))
         stages.account(call.func)
+    elif isinstance(value, ast.Call):
+        match value:
+            case ast.Call(ast.Attribute(ast.Call() as made, "get"), [items], []) if names.called(made) == PROVIDER:
+                given = bound(made, PROVIDER)
+                options = attrs.evolve(given, given={**given.given, "items": items})
+                stages.producers.append(Producer(node, PROVIDER, options, target))
+                stages.account(made.func)
 
 
 def _reader(stages: Stages, statement: ast.Assign | None, made: ast.Call, kind: str) -> Reader:
@@ -167,6 +179,20 @@ def _take_reads(stages: Stages, names: Names) -> None:
             read = _read(node, node.value, func.attr, reader, stages.scope)
             stages.reads.append(attrs.evolve(read, choices=choices))
             stages.account(func)
+
+
+def _take_described(stages: Stages, names: Names) -> None:
+    """Take the datasets of TF-Slim, and account for the classes of readers that are given to nothing else."""
+    found = [call for call in only(ast.Call, own_nodes(stages.scope)) if names.called(call) == DATASET]
+    readers = [v for call in found for v in (*call.args[1:2], *(k.value for k in call.keywords if k.arg == "reader"))]
+    stages.described = bool(found)
+    for node in readers:
+        made = [*reaching(stages.scope).of(node)] if isinstance(node, ast.Name) else []
+        stages.account(node)
+        for each in only(ast.Assign, made):
+            uses = stages.uses([each], ast.unparse(node))
+            if names.resolve(each.value) in READERS and all(use in readers for use in uses):
+                stages.account(each.value)
 
 
 def _reader_before(stages: Stages, name: str, read: ast.Assign) -> Reader | None:

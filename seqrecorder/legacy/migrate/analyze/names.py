@@ -65,13 +65,21 @@ RUNNERS = {
     "tf.train.QueueRunner": "queue enqueue_ops",
     "tf.train.add_queue_runner": "qr collection",
 }
+PROVIDER = "tf.contrib.slim.dataset_data_provider.DatasetDataProvider"
+PROVIDERS = {
+    PROVIDER: (
+        "dataset num_readers reader_kwargs shuffle num_epochs common_queue_capacity common_queue_min record_key seed "
+        "scope"
+    )
+}
+DATASET = "tf.contrib.slim.dataset.Dataset"
+"""What tells a provider where its records are, and what reads and decodes them; it makes no queue itself."""
 UNCONVERTED = {
     "tf.train.limit_epochs": "it counts epochs in a local variable",
     "tf.PriorityQueue": "no transformation of a tf.data.Dataset orders by priority",
     "tf.contrib.training.batch_sequences_with_states": "it keeps states between segments: see seqrecorder.Unroll",
     "tf.contrib.training.bucket": "the caller says which bucket each example goes to",
     "tf.contrib.slim.parallel_reader.parallel_read": "its readers are made inside TF-Slim",
-    "tf.contrib.slim.dataset_data_provider.DatasetDataProvider": "its readers are made inside TF-Slim",
     "tf.contrib.slim.prefetch_queue.prefetch_queue": "its queue is made inside TF-Slim",
     "tf.contrib.learn.read_batch_features": "its queues are made inside tf.contrib.learn",
     "tf.contrib.learn.read_batch_record_features": "its queues are made inside tf.contrib.learn",
@@ -80,7 +88,7 @@ UNCONVERTED = {
 }
 SIGNATURES = {
     name: tuple(signature.split())
-    for table in (PRODUCERS, READERS, BATCHERS, QUEUES, RUNNERS)
+    for table in (PRODUCERS, PROVIDERS, READERS, BATCHERS, QUEUES, RUNNERS)
     for name, signature in table.items()
 }
 PIPELINE = frozenset(SIGNATURES) | frozenset(UNCONVERTED)
@@ -98,6 +106,7 @@ _OTHER_PLACES = {
     "tf.train.queue_runner.": "tf.train.",
     "tf.train.input.": "tf.train.",
     "tf.queue.": "tf.",
+    "tf.contrib.slim.python.slim.data.": "tf.contrib.slim.",
     "tf.contrib.slim.parallel_reader.parallel_reader.": "tf.contrib.slim.parallel_reader.",
     "tf.contrib.training.python.training.bucket_ops.": "tf.contrib.training.",
 }

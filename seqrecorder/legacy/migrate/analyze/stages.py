@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, walk
-from seqrecorder.legacy.migrate.analyze.names import Arguments, arguments
+from seqrecorder.legacy.migrate.analyze.names import PROVIDER, Arguments, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -120,6 +120,7 @@ class Stages:
         others: branches of which each has a pipeline of its own.
         beside: whether the others run too: their statements stand between those of this pipeline.
         handed: producers whose queues functions of the script are given, which read from them.
+        described: whether it describes a dataset of TF-Slim, for providers.
     """
 
     scope: Scope
@@ -131,12 +132,18 @@ class Stages:
     others: tuple[list[ast.stmt], ...] = ()
     beside: bool = False
     handed: list[Producer] = attrs.field(factory=list)
+    described: bool = False
 
     @property
     def uses_parts(self) -> bool:
         """Whether functions of the script do a part of the pipeline."""
         kinds = {producer.kind for producer in self.producers} | {batch.kind for batch in self.batches}
         return bool(kinds & {"queue", "source", "function"})
+
+    @property
+    def of_slim(self) -> bool:
+        """Whether it has a part of TF-Slim's that this package has."""
+        return self.described or any(producer.kind == PROVIDER for producer in self.producers)
 
     def apart(self) -> set[int]:
         """Return the ids of what stands in the other branches."""

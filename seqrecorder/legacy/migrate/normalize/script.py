@@ -30,6 +30,7 @@ from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
 from seqrecorder.legacy.migrate.normalize.own_lines import on_own_lines
+from seqrecorder.legacy.migrate.normalize.providers import providers_asked
 from seqrecorder.legacy.migrate.normalize.readers import (
     readers_by_use,
     readers_of_objects,
@@ -70,7 +71,7 @@ def plainer(text: str, elsewhere: AbstractSet[str] = frozenset(), sources: Abstr
     """
     for change in (
         *(on_own_lines, without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
-        *(stages_by_themselves, lambda text: queues_given(text, elsewhere)),
+        *(stages_by_themselves, providers_asked, lambda text: queues_given(text, elsewhere)),
         *(lambda text: _queues_between(text, sources), lists_behind_arms, heads_in_arms, records_apart),
     ):
         changed = change(text)

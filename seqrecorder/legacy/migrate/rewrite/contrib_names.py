@@ -6,8 +6,9 @@ import ast
 
 from seqrecorder.legacy import contrib
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
-from seqrecorder.legacy.migrate.analyze.names import Names
+from seqrecorder.legacy.migrate.analyze.names import DATASET, Names
 from seqrecorder.legacy.migrate.source import Edit, Source
+from seqrecorder.legacy.migrate.unclear import Unclear
 
 _OLD = "tf.contrib."
 _NEW = "legacy.contrib"
@@ -43,6 +44,15 @@ def with_shims(source: Source, package: str) -> Source:
             lines = [source.indent(node) + _line(name, called) for name, called in wanted]
             edits.append(Edit(node.lineno, node.lineno, tuple(lines)))
     return Source(source.edited(edits)) if edits else source
+
+
+def check_shims(source: Source) -> None:
+    """Raise `Unclear` where a script describes a dataset of TF-Slim, and uses of that what this package lacks."""
+    shimmed = with_shims(source, "sr")
+    if any(Names(shimmed.tree).mentions(shimmed.tree, frozenset({DATASET}))):
+        [node, *_] = [node for _, node in Names(source.tree).mentions(source.tree, frozenset({DATASET}))]
+        said = "the dataset is TF-Slim's, of which seqrecorder.legacy.contrib lacks what else is used here"
+        raise Unclear("reader-class", said, node)
 
 
 def _package(name: str) -> str:

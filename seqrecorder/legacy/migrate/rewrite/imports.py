@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import walk
+from seqrecorder.legacy.migrate.analyze.data_flow import names_in, walk
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.rewrite.tf2_names import modern_name
 from seqrecorder.legacy.migrate.source import Edit
@@ -63,3 +63,20 @@ def _from_first(source: Source, node: ast.ImportFrom) -> Edit:
     """Return the edit by which names are imported from TensorFlow 1."""
     line = source.lines[node.lineno - 1].replace("from tensorflow ", "from tensorflow.compat.v1 ", 1)
     return Edit(node.lineno, node.lineno, (line,))
+
+
+def package_in(tree: ast.Module) -> str:
+    """Return how a script calls this package once it imports it."""
+    return "sr" if "sr" not in names_in(tree) else "seqrecorder"
+
+
+def import_of_package(source: Source, names: Names, package: str) -> Edit:
+    """Return the edit that imports this package: before TensorFlow, on a line of its own."""
+    first: ast.stmt | None = min(names.imports, key=lambda node: node.lineno, default=None)
+    if first is not None and first not in source.tree.body:
+        first = source.tree.body[0]  # it may be imported under a condition, or in a function
+    if first is None or not source.alone(first) or isinstance(first, ast.Expr):
+        said = "TensorFlow is not imported by a name of its own, or in a place of its own"
+        raise Unclear("import", said, first or source.tree.body[0])
+    said = "import seqrecorder as sr" if package == "sr" else "import seqrecorder"
+    return Edit(first.lineno, first.lineno - 1, (said,))

@@ -18,15 +18,15 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     binds,
     is_method,
     last_name,
-    names_in,
     only,
     own_nodes,
     reads,
     scopes,
     walk,
 )
-from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, RUNNERS, UNCONVERTED
+from seqrecorder.legacy.migrate.analyze.names import PIPELINE, PRODUCERS, PROVIDERS, RUNNERS, UNCONVERTED
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
+from seqrecorder.legacy.migrate.rewrite.imports import import_of_package, package_in
 from seqrecorder.legacy.migrate.rewrite.lifted_in_place import check_filled, check_given, goes_on, lifting, taken_in
 from seqrecorder.legacy.migrate.rewrite.unliftable import check_liftable, takes_from_outside
 from seqrecorder.legacy.migrate.source import Edit
@@ -80,8 +80,8 @@ def lift_functions(
     found = _Pipelines(source.tree, names, target)
     whole = found.whole()
     reached = {scope for function in whole for scope in found.closure(function)}
-    package = "sr" if "sr" not in names_in(source.tree) else "seqrecorder"
-    sources = PRODUCERS.keys() | UNCONVERTED.keys() | RUNNERS.keys()
+    package = package_in(source.tree)
+    sources = PRODUCERS.keys() | PROVIDERS.keys() | UNCONVERTED.keys() | RUNNERS.keys()
     edits: list[Edit] = []
     placed: list[Scope] = []
     for scope in scopes(source.tree):
@@ -101,7 +101,7 @@ def lift_functions(
         return LiftedFunctions((), tuple(found.making))
     if not whole and not placed:
         raise Unclear("not-lifted", "no function of this file makes a whole pipeline", found.first_of(source.tree))
-    edits.append(_import(source, names, package))
+    edits.append(import_of_package(source, names, package))
     for function in whole:
         check_liftable(names, function, only(ast.Return, own_nodes(function)))
         method = is_method(function, source.tree)
@@ -189,7 +189,7 @@ class _Pipelines:
 
     def _is_whole(self, function: ast.FunctionDef) -> bool:
         """Whether a function goes from files to tensors, and returns those to whoever runs them."""
-        sources = {*PRODUCERS, *UNCONVERTED}
+        sources = {*PRODUCERS, *PROVIDERS, *UNCONVERTED}
         steps = PIPELINE - PRODUCERS.keys() | {*_ONE_STEP}
         returns = [n.value for n in only(ast.Return, own_nodes(function)) if n.value is not None]
         yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(function))
@@ -262,18 +262,6 @@ def _counts(value: ast.expr) -> bool:
     """Whether an expression is a number of Python's: of lengths and of other numbers."""
     calls = only(ast.Call, walk(value))
     return bool(calls) and all(getattr(call.func, "id", "") in ("len", "int", "float", "round") for call in calls)
-
-
-def _import(source: Source, names: Names, package: str) -> Edit:
-    """Return the edit that imports this package: before TensorFlow, on a line of its own."""
-    first: ast.stmt | None = min(names.imports, key=lambda node: node.lineno, default=None)
-    if first is not None and first not in source.tree.body:
-        first = source.tree.body[0]  # it may be imported under a condition, or in a function
-    if first is None or not source.alone(first) or isinstance(first, ast.Expr):
-        said = "TensorFlow is not imported by a name of its own, or in a place of its own"
-        raise Unclear("import", said, first or source.tree.body[0])
-    said = "import seqrecorder as sr" if package == "sr" else "import seqrecorder"
-    return Edit(first.lineno, first.lineno - 1, (said,))
 
 
 def _wrapped(

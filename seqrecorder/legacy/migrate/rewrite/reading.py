@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import walk
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
+from seqrecorder.legacy.migrate.analyze.names import PROVIDER
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
+from seqrecorder.legacy.migrate.rewrite.imports import package_in
 from seqrecorder.legacy.migrate.rewrite.reader_functions import check_reader
 from seqrecorder.legacy.migrate.rewrite.record_statements import Mover, element
 from seqrecorder.legacy.migrate.rewrite.text import Text
-from seqrecorder.legacy.migrate.rewrite.tfdata_lines import producer_lines, read_lines
+from seqrecorder.legacy.migrate.rewrite.tfdata_lines import item_lines, producer_lines, read_lines
 from seqrecorder.legacy.migrate.source import Edit
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -46,7 +48,10 @@ class Reading:
         """Return the lines that make the dataset of what a producer puts into its queue."""
         if any(self.text.names.mentions(producer.statement, frozenset({"tf.train.match_filenames_once"}))):
             raise Unclear("match-filenames", "match_filenames_once makes a local variable", producer.statement)
-        lines = producer_lines(producer, self.name, self.tf, self.text.of, self._is_list)
+        if producer.kind == PROVIDER:
+            lines = item_lines(producer, self.name, package_in(self.text.source.tree), self.text.of)
+        else:
+            lines = producer_lines(producer, self.name, self.tf, self.text.of, self._is_list)
         return self.text.units(lines, producer.statement)
 
     def _is_list(self, files: ast.expr) -> bool:

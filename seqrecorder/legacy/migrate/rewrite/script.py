@@ -18,8 +18,9 @@ from seqrecorder.legacy.migrate.analyze.structure import of_returns
 from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
 from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
 from seqrecorder.legacy.migrate.normalize.script import SHUFFLED, plainer
+from seqrecorder.legacy.migrate.rewrite.contrib_names import check_shims, with_shims
 from seqrecorder.legacy.migrate.rewrite.elsewhere import of_elsewhere
-from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
+from seqrecorder.legacy.migrate.rewrite.imports import import_of_package, imports_of_graphs, package_in
 from seqrecorder.legacy.migrate.rewrite.names import left, renamed, verdict, without_old_names
 from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
 from seqrecorder.legacy.migrate.rewrite.reader_functions import (
@@ -158,7 +159,7 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
         # Queues went of which no pipeline was made.
         plain, script = current, _Script(source, target, shared=script.shared)
         done = _converted(script, target, script.edits(), records=records, python2=current != text)
-    if done is not None and not done.functions and not script.helpers:
+    if done is not None and not (done.functions or script.helpers or script.described):
         return Rewritten("nothing", text)  # names, and no pipeline
     if done is not None:
         parameters = parameters_gone(source.tree, Source(plain).tree)
@@ -198,8 +199,9 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
     if written is None:
         return None
     written = without_old_names(written)
+    written = with_shims(written, package_in(script.source.tree)) if script.slim else written
     if target == "eager":
-        names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers)}
+        names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers, *script.described)}
         written = Source(written.edited(renamed(written, names)))
         script.notes.append(verdict(written))
     if records:
@@ -263,6 +265,8 @@ class _Script:
         self.notes: list[str] = []
         self.functions: list[str] = []
         self.helpers: list[str] = []
+        self.described: list[str] = []  # functions that describe datasets of TF-Slim
+        self.slim = False  # whether it takes names of TF-Slim from this package
         self.accounted: set[int] = set()
         self.parts: dict[str, Part] = {}
         self.mentioned = {id(node): name for name, node in self.names.mentions(source.tree, PIPELINE)}
@@ -321,6 +325,9 @@ class _Script:
                     f"{helper.parameter.arg!r}, which was a queue: callers in other files have to follow"
                 )
         with self.catching():
+            if self.slim:
+                check_shims(self.source)
+                edits.append(import_of_package(self.source, self.names, package_in(tree)))
             edits += imports_of_graphs(self.source, self.names, self.target)
         self.findings.sort(key=lambda finding: finding.line)
         return edits
@@ -335,6 +342,8 @@ class _Script:
             with self.catching():
                 stages = find_stages(scope, self.names)
                 self.accounted |= stages.accounted
+                self.described += [qualified(tree, scope)] * stages.described
+                self.slim |= stages.of_slim
                 helper = as_helper(stages, tree, self.names)
                 if helper is not None:
                     helpers[helper.called] = helper

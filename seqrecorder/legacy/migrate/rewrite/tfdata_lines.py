@@ -74,6 +74,28 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
     ]
 
 
+_OF_ITEMS = {
+    **{name: name for name in ("num_readers", "reader_kwargs", "shuffle", "num_epochs", "record_key", "seed")},
+    "common_queue_capacity": "buffer_size",
+}
+"""Options of TF-Slim's providers, and what they are called of the function that gives the items of its datasets."""
+
+
+def item_lines(producer: Producer, name: str, package: str, text: Text) -> list[str]:
+    """Return the line that makes the dataset of what a provider of TF-Slim gives for each record."""
+    given, items = producer.arguments, needed(producer.arguments, "items")
+    if isinstance(producer.target, (ast.Tuple, ast.List)) and len(producer.target.elts) == 1:
+        if not isinstance(items, (ast.List, ast.Tuple)) or len(items.elts) != 1:
+            raise Unclear("targets", "one tensor is taken of items that are not written out", producer.statement)
+        [items] = items.elts
+    wanted = [old for old in _OF_ITEMS if old in given.given]  # a None, too: not to shuffle is no default
+    if given.constant("shuffle", default=True) is False:
+        wanted = [old for old in wanted if old not in ("seed", "common_queue_capacity")]
+    options = [f"{_OF_ITEMS[old]}={text(given.given[old])}" for old in wanted]
+    said = ", ".join([text(needed(given, "dataset")), text(items), *options])
+    return [f"{name} = {package}.legacy.contrib.slim.read_items({said})"]
+
+
 def _grouped(parts: list[str], *, always: bool = False) -> str:
     """Return the text of a tuple; of one part alone that part, unless it is one always."""
     return parts[0] if len(parts) == 1 and not always else f"({', '.join(parts)}{',' * (len(parts) == 1)})"

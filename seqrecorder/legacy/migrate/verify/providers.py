@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from seqrecorder.legacy.contrib import slim
 from seqrecorder.legacy.contrib.slim.dataset import Dataset
 from seqrecorder.legacy.contrib.slim.dataset_data_provider import DatasetDataProvider
 from seqrecorder.legacy.migrate.verify.items import item
@@ -46,16 +47,26 @@ def provided() -> Iterator[None]:
     """Let providers give the items of data sets of which nothing is known."""
     import tensorflow as tf
 
-    made = DatasetDataProvider.__init__
+    made, read = DatasetDataProvider.__init__, slim.read_items
+
+    def described() -> Any:
+        return Dataset([*StandIn.files], tf.compat.v1.TFRecordReader, _Whole(), None, {})
 
     @functools.wraps(made)
     def make(provider: Any, dataset: Any, *more: Any, **named: Any) -> None:
         known = not isinstance(dataset, StandIn)
-        reader = tf.compat.v1.TFRecordReader
-        own = dataset if known else Dataset([*StandIn.files], reader, _Whole(), None, {})
+        own = dataset if known else described()
         made(provider, own, *more, **named)
         if not known:
             provider._items_to_tensors = _Items(*provider.get([_RECORD]))  # noqa: SLF001 - of ours
 
-    with mock.patch.object(DatasetDataProvider, "__init__", make):
+    @functools.wraps(read)
+    def read_items(dataset: Any, items: Any, **options: Any) -> Any:
+        if not isinstance(dataset, StandIn):
+            return read(dataset, items, **options)
+        wanted = [items] if isinstance(items, str) else items
+        taken = read(described(), _RECORD, **options).map(lambda record: tuple(map(_Items(record).__getitem__, wanted)))
+        return taken.map(lambda one: one) if isinstance(items, str) else taken
+
+    with mock.patch.object(DatasetDataProvider, "__init__", make), mock.patch.object(slim, "read_items", read_items):
         yield

@@ -416,6 +416,20 @@ def test_what_other_modules_make_is_stood_in_for(tmp_path):
     assert len(trials) == 3
 
 
+@pytest.mark.usefixtures("warm_trials")
+def test_items_of_data_sets_that_are_stood_in_for(tmp_path):
+    """A provider that is rewritten gives the items that it gave of a data set of which nothing is known."""
+    alone = OF_PROJECT[: OF_PROJECT.index("def tensors")]
+    found = rewrite(alone, "graph")
+    assert found.functions == ("evaluate",)
+    [trial] = tried(alone, found.text, found.functions, "graph", tmp_path)
+    assert trial.outcome == "equal", trial
+    wrong = found.text.replace('["image", "label"]', '["image", "shape"]')
+    assert wrong != found.text
+    [trial] = tried(alone, wrong, found.functions, "graph", tmp_path)
+    assert trial.outcome == "differs"
+
+
 UNSAID = """\
 import os
 import numpy as np
