@@ -59,8 +59,11 @@ class Conditions:
         numbers: dict[str, list[tuple[Callable[[Any, Any], Any], int]]] = {}
         aliases = _aliases(tree)
         lists = {_name(n.targets[0]): n.value for n in ast.walk(tree) if isinstance(n, ast.Assign)}
+        refusing = [n.test for n in ast.walk(tree) if isinstance(n, ast.If) and isinstance(n.body[-1], ast.Raise)]
+        compared = [n for test in refusing for n in ast.walk(test) if isinstance(n, ast.Compare)]
+        refused = {node for node in compared if isinstance(node.ops[0], ast.Eq)}
         for node in ast.walk(tree):
-            if isinstance(node, ast.Compare) and _is_name(node.left):
+            if isinstance(node, ast.Compare) and _is_name(node.left) and node not in refused:
                 among = [lists[_name(c)] for c in node.comparators if _name(c) in lists]
                 constants = [c.value for part in (node, *among) for c in ast.walk(part) if isinstance(c, ast.Constant)]
                 name = aliases.get(_name(node.left), _name(node.left))
@@ -147,8 +150,8 @@ def _parts(tree: ast.AST, lines: set[int] | None = None) -> list[ast.expr]:
 def uses(tree: ast.AST) -> dict[str, str]:
     r"""Return what a script uses names as.
 
-    An `object` with attributes of its own, a `text`, a `queue` of files, `two` numbers, `three`, or `pictures`, the
-    names of some.
+    An `object` with attributes of its own, a `text`, `files`, a `queue` of them, `two` numbers, `three`, or `pictures`,
+    the names of some.
 
     >>> found = uses(ast.parse("for line in open(path): pass\nh, w = size\nconfig.reader.read(x)\ny.append(1)"))
     >>> found == {"path": "text", "size": "two", "config": "object", "reader": "object", "x": "queue"}
@@ -162,6 +165,8 @@ def uses(tree: ast.AST) -> dict[str, str]:
             found[_name(node.args[0])] = "queue"
         elif isinstance(node, ast.Call) and node.args and _is_name(node.args[0]) and _is_of_texts(node):
             found[_name(node.args[0])] = "pictures"
+        elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith("string_input_producer"):
+            found.setdefault(_name(node.args[0]), "files")
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], _SEVERAL) and _is_name(node.value):
             parts = len(node.targets[0].elts)
             found.setdefault(_name(node.value), {2: "two", 3: "three"}.get(parts, "object"))

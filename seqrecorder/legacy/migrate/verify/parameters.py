@@ -71,8 +71,10 @@ def _used(parameter: inspect.Parameter, names: list[str], use: str) -> list[tupl
     other = "-1" * any(word in parameter.name.lower() for word in ("label", "target", "mask", "annot"))
     pictures = [f"picture-{number % PICTURES}{other}.jpg" for number in range(20)]
     known: dict[str, Any] = {"object": StandIn(), "text": names[0], "two": IMAGE[:2], "three": IMAGE}
-    known |= {"pictures": pictures, "queue": QueueOfFiles(names)}
-    if parameter.default is not parameter.empty or use not in known:
+    known |= {"pictures": pictures, "queue": QueueOfFiles(names), "files": names}
+    if parameter.default is not parameter.empty and not (parameter.default is None and use == "object"):
+        return []
+    if use not in known:
         return []
     place = use == "text" and any(word in parameter.name.lower() for word in _PLACES)
     return [(parameter.name, place_of(names) if place else known[use])]
@@ -94,16 +96,17 @@ def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[
     if any(word in lower for word in _PLACES):
         return [place] if missing else [*own, *([(name, None), place] if parameter.default is None else [])]
     known = None if lower.endswith(_FUNCTIONS) else known_value(name)
+    is_shape = any(word in lower for word in _SIDES) and "batch" not in lower  # a queue aborts the process there
+    sides = [(name, IMAGE), (name, IMAGE[:2])] if is_shape else []
     if known is not None and (missing or any(word in lower for word in _CHANCE)):
-        is_shape = any(word in lower for word in _SIDES) and "batch" not in lower  # a queue aborts the process there
-        sides = [(name, IMAGE), (name, IMAGE[:2])] if is_shape else []
         found = [(name, known), *sides]
         return [*found, (name, StandIn())] if missing else [*found, *own]
     if missing and lower.endswith("shape"):
         return [(name, shape) for shape in (IMAGE, [*IMAGE], [*IMAGE[:2], 1], [*IMAGE[:2]])]
     if missing:
         return _unsaid(name, names)
-    return [(name, parameter.default), *([(name, known)] if parameter.default is None and known is not None else [])]
+    others = sides[::-1] or ([(name, known)] if known is not None else [])
+    return [(name, parameter.default), *(others if parameter.default is None else [])]
 
 
 def _unsaid(name: str, names: list[str]) -> list[tuple[str, Any]]:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.legacy.migrate.verify.pictures import LARGE, SIDES, picture
 from seqrecorder.legacy.migrate.verify.stand_ins import PICTURES, found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _PARSERS = ("parse_single_sequence_example", "parse_single_example", "parse_example")
@@ -28,7 +29,6 @@ _IMAGES = ("decode_jpeg", "decode_png", "decode_image")
 _ELEMENTS = 12  # of decoded bytes of which no shape is stated
 _LONGEST = 16  # of records with steps
 _CLASSES = 3  # below which numbers are that may be indices
-_IMAGE, _LARGE = (48, 48, 3), (320, 320, 3)
 _VARIABLE = 4  # values that a feature of any number has fewer than, unless an error says how many there should be
 _SIDE = 2  # of images of decoded bytes, which have as many elements so
 _PASSING = ("Identity", "Print", "PrintV2", "Reshape", "ExpandDims", "Squeeze", "StringJoin", "Cast")
@@ -79,10 +79,17 @@ class Asked:
 
     @property
     def size(self) -> tuple[int, ...]:
-        """The size of images: that which one is reshaped to."""
-        uses = [use for tensor in self.decoded for use in tensor.consumers() if use.type == "Reshape"]
-        shapes = [use.outputs[0].shape.as_list() for use in uses if use.outputs[0].shape.rank == len(_IMAGE)]
-        return next((tuple(shape) for shape in shapes if all(shape)), self.sides or (_LARGE if self.large else _IMAGE))
+        """The size of images: that which is stated for one, or which one is reshaped to."""
+        return next(iter(self._sizes()), self.sides or (LARGE if self.large else SIDES))
+
+    @property
+    def gray(self) -> tuple[int, ...]:
+        """The size of those that have one channel: of labels, where they are, else of all."""
+        return next((size for size in self._sizes() if size[-1] == 1), self.size)
+
+    def _sizes(self) -> Iterator[tuple[int, ...]]:
+        shapes = [each.shape for tensor in self.decoded for each in (tensor, *_reshaped(tensor))]
+        return (tuple(s.as_list()) for s in shapes if s.rank == len(SIDES) and s.is_fully_defined())
 
     def told(self, error: str) -> bool:
         """Take in which length an error says that something had, and should have; return whether it says so.
@@ -95,7 +102,8 @@ class Asked:
         if image := re.search(r"Expected \[(\d+),(\d+),(\d+)\], got", error):
             self.sides, before = tuple(map(int, image.groups())), self.sides
             return self.sides != before
-        found = re.search(r"tensor with (\d+) values, but the requested shape has (\d+)", error)
+        said = r"tensor with (\d+) values, but the requested shape (?:has|requires a multiple of) (\d+)"
+        found = re.search(said, error)
         if expected is None and found is None:
             return False
         had, should = map(int, found.groups() if found else reversed(expected.groups()))  # type: ignore[union-attr]
@@ -245,26 +253,6 @@ def _read(asked: Asked, name: str, original: Any, /, *args: Any, **kwargs: Any) 
 # Records --------------------------------------------------------------------------------------------------------------
 
 
-def write_pictures(directory: Path, asked: Asked | None = None) -> None:
-    """Write pictures, of which functions that read whole files are given the names, of the size that is asked for."""
-    size = asked.size if asked is not None else _IMAGE
-    for number in range(PICTURES):
-        (directory / f"picture-{number}.jpg").write_bytes(_picture(number, size))
-        (directory / f"picture-{number}-1.jpg").write_bytes(_picture(number, size))
-
-
-def write_lists(paths: Iterable[Path], *, labels: bool) -> None:
-    """Write lists of pictures: some functions look, while they build their graph, whether there are files, or read.
-
-    Args:
-        paths: of the files.
-        labels: whether a number stands beside each picture; else another picture does.
-    """
-    for path in paths:
-        rows = [(f"picture-{n}.jpg", n if labels else f"picture-{n}-1.jpg") for n in range(PICTURES)]
-        path.write_text("".join(f"{picture} {other}\n" for picture, other in rows))
-
-
 def write_file(path: Path, asked: Asked, records: int, random: np.random.Generator, least: int = 1) -> None:
     """Write one file of made-up records, of at least so many steps."""
     import tensorflow as tf
@@ -298,13 +286,16 @@ def _message(asked: Asked, random: np.random.Generator, least: int) -> bytes:
 
     said = [then for first, then in asked.lengths.items() if first < _LONGEST and first != _ELEMENTS]
     steps = _steps(asked) or (said[0] if said else int(random.integers(least, least + 5)))
-    context = {name: _feature(asked, name, spec, steps, random) for name, spec in asked.context.items()}
+    told = [then for first, then in asked.lengths.items() if first < _VARIABLE]
+    values = told[0] if told else int(random.integers(0, _VARIABLE))  # of each feature, such as the sides of boxes
+    made = functools.partial(_feature, asked, random, (steps, values))
+    context = {name: made(name, spec) for name, spec in asked.context.items()}
     if not asked.is_sequence:
         if not context:
             return f"record {random.integers(0, 1000)}".encode()
         return bytes(tf.train.Example(features=tf.train.Features(feature=context)).SerializeToString())
     lists = {
-        name: tf.train.FeatureList(feature=[_feature(asked, name, spec, steps, random) for _ in range(steps)])
+        name: tf.train.FeatureList(feature=[made(name, spec) for _ in range(steps)])
         for name, spec in asked.lists.items()
     }
     message = tf.train.SequenceExample(
@@ -313,47 +304,37 @@ def _message(asked: Asked, random: np.random.Generator, least: int) -> bytes:
     return bytes(message.SerializeToString())
 
 
-def _feature(asked: Asked, name: str, spec: Any, steps: int, random: np.random.Generator) -> Any:
+def _feature(asked: Asked, random: np.random.Generator, counts: tuple[int, int], name: str, spec: Any) -> Any:
+    """Return a feature of a record that has so many steps, and so many values where a feature has any number."""
     import tensorflow as tf
 
+    steps, several = counts
     shape = getattr(spec, "shape", None)
-    told = [then for first, then in asked.lengths.items() if first < _VARIABLE]
-    count = (
-        (told or [int(random.integers(0, _VARIABLE))])[0]
-        if shape is None
-        else int(np.prod(np.ravel(shape), dtype=np.int64))
-    )
+    count = several if shape is None else int(np.prod(np.ravel(shape), dtype=np.int64))
     if spec.dtype == tf.string:
         values = [_bytes(asked, name, random) for _ in range(count)]
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
     if spec.dtype == tf.int64:
         below = _CLASSES if shape is None else 9
-        known = _side(asked, name.lower()) or ("len" in name.lower() and steps)
-        numbers = [known] if known and count == 1 else random.integers(0, below, count).tolist()
+        said = several if name.lower().endswith("count") else None
+        known = _side(asked, name.lower()) or ("len" in name.lower() and steps) or said
+        numbers = [known] if known is not None and count == 1 else random.integers(0, below, count).tolist()
         return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
     return tf.train.Feature(float_list=tf.train.FloatList(value=random.normal(size=count).astype("f4").tolist()))
 
 
 def _side(asked: Asked, name: str) -> int:
     """Return the side of an image that a name says; 0 where it says none."""
-    sides = asked.sides or (_IMAGE if asked.images else (_SIDE, _SIDE, _IMAGE[-1]))
+    sides = asked.sides or (SIDES if asked.images else (_SIDE, _SIDE, SIDES[-1]))
     words = (("height",), ("width",), ("depth", "channel"))
     return next((side for side, said in zip(sides, words, strict=True) if any(word in name for word in said)), 0)
-
-
-@functools.cache
-def _picture(number: int, size: tuple[int, ...]) -> bytes:
-    import tensorflow as tf
-
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        return bytes(session.run(tf.io.encode_jpeg(np.random.default_rng(number).integers(0, 255, size, np.uint8))))
 
 
 def _bytes(asked: Asked, name: str, random: np.random.Generator) -> bytes:
     import tensorflow as tf
 
     if name in asked.images:
-        return _picture(int(random.integers(PICTURES)), asked.size)
+        return picture(int(random.integers(PICTURES)), asked.size)
     if name not in asked.raw:
         return f"text {random.integers(0, 100)}".encode()
     dtype, tensor = asked.raw[name]
@@ -372,14 +353,24 @@ def _is_listed(asked: Asked, name: str, tensor: Any) -> bool:
     return name in asked.lists and bool(tensor.shape.rank and tensor.shape.rank > 1)
 
 
+def _reshaped(tensor: Any) -> Iterator[Any]:
+    """Yield what a tensor is reshaped to, as it is or cast."""
+    for use in tensor.consumers():
+        if use.type == "Reshape":
+            yield use.outputs[0]
+        elif use.type == "Cast":
+            yield from _reshaped(use.outputs[0])
+
+
 def _count(tensor: Any, sides: tuple[int, ...]) -> int:
     """Return how many numbers decoded bytes have: by their own shape, or by that which they are reshaped to."""
     several = int(bool(tensor.shape.rank and tensor.shape.rank > 1))  # bytes of several steps
-    shapes = [tensor.shape, *(out.shape for use in tensor.consumers() if use.type == "Reshape" for out in use.outputs)]
-    for shape in shapes:
+    for shape in (tensor.shape, *(each.shape for each in _reshaped(tensor))):
         sizes = shape.as_list()[several:] if shape.rank else []
         if len(sizes) == 3:  # noqa: PLR2004 - an image, whose sides are in the record
             sizes = [side or other for side, other in zip(sizes, sides, strict=True)]
+        elif len(sizes) > 1 and sizes.count(None) == 1:
+            sizes = [size or _SIDE for size in sizes]
         if sizes and all(sizes):
             return int(np.prod(sizes, dtype=np.int64))
     return _ELEMENTS

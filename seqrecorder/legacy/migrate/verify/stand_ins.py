@@ -39,6 +39,8 @@ _VALUES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("min_after", "min_queue"), 10),
     (("capacity", "buffer", "shard"), 20),
     (("size", "dim", "width", "height"), 8),
+    (("bytes",), 60),
+    (("fraction", "prob", "_rate", "_ratio"), 0.5),
     (("length", "classes", "depth", "channels", "num", "steps", "n_", "max"), 3),
 )
 
@@ -104,7 +106,7 @@ class StandIn(mock.MagicMock):
             if name.lower().endswith("shape") and name != "reshape":
                 return IMAGE
             if known is not None:
-                return known if known is False else _Number(known)
+                return known if isinstance(known, (bool, float)) else _Number(known)
         return super().__getattr__(name)
 
     def __call__(self, *given: Any, **named: Any) -> Any:
@@ -155,12 +157,19 @@ def found(original: Any, pattern: Any, **_: Any) -> list[str]:
     if StandIn.files and not names and made.suffix in _PICTURES and made.parent.is_dir():
         picture = pathlib.Path(place_of(StandIn.files), "picture-0.jpg")
         made.write_bytes(picture.read_bytes())  # some look at one while they build their graph
-    return names or ([] if made.parent.is_file() else [str(made)])
+    if not names and made.parent.is_file():  # what was taken for a file is a directory
+        return sorted(map(str, made.parents[1].glob(made.name.replace("0", "picture-[0-9]")))) if StandIn.files else []
+    return names or [str(made)]
 
 
 def _listed(original: Any, place: Any = ".") -> list[str]:
     there = original(place) if os.path.exists(place) else []  # noqa: PTH110 - text
     return sorted(name for name in there if not _is_picture(name)) or [pathlib.Path(n).name for n in StandIn.files]
+
+
+def _walked(original: Any, place: Any, *given: Any, **named: Any) -> list[Any]:
+    """Return what is below a place; files of a trial, where nothing is."""
+    return [*original(place, *given, **named)] or [(place, [], [pathlib.Path(name).name for name in StandIn.files])]
 
 
 def _there(original: Any, place: Any) -> bool:
@@ -195,9 +204,11 @@ def forgiving() -> Iterator[None]:
     with (
         mock.patch.object(tf.compat.v1, "device", return_value=contextlib.nullcontext()),
         mock.patch.object(tf.compat.v1.train, "replica_device_setter"),
+        mock.patch.object(tf.compat.v1.flags, "FLAGS", StandIn()),
         mock.patch.dict(builtins.__dict__, {"open": opened, **_PYTHON_2}),
         mock.patch.object(glob, "glob", functools.partial(found, glob.glob)),
         mock.patch.object(os, "listdir", functools.partial(_listed, os.listdir)),
+        mock.patch.object(os, "walk", functools.partial(_walked, os.walk)),
         mock.patch.object(os.path, "isfile", functools.partial(_there, os.path.isfile)),
         mock.patch.object(Absent, "__call__", _called),
     ):
@@ -257,7 +268,7 @@ def _loaded(name: str) -> Any:
 def is_file(name: str) -> bool:
     """Whether a name is that of a file, or of several."""
     lower = name.lower()
-    return any(word in lower for word in _FILES) and "num" not in lower
+    return any(word in lower for word in _FILES) and not any(word in lower for word in ("num", "bytes"))
 
 
 def scaled(name: str, value: Any) -> Any:

@@ -26,7 +26,8 @@ from seqrecorder.legacy.migrate.verify.definitions import batch_sizes, long_loop
 from seqrecorder.legacy.migrate.verify.equality import brief, compare
 from seqrecorder.legacy.migrate.verify.fixed_random import held_still
 from seqrecorder.legacy.migrate.verify.modules import Version, roots
-from seqrecorder.legacy.migrate.verify.records import watched, write_file, write_lists, write_pictures
+from seqrecorder.legacy.migrate.verify.pictures import write_lists, write_pictures
+from seqrecorder.legacy.migrate.verify.records import watched, write_file
 from seqrecorder.legacy.migrate.verify.refusals import CannotTryError, ForeignFileError, NoBatchError
 from seqrecorder.legacy.migrate.verify.sessions import graph
 from seqrecorder.legacy.migrate.verify.stand_ins import StandIn
@@ -204,7 +205,7 @@ def _first(
         after: the new one.
         paths: of files that it may read.
         again: whether it was tried with other files, so that nothing is said of one that would read the same.
-        labels: what the files hold before their format is known (see `write_lists`).
+        labels: what the files hold before their format is known (see `pictures.write_lists`).
     """
     first: CannotTryError | None = None
     ways = before.arguments(paths)
@@ -352,7 +353,7 @@ def _write(paths: list[Path], asked: Asked, counts: tuple[int, ...], least: int 
     if asked.whole_files:
         for place in (Path.cwd(), *asked.places):
             place.mkdir(parents=True, exist_ok=True)
-            write_pictures(place, asked)
+            write_pictures(place, asked.size, asked.gray)
     if not asked.reader and (StandIn.opened or (asked.whole_files and least == 1)):
         paths = [path for path in paths if path.parent != Path.cwd()]  # the others have the names of what is read
     random = np.random.default_rng(len(counts))

@@ -82,6 +82,57 @@ def shown(files):
     print(tf.contrib.learn.run_n({{"batch": batch}}, n=1))
 """
 
+GUESSED = f"""import os
+import tensorflow as tf
+
+
+def boxes(files, most, config=None):
+{READ}
+    features = {{side: tf.VarLenFeature(tf.float32) for side in "xy"}}
+    parsed = tf.parse_single_example(record, dict(features, count=tf.FixedLenFeature([], tf.int64)))
+    sides = tf.stack([tf.sparse_tensor_to_dense(parsed[side]) for side in "xy"])
+    padded = tf.pad(sides, [[0, 0], [0, config.max_boxes + most - tf.to_int32(parsed["count"])]])
+    return tf.train.batch([tf.reshape(padded, [2, config.max_boxes + most])], 2)
+
+
+def of_several_sizes(files, kind):
+    if kind not in ["a", "b"]:
+        raise ValueError("kind is a or b")
+{READ}
+    parsed = tf.parse_single_example(record, {{name: tf.FixedLenFeature([], tf.string) for name in "pqr"}})
+    image, label, polygons = [tf.decode_raw(parsed[name], tf.uint8) for name in "pqr"]
+    image = tf.reshape(tf.cast(image, tf.float32), [6, 6, 3])
+    label = tf.reshape(tf.to_int32(label), [6, 6, 1])
+    polygons = tf.reshape(polygons, [-1, 9])
+    return tf.train.batch([image, label, polygons], 2, dynamic_pad=True)
+
+
+def with_labels(images, labels):
+    images, labels = tf.convert_to_tensor(images, tf.string), tf.convert_to_tensor(labels, tf.string)
+    image, label = tf.train.slice_input_producer([images, labels], num_epochs=1, shuffle=False)
+    image = tf.reshape(tf.image.decode_png(tf.read_file(image)), [12, 10, 3])
+    label = tf.reshape(tf.image.decode_png(tf.read_file(label)), [12, 10, 1])
+    return tf.train.batch([image, label], 2)
+
+
+def from_anywhere(ids, target_shape=None):
+    flags = tf.app.flags.FLAGS
+    if flags.place_of_files == "None":
+        raise ValueError("no place")
+    queue = tf.train.string_input_producer(ids, num_epochs=1, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    parsed = tf.parse_single_example(record, {{"x": tf.FixedLenFeature([], tf.string)}})
+    image = tf.image.central_crop(tf.image.decode_jpeg(parsed["x"], channels=3), flags.crop_fraction)
+    return tf.train.batch([tf.image.resize_images(image, target_shape)], 2)
+
+
+def of_a_tree():
+    names = [os.path.join(place, name) for place, _, files in os.walk("../resources") for name in files]
+    queue = tf.train.string_input_producer(names, num_epochs=1, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    return tf.train.batch([record], 2)
+"""
+
 MAPS = """\
 import library_that_nobody_has.of_maps as of_maps
 import numpy as np
@@ -111,6 +162,15 @@ def test_functions_of_projects_are_tried(tmp_path):
     assert wrong != found.text
     [trial] = tried(SCRIPT, wrong, ["weighted"], "graph", place)
     assert trial.outcome == "differs"
+
+
+@pytest.mark.usefixtures("warm_trials")
+def test_what_functions_are_given_is_guessed_from_what_they_do(tmp_path):
+    """Boxes have four sides of one number, labels one channel, and what is refused is not tried."""
+    found = rewrite(GUESSED, "graph")
+    trials = tried(GUESSED, found.text, found.functions, "graph", tmp_path)
+    assert [(each.function, each.outcome) for each in trials if each.outcome != "equal"] == []
+    assert len(trials) == 5
 
 
 def test_the_problem_that_came_last_is_told(tmp_path):
