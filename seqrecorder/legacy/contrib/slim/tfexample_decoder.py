@@ -124,6 +124,41 @@ class Image(ItemHandler):
         return image if self._shape is None else tf.reshape(image, self._shape)
 
 
+class SparseTensor(ItemHandler):
+    """`slim.tfexample_decoder.SparseTensor`: values, and where each of them stands in its row.
+
+    Args:
+        indices_key: name of the sparse feature of places, by default `indices`.
+        values_key: name of the sparse feature of values, by default `values`.
+        shape_key: name of the feature of its shape.
+        shape: the shape, where it is always the same; where there is none, it is that of the places.
+        densify: whether it is made dense.
+        default_value: what stands where a dense one has nothing.
+    """
+
+    def __init__(
+        self,
+        indices_key: str | None = None,
+        values_key: str | None = None,
+        shape_key: str | None = None,
+        shape: Any = None,
+        densify: bool = False,
+        default_value: Any = 0,
+    ) -> None:
+        super().__init__([indices_key or "indices", values_key or "values", *filter(None, [shape_key])])
+        self._shape, self._densify, self._default_value = shape, densify, default_value
+
+    def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
+        """Return the tensor, sparse unless it is to be dense."""
+        import tensorflow as tf
+
+        places, values, *shapes = (keys_to_tensors[key] for key in self.keys)
+        shape = _dense(shapes[0]) if shapes else self._shape or places.dense_shape
+        at = tf.concat([places.indices[:, :-1], tf.cast(places.values, tf.int64)[:, tf.newaxis]], 1)
+        tensor = tf.SparseTensor(at, values.values, tf.cast(shape, tf.int64))
+        return _dense(tensor, self._default_value) if self._densify else tensor
+
+
 class BoundingBox(ItemHandler):
     """`slim.tfexample_decoder.BoundingBox`: the boxes of an example, `(n, 4)`, whose sides are features.
 

@@ -19,7 +19,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
 )
 from seqrecorder.legacy.migrate.analyze.structure import Structures
 from seqrecorder.legacy.migrate.findings import Finding, comment
-from seqrecorder.legacy.migrate.rewrite.record_statements import draws
+from seqrecorder.legacy.migrate.rewrite.record_statements import distinct, draws
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Delivery:
             line = f"return {', '.join([self.dataset + ending, *self._all(others)])}"
             return [*map(self._told, summaries), text.replaced(returned, [line])]
         unit, name = text.source.unit(text.source.indent(returned)), text.fresh(function, f"{function}_batch")
-        lines = ["", f"def {name}({'*' * starred}{', '.join(_distinct(names))}):"]
+        lines = ["", f"def {name}({'*' * starred}{', '.join(distinct(names))}):"]
         lines += [f"{unit}{line}" for line in unpacking] + text.moved(body, unit) + [f"{unit}return {result}"]
         if not body and not unpacking and (direct := only_call(result, names)) is not None and not starred:
             lines, name = [], direct
@@ -288,11 +288,6 @@ def _held(value: ast.expr) -> Iterator[ast.expr]:
     for part in parts:
         yield part
         yield from _held(part)
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names as parameters, of which no two are the same: `_` may be thrown away twice."""
-    return [name + str(index) * (name in names[:index]) for index, name in enumerate(names)]
 
 
 def only_call(result: str, names: Sequence[str]) -> str | None:

@@ -14,7 +14,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
 )
 from seqrecorder.legacy.migrate.analyze.names import PROVIDER
 from seqrecorder.legacy.migrate.rewrite.reader_functions import calls_of, reader_of
-from seqrecorder.legacy.migrate.rewrite.record_statements import Origin, simple_names
+from seqrecorder.legacy.migrate.rewrite.record_statements import Origin, distinct, simple_names
 from seqrecorder.legacy.migrate.unclear import Unclear
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class Origins:
             return self._made(producer)
         if producer.kind in _GIVING or producer.dequeued:
             starred = isinstance(target, ast.Name) and not producer.dequeued
-            return Origin(_distinct(target, producer.statement), producer.statement, None, starred=starred)
+            names = distinct(simple_names(target, producer.statement))
+            return Origin(names, producer.statement, None, starred=starred)
         if not isinstance(target, ast.Name):
             raise Unclear("targets", "the queue is not simply assigned to a name", producer.statement)
         made = [each.statement for each in self.stages.producers]
@@ -99,7 +100,7 @@ class Origins:
     def _made(self, producer: Producer) -> Origin:
         """Return the tensors that a function of the script returned, and whose dataset it returns now."""
         target, structure = producer.target, self.parts[ast.unparse(producer.arguments.call.func)].structure
-        names = _distinct(target, producer.statement)
+        names = distinct(simple_names(target, producer.statement))
         if structure is None or (structure in ("dict", "one") and len(names) > 1):
             raise Unclear("targets", "the tensors are not simply assigned to names", producer.statement)
         starred = isinstance(target, ast.Name) and structure in ("tuple", "list")
@@ -158,12 +159,6 @@ class Origins:
             match statement:
                 case ast.Assign([ast.Name(name), *_], ast.Call(ast.Attribute(source, "dequeue"))) if source in queue:
                     yield Origin((name,), statement, None)
-
-
-def _distinct(target: ast.expr, statement: ast.stmt) -> tuple[str, ...]:
-    """Return the names that tensors are assigned to, of which `_` may be there twice, as names of parameters."""
-    names = simple_names(target, statement)
-    return tuple(name + str(index) * (name in names[:index]) for index, name in enumerate(names))
 
 
 def _repeats(statement: ast.stmt, call: ast.Call) -> bool:

@@ -114,6 +114,15 @@ def simple_names(target: ast.expr, statement: ast.stmt) -> tuple[str, ...]:
     return names
 
 
+def distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names as parameters, of which no two are the same: of names that are bound twice, the last one is meant.
+
+    >>> distinct(["_", "x", "_"])
+    ('_0', 'x', '_')
+    """
+    return tuple(name + str(index) * (name in names[index + 1 :]) for index, name in enumerate(names))
+
+
 def draws(tree: ast.Module, names: Names) -> bool:
     """Whether a script calls functions of chance, or Python functions, anywhere."""
     called = map(names.called, walk(tree))
