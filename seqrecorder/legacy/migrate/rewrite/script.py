@@ -34,6 +34,7 @@ from seqrecorder.legacy.migrate.rewrite.reading import handed_edits
 from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
 from seqrecorder.legacy.migrate.rewrite.record_statements import draws
 from seqrecorder.legacy.migrate.rewrite.text import folds
+from seqrecorder.legacy.migrate.rewrite.unread import without_unread
 from seqrecorder.legacy.migrate.source import Edit, Source, comments_gone, lines_about_queues, lines_of
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -154,11 +155,11 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
     plain = plainer(current, script.shared.wanted, {*script.shared.parts})
     if plain != current:
         script = _Script(Source(plain), target, script.unbound, script.shared)
-    done = _converted(script, target, script.edits(), records=records, python2=current != text)
+    done = _converted(script, source, target, records=records, python2=current != text)
     if done is not None and _emptied(source, script) - {*done.functions, *script.helpers}:
         # Queues went of which no pipeline was made.
         plain, script = current, _Script(source, target, shared=script.shared)
-        done = _converted(script, target, script.edits(), records=records, python2=current != text)
+        done = _converted(script, source, target, records=records, python2=current != text)
     if done is not None and not (done.functions or script.helpers or script.described):
         return Rewritten("nothing", text)  # names, and no pipeline
     if done is not None:
@@ -193,9 +194,10 @@ def _emptied(source: Source, plain: _Script) -> set[str]:
     return before - after
 
 
-def _converted(script: _Script, target: Target, edits: list[Edit], *, records: bool, python2: bool) -> Rewritten | None:
+def _converted(script: _Script, old: Source, target: Target, *, records: bool, python2: bool) -> Rewritten | None:
     """Return the script with its pipelines rewritten, None where one of them is not clear."""
-    written = _written(script, edits) if not script.findings else None
+    edits = script.edits()
+    written = None if script.findings else _written(script, edits)
     if written is None:
         return None
     written = without_old_names(written)
@@ -209,7 +211,7 @@ def _converted(script: _Script, target: Target, edits: list[Edit], *, records: b
             written = Source(with_record_class(written.text))
         except Unclear as why:
             script.notes.append(f"no attrs class: {why.reason}")
-    written = Source(written.edited([*folds(written, script.source)]))
+    written = without_unread(Source(written.edited([*folds(written, script.source)])), old.tree)
     together = sorted({*script.parts} & {*script.shared.parts})
     script.notes += [f"{called} is of a file that is rewritten together with this one" for called in together]
     batching = [part.called for part in script.parts.values() if part.role == "given"]
