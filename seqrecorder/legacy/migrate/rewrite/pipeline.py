@@ -105,8 +105,7 @@ class Rewriter:
             Unclear: something is not statically clear.
         """
         self._mover.check_arguments()
-        edits = self._of_scope()
-        return edits + self._marked() + [edit for reading in self._reading for edit in reading.chosen]
+        return [*self._of_scope(), *self._marked(), *(edit for reading in self._reading for edit in reading.chosen)]
 
     def _of_scope(self) -> list[Edit]:
         if self.part is not None and self.part.role == "batch":
@@ -305,7 +304,8 @@ class Rewriter:
         block = block_of(self.scope, place)
         source = self.parts.get(ast.unparse(producer.arguments.call.func)) if producer.kind == "source" else None
         held: dict[str, Structure] = {origin.names[0]: "dict"} if source and source.structure == "dict" else {}
-        if self.target == "eager" or self.part is not None:
+        kept = self.stages.kept
+        if self.target == "eager" or self.part is not None or kept is not None:
             edits = self._delivery.finished(
                 origin.names,
                 place,
@@ -313,9 +313,10 @@ class Rewriter:
                 "prepare" if origin.read is None else "parse",
                 starred=origin.starred,
                 known=held,
-                ending=f".prefetch({self.tf}.data.AUTOTUNE)" if self.target == "eager" else "",
+                ending=f".prefetch({self.tf}.data.AUTOTUNE)" if self.target == "eager" and kept is None else "",
                 gone={*origin.statements, *origin.reader_statements, *(p.statement for p in self.stages.producers)},
-                alone=self.part is not None,
+                alone=self.part is not None or kept is not None,
+                kept=kept,
             )
             last = max(origin.statements, key=lambda statement: statement.lineno, default=producing)
             zipping = zip_lines(origin, self._zip, self.name, self.tf)
@@ -323,8 +324,7 @@ class Rewriter:
         made = isinstance(producer.target, (ast.List, ast.Tuple)) and len(producer.target.elts) > 1
         target = self.source.segment(producer.target) if made else ", ".join(origin.names)
         got = self._delivery.next()
-        got = f"list({got})" if origin.starred else got
-        reading.append(f"{target} = {got}")
+        reading.append(f"{target} = list({got})" if origin.starred else f"{target} = {got}")
         if origin.call is None:
             return []
         statement = [s for s in statements(block) if origin.call in walk(s)][-1]

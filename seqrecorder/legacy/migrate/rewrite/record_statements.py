@@ -323,7 +323,10 @@ class Mover:
         plain = [s for s in only(ast.stmt, self.stages.nodes()) if not isinstance(s, _BLOCKS) and s not in inside]
         stages: tuple[Producer | Read | Batch, ...] = (*self.stages.producers, *self.stages.reads, *self.stages.batches)
         apart = {node for stage in stages for node in walk(stage.statement)}
-        if late := next((s for s in plain if s not in apart and self.is_drawn_for(s, (*moved, *ends))), None):
+        held = (s for s in walk(self.source.tree) if isinstance(s, ast.Assign) and s not in inside and self._draws(s))
+        drawn: list[ast.stmt] = [s for s in held if any(_kept(s) & _named(node) for node in (*moved, *ends))]
+        drawn += [s for s in plain if s not in apart and self.is_drawn_for(s, (*moved, *ends))]
+        if late := next(iter(drawn), None):
             said = "tensors of chance are made where tf.data would draw them once for all records"
             raise Unclear("order", said, late)
         elsewhere = {name for s in plain for name in binds(s)}

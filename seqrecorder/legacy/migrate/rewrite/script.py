@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
     from seqrecorder.legacy.migrate.analyze.stages import Stages
-    from seqrecorder.legacy.migrate.analyze.structure import Structure
     from seqrecorder.legacy.migrate.rewrite.output import Target
 
 Status = Literal["converted", "kept", "flagged", "refused", "nothing"]
@@ -152,7 +151,7 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
         said = "names are bound here in a way that no Python of TensorFlow 1 had, and are not followed"
         flagged, found = with_findings(source, [Finding(getattr(later, "lineno", 1), "later-python", said)])
         return Rewritten("flagged", flagged, tuple(found))
-    plain = plainer(current, script.shared.wanted, {*script.shared.parts})
+    plain = plainer(current, script.shared.wanted, {*script.shared.parts}, script.shared.callers)
     if plain != current:
         script = _Script(Source(plain), target, script.unbound, script.shared)
     done = _converted(script, source, target, records=records, python2=current != text)
@@ -280,9 +279,7 @@ class _Script:
             self.find(Unclear(name.rpartition(".")[2].replace("_", "-").lower(), UNCONVERTED[name], node))
         stages, helpers, parts = self._scopes()
         self.parts = parts
-        structures: dict[str, Structure | None] = {
-            node.name: of_returns(node, self.names) for node in only(ast.FunctionDef, tree.body)
-        }
+        structures = {node.name: of_returns(node, self.names) for node in only(ast.FunctionDef, tree.body)}
         used = {id(name) for helper in helpers.values() for name in helper.naming}
         for each in stages:
             if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
@@ -290,8 +287,9 @@ class _Script:
             with self.catching():
                 part = next((part for part in parts.values() if part.stages is each), None)
                 edits += handed_edits(self.source, self.names, each)
+                self.notes += each.keeping(tree)
                 if not each.producers and each.handed and not each.batches and not each.reads:
-                    self.functions.append(qualified(tree, each.scope))
+                    self.functions += [qualified(tree, each.scope)] * (not each.keeping(tree))
                     continue
                 if part is None and (not each.producers or any(p.kind == "given" for p in each.producers)):
                     raise Unclear(*of_elsewhere(each, helpers, self.names, self.shared.lost))
@@ -311,9 +309,8 @@ class _Script:
                     edits += rewriter.edits()
                     used |= rewriter.used
                     self.notes += rewriter.notes
-                if part is None:
-                    self.functions.append(qualified(tree, each.scope))
-                else:
+                self.functions += [qualified(tree, each.scope)] * (part is None and each.kept is None)
+                if part is not None:
                     self.helpers.append(part.function.name)
                     self.notes.append(part.note)
         clear = not self.findings  # else helpers are used by what stays

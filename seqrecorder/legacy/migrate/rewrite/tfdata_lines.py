@@ -35,8 +35,8 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
     given = producer.arguments
     if producer.kind in ("queue", "source"):
         return [f"{name} = {text(given.call)}"]
-    if producer.kind == "given":
-        return [f"{name} = {text(producer.target)}"]
+    if producer.kind in ("given", "kept", "records"):
+        return [f"{name} = {text(given.call.args[0])}"]
     _check_options(given)
     elements, size = _elements(producer, tf, text, listed)
     epochs, seed = given["num_epochs"], given["seed"]
