@@ -109,7 +109,7 @@ class _Page:
 
     def _advice(self, reports: list[FileReport]) -> Iterator[str]:
         """Yield what to do about what is left, each kind of it once."""
-        codes = collections.Counter(code for report in reports for code in {f.code for f in report.findings})
+        codes = collections.Counter(code for report in reports for code in sorted({f.code for f in report.findings}))
         by_advice: dict[str, list[str]] = {}
         for code, number in codes.most_common():
             by_advice.setdefault(advice(code), []).append(f"{code} ({number})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from seqrecorder.errors import LiftError, OptionError
@@ -31,9 +32,15 @@ def given_contents(queue: Any, dataset: Any) -> Any:
     """Return a dataset of tuples of what a queue holds, from one that somebody gives, or raise `OptionError`."""
     import tensorflow as tf
 
+    dataset = dataset() if inspect.isroutine(dataset) else dataset
     if not isinstance(dataset, tf.data.Dataset):
         raise OptionError(
             f"feed: {queue.name!r} is a queue, so give a tf.data.Dataset of what is put into it, not {dataset!r}"
+        )
+    if tf.is_symbolic_tensor(tf.data.experimental.to_variant(dataset)):
+        raise OptionError(
+            f"feed: the dataset for {queue.name!r} belongs to a graph, where lift has one of its own: give a function "
+            "that makes the dataset"
         )
     types, shapes = list(queue.get_attr("component_types")), list(queue.get_attr("shapes"))
     if queue.type == "PriorityQueueV2":

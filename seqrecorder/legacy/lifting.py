@@ -73,7 +73,8 @@ def lift(
     Args:
         input_fn: takes nothing and returns a nested structure of tensors; or such a structure, of the default graph.
         feed: constant values for placeholders, by name; and for queues that Python fills, by name, a `tf.data.Dataset`
-            of what is put into them: tuples of the components, one element at a time.
+            of what is put into them: tuples of the components, one element at a time; or, where graphs are on, a
+            function that makes it.
         graph_seed: what `tf.set_random_seed` was given before the function was called, where it was; by default, the
             seed of the graph inside which `lift` is called.
         shuffle_buffer: from how many elements a random queue chooses: `"capacity"`, which is what it held where

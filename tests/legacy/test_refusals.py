@@ -224,6 +224,12 @@ def test_datasets_for_queues():
             legacy.lift(of_components, feed={"fed": wrong})
     with pytest.raises(sr.OptionError, match="feed: 'fed' is a queue, so give a tf.data.Dataset of what is put into"):
         legacy.lift(of_components, feed={"fed": [1]})
+    with tf.Graph().as_default():
+        of_a_graph = tf.data.Dataset.from_tensors(1)
+    with pytest.raises(sr.OptionError, match="feed: the dataset for 'fed' belongs to a graph.*give a function that"):
+        legacy.lift(of_components, feed={"fed": of_a_graph})
+    with tf.Graph().as_default(), pytest.raises(sr.OptionError, match=said + r"\(int32 \(\)\)"):
+        legacy.lift(of_components, feed={"fed": lambda: tf.data.Dataset.from_tensors(1)})
 
 
 def test_the_place_in_the_script_is_named():

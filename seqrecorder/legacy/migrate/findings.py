@@ -26,7 +26,7 @@ class Finding:
     """One thing that is left to a person.
 
     Attributes:
-        line: where, in the script as it was; 0 for the whole of it.
+        line: where, in the script as it was, or, once it is converted, as it is written; 0 for the whole of it.
         code: a short name of the reason.
         reason: in words.
     """

@@ -6,7 +6,7 @@ _LIFT = "seqrecorder.legacy.lift(function) runs it unchanged, as a tf.data.Datas
 _BY_HAND = f"rewrite it by hand, or keep it: {_LIFT}"
 _ADVICE = {
     "batch-elsewhere": "assign the batch to a name, or return it, and migrate again",
-    "callers": "give it what it takes now, as the note of its file says",
+    "callers": "give it what it takes now, and use what it returns now: the diff of its file shows both",
     "consumer": "iterate over the dataset in place of the session's loop",
     "contrib": "take what is there from seqrecorder.legacy.contrib, or run it: seqrecorder legacy run SCRIPT",
     "datasetdataprovider": f"{_LIFT}, with seqrecorder.legacy.compat() around the import",

@@ -183,7 +183,8 @@ def may_have_queues(path: str | os.PathLike[str]) -> bool:
 
 def _with_callers(report: FileReport, scripts: list[Path]) -> FileReport:
     """Return a report that names the other scripts that seem to call what has changed."""
-    called = re.compile(rf"\b(?<!def )({'|'.join(map(re.escape, report.changed))})\s*\(")
+    functions = [re.escape(name.rpartition(".")[2]) for name in report.changed]  # of objects whose class is not known
+    called = re.compile(rf"\b(?<!def )({'|'.join(functions)})\s*\(")
     found: list[Finding] = []
     for other in scripts:
         if other == report.path or report.path.stem not in (text := other.read_bytes().decode("latin-1")):

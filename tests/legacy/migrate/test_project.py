@@ -186,6 +186,28 @@ def test_callers_in_other_scripts_are_named(tmp_path):
     assert reports["train.py"].outcome == "nothing"
 
 
+def test_lines_are_those_of_what_is_written(tmp_path):
+    """Comments that say what is left stand above the lines that the report names."""
+    path = tmp_path / "train.py"
+    path.write_text(CLEAR + "\n\ndef model(x):\n    y = tf.layers.dense(x, 2)\n    return tf.layers.dense(y, 3)\n")
+    [report] = migrate(path, target="eager", write=True)
+    lines = path.read_text().splitlines()
+    missing = [finding for finding in report.findings if finding.code == "missing"]
+    assert len(missing) == 2
+    assert all("tf.layers.dense(" in lines[finding.line - 1] for finding in missing)
+
+
+def test_callers_of_methods_are_named(tmp_path):
+    """Whose object it is is not known, but a script that imports the file may mean its method."""
+    body = (READ + BATCH).replace("    ", "        ")
+    (tmp_path / "data.py").write_text(f"{HEAD}class Inputs:\n    def batches(self, files):\n{body}")
+    (tmp_path / "train.py").write_text("from data import Inputs\n\nx = Inputs().batches([])\n")
+    report, _ = migrate(tmp_path, target="eager")
+    assert [f.reason for f in report.findings if f.code == "callers"] == [
+        f"{tmp_path / 'train.py'}, line 3, seems to call batches as it was"
+    ]
+
+
 def test_wrong_arguments(capsys, tmp_path):
     """What does not exist is said to, and targets are three."""
     assert run(capsys, tmp_path / "none.py")[0] == 1

@@ -105,7 +105,7 @@ def _staying(source: Source, names: Names, target: Target, others: AbstractSet[s
             raise
         if queues := filled_by_sessions(names):
             lines = ", ".join(str(made.lineno) for made in queues)
-            return _kept(source, names, f"sessions fill queues, made in lines {lines}", _LATER)
+            return _kept(source, names, f"sessions fill queues, made in line{'s' * (len(queues) > 1)} {lines}", _LATER)
         if error.code != DIVIDED:
             raise
         return _kept(source, names, f"line {getattr(error.node, 'lineno', 1)}: {error.reason}", _APART)

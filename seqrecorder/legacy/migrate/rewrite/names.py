@@ -117,7 +117,7 @@ def verdict(source: Source) -> str:
     early = [node for node in source.tree.body if not _is_main(node)]
     lines = {node.lineno for node, _ in missing(ast.Module(early, []), Names(source.tree), early=True)}
     if not lines:
-        return "the module's names of TensorFlow are all there under TensorFlow 2"
+        return "the module imports under TensorFlow 2, as far as its names of TensorFlow tell"
     return f"the module does not import under TensorFlow 2 before what its TODOs say is done: {len(lines)} lines"
 
 

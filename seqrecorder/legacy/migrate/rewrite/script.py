@@ -122,9 +122,14 @@ def read_script(text: str) -> Source | Finding:
 
 
 def with_findings(written: Source, findings: Iterable[Finding]) -> tuple[str, list[Finding]]:
-    """Return a script with the comments that say what is left to a person, and that in order, each once."""
+    """Return a script with the comments that say what is left to a person, and that in order, each once.
+
+    The lines of the findings are those that the script has with the comments.
+    """
     found = sorted(dict.fromkeys(findings), key=lambda finding: (finding.line, finding.code, finding.reason))
-    return written.edited(comments(written, found)), found
+    edits = comments(written, found)
+    above = [sum(len(edit.lines) for edit in edits if edit.first <= finding.line) for finding in found]
+    return written.edited(edits), [attrs.evolve(f, line=f.line + n) for f, n in zip(found, above, strict=True)]
 
 
 def shared_parts(text: str, wanted: frozenset[str]) -> dict[str, Part]:
@@ -149,8 +154,8 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
         return Rewritten("nothing", text)
     if (later := next(filter(_is_later, walk(source.tree)), None)) is not None:
         said = "names are bound here in a way that no Python of TensorFlow 1 had, and are not followed"
-        flagged, found = with_findings(source, [Finding(getattr(later, "lineno", 1), "later-python", said)])
-        return Rewritten("flagged", flagged, tuple(found))
+        found = Finding(getattr(later, "lineno", 1), "later-python", said)
+        return Rewritten("flagged", with_findings(source, [found])[0], (found,))
     plain = plainer(current, script.shared.wanted, {*script.shared.parts}, script.shared.callers)
     if plain != current:
         script = _Script(Source(plain), target, script.unbound, script.shared)

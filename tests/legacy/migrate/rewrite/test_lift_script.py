@@ -55,7 +55,7 @@ def test_threads_fill_a_queue_that_stays_as_they_did(tmp_path, warm_python):
     done = lift_script(FED)
     assert (done.status, done.functions, done.findings) == ("kept", (), ())
     assert done.text == FED.replace(OLD_NAME, NEW_NAME + SWITCH)
-    assert done.notes[0].startswith("sessions fill queues, made in lines 11: ")
+    assert done.notes[0].startswith("sessions fill queues, made in line 11: ")
     (tmp_path / "lines.txt").write_text("a\nb\nc\nd\ne\nf\ng\n")
     old = FED.replace(OLD_NAME, f"{NEW_NAME}graph = tf.Graph().as_default()\ngraph.__enter__()\n")
     said = []
@@ -94,7 +94,7 @@ def test_names_of_python_2_in_kept_scripts_are_found():
     """A script that Python 3 reads, but cannot run, is kept with a comment for each of what it lacks there."""
     text = FED.replace("list(range(length))", "list(xrange(length / 1))") + "last = iter(threads).next()\n"
     found = lift_script(text).findings
-    assert [finding.line for finding in found] == [18, 18, 37]
+    assert [finding.line for finding in found] == [20, 20, 40]
     assert [finding.reason.partition(" ")[0] for finding in found] == ["/", "xrange", "next"]
     assert lift_script(FED + "half = len(sys.argv) / 2\n").findings == ()
     assert lift_script(FED + "def next(self):\n    return self.next()\n").findings == ()

@@ -395,7 +395,7 @@ def test_leftovers_are_marked():
     )
     assert [finding.code for finding in rewrite(body).findings] == ["contrib"]
     imported = body.replace(HEAD, HEAD + "from tensorflow.contrib import rnn\n")
-    assert (3, "contrib") in {(finding.line, finding.code) for finding in rewrite(imported).findings}
+    assert (4, "contrib") in {(finding.line, finding.code) for finding in rewrite(imported).findings}
     found = rewrite(body, target="eager")
     assert [finding.code for finding in found.findings] == ["contrib", "consumer"]
     assert (
@@ -462,9 +462,9 @@ def test_python_2_is_made_python_3():
     assert [note.partition(",")[0] for note in found.notes] == ["it was Python 2"]
     left = PYTHON_2 + "    for i in xrange(3 / 2):\n        x = {}.has_key(i), i / 2.0, float(i) / 2\n"
     assert [(finding.line, finding.code, finding.reason.split()[0]) for finding in rewrite(left).findings] == [
-        (13, "python2", "/"),
-        (13, "python2", "xrange"),
-        (14, "python2", "has_key"),
+        (15, "python2", "/"),
+        (15, "python2", "xrange"),
+        (17, "python2", "has_key"),
     ]
     named = left.replace("xrange(3 / 2)", "xrange(3)").replace(HEAD, HEAD + "from six.moves import xrange\n")
     assert [finding.reason.split()[0] for finding in rewrite(named).findings] == ["has_key"]
