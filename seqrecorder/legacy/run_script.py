@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_KERAS_2 = "Layers of TensorFlow 1 are those of Keras 2: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1\n"
+KERAS_2 = "Layers of TensorFlow 1 are those of Keras 2: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1\n"
+"""What a script that fails for want of them is told."""
 
 
 def run(script: str, arguments: Sequence[str] = ()) -> None:
@@ -59,5 +60,5 @@ def traceback_in(script: str, error: BaseException) -> str | None:
         here = here.tb_next
     if here is None:
         return None
-    advice = _KERAS_2 if "not available with Keras 3" in str(error) else ""
+    advice = KERAS_2 if "not available with Keras 3" in str(error) else ""
     return "".join(traceback.format_exception(type(error), error, here)) + advice

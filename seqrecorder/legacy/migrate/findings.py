@@ -82,6 +82,17 @@ def written_in(text: str, code: str) -> Iterator[Finding]:
             yield Finding(number, code, reason)
 
 
+def with_findings(written: Source, findings: Iterable[Finding]) -> tuple[str, list[Finding]]:
+    """Return a script with the comments that say what is left to a person, and that in order, each once.
+
+    The lines of the findings are those that the script has with the comments.
+    """
+    found = sorted(dict.fromkeys(findings), key=lambda finding: (finding.line, finding.code, finding.reason))
+    edits = comments(written, found)
+    above = [sum(len(edit.lines) for edit in edits if edit.first <= finding.line) for finding in found]
+    return written.edited(edits), [attrs.evolve(f, line=f.line + n) for f, n in zip(found, above, strict=True)]
+
+
 def comments(source: Source, findings: Iterable[Finding]) -> list[Edit]:
     """Return the edits that write findings above the statements that they are about."""
     starts = _statement_starts(source.tree)

@@ -12,14 +12,14 @@ import attrs
 
 from seqrecorder.legacy.migrate.analyze.data_flow import qualified
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE, Names, may_have_queues
-from seqrecorder.legacy.migrate.findings import Finding, without_comments
+from seqrecorder.legacy.migrate.findings import Finding, with_findings, without_comments
 from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, left_of_python2
 from seqrecorder.legacy.migrate.rewrite.contrib_names import with_shims
 from seqrecorder.legacy.migrate.rewrite.imports import imports_of_graphs
 from seqrecorder.legacy.migrate.rewrite.lifted import lift_functions
 from seqrecorder.legacy.migrate.rewrite.lifted_in_place import filled_by_sessions
 from seqrecorder.legacy.migrate.rewrite.names import left, missing, without_old_names
-from seqrecorder.legacy.migrate.rewrite.script import Rewritten, read_script, with_findings
+from seqrecorder.legacy.migrate.rewrite.script import Rewritten, read_script
 from seqrecorder.legacy.migrate.rewrite.taken_once import DIVIDED
 from seqrecorder.legacy.migrate.rewrite.text import folds
 from seqrecorder.legacy.migrate.source import Edit, Source

@@ -121,6 +121,13 @@ def verdict(source: Source) -> str:
     return f"the module does not import under TensorFlow 2 before what its TODOs say is done: {len(lines)} lines"
 
 
+def of_keras_2(source: Source) -> bool:
+    """Whether a script names layers of TensorFlow 1."""
+    names = Names(source.tree)
+    named = [names.resolve(node) or "" for node in walk(source.tree) if isinstance(node, ast.Attribute)]
+    return any(name.startswith(("tf.layers.", "tf.nn.rnn_cell.")) for name in named)
+
+
 def _lacking(tree: ast.Module, names: Names) -> Iterator[Finding]:
     for node, name in missing(tree, names):
         if name not in _OLD and not name.startswith("tf.contrib"):  # of which other findings say more

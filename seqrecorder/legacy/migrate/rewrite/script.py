@@ -15,13 +15,13 @@ from seqrecorder.legacy.migrate.analyze.find_stages import find_stages
 from seqrecorder.legacy.migrate.analyze.names import OF_QUEUES, PIPELINE, READERS, UNCONVERTED, Names, may_have_queues
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import Shared, check_calls, find_parts
 from seqrecorder.legacy.migrate.analyze.structure import of_returns
-from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, without_comments, written_in
+from seqrecorder.legacy.migrate.findings import Finding, comments, found_in, with_findings, without_comments, written_in
 from seqrecorder.legacy.migrate.normalize.python2 import PYTHON2, as_python3, left_of_python2
 from seqrecorder.legacy.migrate.normalize.script import SHUFFLED, plainer
 from seqrecorder.legacy.migrate.rewrite.contrib_names import check_shims, with_shims
 from seqrecorder.legacy.migrate.rewrite.elsewhere import of_elsewhere
 from seqrecorder.legacy.migrate.rewrite.imports import import_of_package, imports_of_graphs, package_in
-from seqrecorder.legacy.migrate.rewrite.names import left, renamed, verdict, without_old_names
+from seqrecorder.legacy.migrate.rewrite.names import left, of_keras_2, renamed, verdict, without_old_names
 from seqrecorder.legacy.migrate.rewrite.pipeline import Rewriter
 from seqrecorder.legacy.migrate.rewrite.reader_functions import (
     Helper,
@@ -37,9 +37,10 @@ from seqrecorder.legacy.migrate.rewrite.text import folds
 from seqrecorder.legacy.migrate.rewrite.unread import without_unread
 from seqrecorder.legacy.migrate.source import Edit, Source, comments_gone, lines_about_queues, lines_of
 from seqrecorder.legacy.migrate.unclear import Unclear
+from seqrecorder.legacy.run_script import KERAS_2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
     from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
@@ -121,17 +122,6 @@ def read_script(text: str) -> Source | Finding:
         return Finding(getattr(error, "lineno", None) or 0, "syntax", f"cannot be read: {error}")
 
 
-def with_findings(written: Source, findings: Iterable[Finding]) -> tuple[str, list[Finding]]:
-    """Return a script with the comments that say what is left to a person, and that in order, each once.
-
-    The lines of the findings are those that the script has with the comments.
-    """
-    found = sorted(dict.fromkeys(findings), key=lambda finding: (finding.line, finding.code, finding.reason))
-    edits = comments(written, found)
-    above = [sum(len(edit.lines) for edit in edits if edit.first <= finding.line) for finding in found]
-    return written.edited(edits), [attrs.evolve(f, line=f.line + n) for f, n in zip(found, above, strict=True)]
-
-
 def shared_parts(text: str, wanted: frozenset[str]) -> dict[str, Part]:
     """Return the functions of a script that do a part of a pipeline, of those that other scripts call, by name."""
     source = read_script(without_comments(text)[0])
@@ -210,6 +200,8 @@ def _converted(script: _Script, old: Source, target: Target, *, records: bool, p
         names = {name.rpartition(".")[2] for name in (*script.functions, *script.helpers, *script.described)}
         written = Source(written.edited(renamed(written, names)))
         script.notes.append(verdict(written))
+    elif of_keras_2(written):
+        script.notes.append(KERAS_2.strip())
     if records:
         try:
             written = Source(with_record_class(written.text))

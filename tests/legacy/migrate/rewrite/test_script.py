@@ -404,6 +404,13 @@ def test_leftovers_are_marked():
     )
 
 
+def test_scripts_with_layers_say_what_those_need():
+    """Under tensorflow.compat.v1 they import, and fail only once a model is made."""
+    body = script(READ + BATCH) + "\n\ndef model(x):\n    return tf.layers.dense(x, 2)\n"
+    assert "pip install tf_keras" in rewrite(body).notes[-1]
+    assert not any("tf_keras" in note for note in rewrite(body, "eager").notes)
+
+
 def test_calls_of_what_returns_datasets_now_are_marked():
     """Under the eager target functions and methods return datasets: each call of them in the script gets a comment."""
     calls = "\n\ndef model():\n    a = batches(['x'])\n    return a + self.batches(['y'])\n"
