@@ -288,3 +288,53 @@ def test_why_a_function_is_no_part_of_a_pipeline_is_told(tmp_path):
     assert [each.reason for each in report.findings] == [
         f"read is of reading.py, and not rewritten together with this: {said}"
     ]
+
+
+KEEPING = """\
+import tensorflow as tf
+
+
+class ImageReader:
+    def __init__(self, files):
+        queue = tf.train.slice_input_producer([files], shuffle=False)
+        self.image = tf.image.decode_png(tf.read_file(queue[0]))
+
+    def dequeue(self, size):
+        return tf.train.batch([self.image], size)
+"""
+CALLING = """\
+import tensorflow as tf
+from readers import ImageReader
+
+
+def train(files):
+    reader, size = ImageReader(files), tf.image.ResizeMethod.AREA
+    reader = ImageReader(files)
+    return reader.dequeue(size)
+"""
+
+
+@pytest.mark.parametrize(
+    ("calling", "outcome"),
+    [
+        (CALLING, "converted"),
+        (CALLING.replace("from readers import", "import readers\nfrom readers import"), "converted"),
+        (CALLING.replace("ImageReader(files)\n", "readers.ImageReader(files)\n"), "converted"),
+        (CALLING.replace("return", "more = reader.dequeue(3)\n    return"), "flagged"),
+        (CALLING.replace("return reader", "return reader.image, reader"), "flagged"),
+        (CALLING.replace("return reader", "return lambda: reader"), "flagged"),
+        (CALLING.replace("    reader = ImageReader(files)\n", ""), "flagged"),
+        (CALLING + "\n\nclass Other(ImageReader):\n    pass\n", "flagged"),
+        (CALLING.replace("from readers", "from other"), "flagged"),
+        ("import readers\nprint 'Python', 2, (\n", "flagged"),
+    ],
+)
+def test_what_an_object_keeps_is_a_dataset_where_other_files_take_it_once(tmp_path, calling, outcome):
+    """Who makes an object in another file, and batches what it keeps once, is looked for in the directory."""
+    (tmp_path / "readers.py").write_text(KEEPING)
+    (tmp_path / "train.py").write_text(calling)
+    [report] = [report for report in migrate(tmp_path) if report.path.name == "readers.py"]
+    assert report.outcome == outcome
+    assert ("self.dataset = dataset.map(" in report.diff) == (outcome == "converted")
+    [alone] = migrate(tmp_path / "readers.py")
+    assert alone.outcome == "flagged"

@@ -129,7 +129,11 @@ def _once(
     if sum(f.name == method.name for f in same) != 1:
         return False
     called = False
-    for each in (tree, *map(ast.parse, callers)):
+    try:
+        others = [Source(text).tree for text in callers]
+    except SyntaxError:
+        return False
+    for each in (tree, *others):
         if any(last_name(base) == kind.name for n in only(ast.ClassDef, walk(each)) for base in n.bases):
             return False
         mentions = _attributes(each, [method.name])

@@ -62,6 +62,13 @@ class Helper:
     given_on: ast.Name | None = None
     naming: tuple[ast.expr, ...] = ()
 
+    @property
+    def note(self) -> str:
+        """What callers in other files have to know."""
+        taken = "one serialized record" if len(self.names) == 1 else "the key and the data of one record"
+        said = f"{self.function.name} takes {taken} for its parameter {self.parameter.arg!r}, which was a queue"
+        return f"{said}: callers in other files have to follow"
+
     def argument(self, call: ast.Call) -> ast.expr | None:
         """Return what a call gives for the queue by its position, None for all else."""
         if any(isinstance(item, ast.Starred) for item in call.args) or self.position >= len(call.args):

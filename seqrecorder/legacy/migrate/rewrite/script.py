@@ -316,10 +316,7 @@ class _Script:
                 check_uses(helper, self.names, used, self.accounted)
                 edits += helper_edits(helper, self.source)
                 self.helpers.append(helper.function.name)
-                self.notes.append(
-                    f"{helper.function.name} takes {_taken(helper)} for its parameter "
-                    f"{helper.parameter.arg!r}, which was a queue: callers in other files have to follow"
-                )
+                self.notes.append(helper.note)
         with self.catching():
             if self.slim:
                 check_shims(self.source)
@@ -388,7 +385,3 @@ class _Script:
         finding = Finding(line, unclear.code, reason)
         if finding not in self.findings:
             self.findings.append(finding)
-
-
-def _taken(helper: Helper) -> str:
-    return "one serialized record" if len(helper.names) == 1 else "the key and the data of one record"
