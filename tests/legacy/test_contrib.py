@@ -7,6 +7,7 @@ from queue_runs import assert_lifts_exactly, plain, queue_run, v1
 
 import seqrecorder as sr
 from seqrecorder import legacy
+from seqrecorder.errors import LiftError
 from seqrecorder.legacy.contrib import layers, learn, rnn, slim, training
 
 LENGTHS = [5, 3, 7, 2]
@@ -292,6 +293,25 @@ def test_read_items(records, readers, shuffle):
     assert sorted(found) == sorted(expected)
     sizes = slim.read_items(data, "size", **options)
     assert sorted(sizes.as_numpy_iterator()) == sorted(size for _, size, _ in expected)
+
+
+def test_decoders_that_take_what_is_drawn_elsewhere(records):
+    """In a graph, a decoder may take constants from outside, but no number that was drawn there for each record."""
+
+    class Shifted(Decoder):
+        def decode(self, data, items):
+            return [data, super().decode(data, items)[1] + self.shift * 2]
+
+    decoder = Shifted()
+    data = slim.dataset.Dataset(records, v1.TFRecordReader, decoder, 18, {})
+    with tf.Graph().as_default():
+        decoder.shift = tf.constant(5)
+        found = v1.data.make_one_shot_iterator(slim.read_items(data, "size", shuffle=False)).get_next()
+        with v1.Session() as session:
+            assert session.run(found) > 10
+        decoder.shift = tf.random.uniform([], 0, 9, tf.int32)
+        with pytest.raises(LiftError, match="it would draw, or look at, once for all records"):
+            slim.read_items(data, "size", shuffle=False)
 
 
 def test_bounding_boxes():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.errors import LiftError
 from seqrecorder.legacy.contrib.old_signatures import by_name
 from seqrecorder.legacy.contrib.slim.data_provider import DataProvider
 from seqrecorder.legacy.contrib.slim.parallel_reader import get_data_files, parallel_read
 from seqrecorder.legacy.contrib.slim.tfexample_decoder import TFExampleDecoder
+from seqrecorder.legacy.graph import back_from
 from seqrecorder.legacy.reader_ops import reading
 
 if TYPE_CHECKING:
@@ -37,13 +39,7 @@ class DatasetDataProvider(DataProvider):
             if old in options:
                 options[new] = options.pop(old)
         key, data = parallel_read(dataset.data_sources, dataset.reader, **options)
-        items = dataset.decoder.list_items()
-        tensors = dict(zip(items, dataset.decoder.decode(data, items), strict=True))
-        if record_key in tensors:
-            raise ValueError(
-                f"The item name used for `record_key` cannot also be used for a dataset item: {record_key}"
-            )
-        super().__init__({**tensors, record_key: key}, dataset.num_samples)
+        super().__init__(_items(dataset.decoder, key, data, record_key), dataset.num_samples)
 
 
 def read_items(
@@ -75,29 +71,29 @@ def read_items(
         seed: of both orders; they are others than those of the queues, which threads left to chance.
 
     Raises:
+        LiftError: in a graph, the decoder takes what is drawn or kept outside of `decode`, once for all records.
         ValueError: there are no files, no such item, or less than one epoch; or an item has the name of the key.
     """
     import tensorflow as tf
 
-    wanted, decoder = [items] if isinstance(items, str) else list(items), dataset.decoder
-    known = list(decoder.list_items())
-    if record_key in known:
-        raise ValueError(f"The item name used for `record_key` cannot also be used for a dataset item: {record_key}")
-    if unknown := [item for item in wanted if item not in (*known, record_key)]:
-        raise ValueError(f"Items {unknown} are not among {[*known, record_key]}")
+    wanted = [items] if isinstance(items, str) else list(items)
     if num_epochs is not None and num_epochs < 1:
         raise ValueError(f"num_epochs: expected 1 or more, or None, got {num_epochs}")
     paths = get_data_files(dataset.data_sources)
     with tf.Graph().as_default():
         reader = dataset.reader(**(reader_kwargs or {})).reader_ref.op
     read, _ = reading(reader, keyed=True)
-    if type(decoder).decode is TFExampleDecoder.decode:  # others may give all, whatever they are asked for
-        known = [item for item in known if item in wanted] or known
 
     def decode(key: Any, data: Any) -> Any:
-        tensors = {record_key: key, **dict(zip(known, decoder.decode(data, known), strict=True))}
-        return tensors[items] if isinstance(items, str) else tuple(tensors[item] for item in wanted)
+        given = DataProvider(_items(dataset.decoder, key, data, record_key, wanted), None).get(wanted)
+        return given[0] if isinstance(items, str) else tuple(given)
 
+    if not tf.executing_eagerly():
+        text = tf.TensorSpec([], tf.string)
+        outside = tf.function(decode, autograph=False).get_concrete_function(text, text).captured_inputs
+        if kept := [op for op in back_from(tensor.op for tensor in outside) if op.op_def.is_stateful]:
+            said = f"decode takes {kept[0].name!r}, which it would draw, or look at, once for all records"
+            raise LiftError(said, advice="let decode make it, or take it behind the items")
     files = tf.data.Dataset.from_tensor_slices(paths)
     if shuffle:
         files = files.shuffle(len(paths), seed)
@@ -106,3 +102,17 @@ def read_items(
     if shuffle:
         records = records.shuffle(buffer_size, seed)
     return records.map(tf.autograph.experimental.do_not_convert(decode), num_parallel_calls=parallel)
+
+
+def _items(decoder: Any, key: Any, data: Any, record_key: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a record's tensors by their names, with its key; of some that are wanted, if the decoder gives them alone.
+
+    Raises:
+        ValueError: an item has the name of the key.
+    """
+    items = [*decoder.list_items()]
+    if record_key in items:
+        raise ValueError(f"The item name used for `record_key` cannot also be used for a dataset item: {record_key}")
+    if type(decoder).decode is TFExampleDecoder.decode and {*wanted} <= {*items, record_key}:
+        items = [item for item in items if item in wanted] or items
+    return {**dict(zip(items, decoder.decode(data, items), strict=True)), record_key: key}

@@ -24,6 +24,7 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
 )
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.analyze.hanging import hanging, mentioned
+from seqrecorder.legacy.migrate.analyze.names import PROVIDER
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.rewrite.tfdata_lines import needed
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -243,9 +244,11 @@ class Mover:
 
     @functools.cached_property
     def _drawing(self) -> set[str]:
-        """The functions of the script that make tensors of chance, or call others that do."""
-        functions = only(ast.FunctionDef, walk(self.source.tree))
-        inside = {f.name: [n for part in self._effects.reached([f]) for n in walk(part)] for f in functions}
+        """The functions of the script, and the classes, that make tensors of chance when called, or call such."""
+        called = {f.name: f for f in only(ast.FunctionDef, walk(self.source.tree))}
+        kinds = only(ast.ClassDef, walk(self.source.tree))
+        called |= {k.name: f for k in kinds for f in only(ast.FunctionDef, k.body) if f.name == "__init__"}
+        inside = {name: [n for part in self._effects.reached([f]) for n in walk(part)] for name, f in called.items()}
         return {name for name, nodes in inside.items() if any(self._is_chance(n.func) for n in only(ast.Call, nodes))}
 
     def check_held(self, used: Sequence[ast.AST]) -> None:
@@ -323,9 +326,11 @@ class Mover:
         plain = [s for s in only(ast.stmt, self.stages.nodes()) if not isinstance(s, _BLOCKS) and s not in inside]
         stages: tuple[Producer | Read | Batch, ...] = (*self.stages.producers, *self.stages.reads, *self.stages.batches)
         apart = {node for stage in stages for node in walk(stage.statement)}
+        decoding = [p.statement for p in self.stages.producers if p.kind == PROVIDER]  # with each record, too
+        taking = (*moved, *ends, *decoding)
         held = (s for s in walk(self.source.tree) if isinstance(s, ast.Assign) and s not in inside and self._draws(s))
-        drawn: list[ast.stmt] = [s for s in held if any(_kept(s) & _named(node) for node in (*moved, *ends))]
-        drawn += [s for s in plain if s not in apart and self.is_drawn_for(s, (*moved, *ends))]
+        drawn: list[ast.stmt] = [s for s in held if any(_kept(s) & _named(node) for node in taking)]
+        drawn += [s for s in plain if s not in apart and self.is_drawn_for(s, taking)]
         if late := next(iter(drawn), None):
             said = "tensors of chance are made where tf.data would draw them once for all records"
             raise Unclear("order", said, late)

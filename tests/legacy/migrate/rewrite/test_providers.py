@@ -240,6 +240,32 @@ def test_what_is_not_clear_is_kept(name):
     assert code in [finding.code for finding in done.findings]
 
 
+DRAWING = """
+class Decoder(slim.data_decoder.DataDecoder):
+    def __init__(self, shift=0):
+        self.shift = tf.random_uniform([]) if shift is None else shift
+    def decode(self, data, items):
+        return [tf.decode_raw(data, tf.uint8), self.shift]
+    def list_items(self):
+        return ["image", "label"]
+def batches(files):
+    dataset = slim.dataset.Dataset(files, tf.TFRecordReader, Decoder(None), None, None)
+"""
+
+
+@pytest.mark.parametrize("target", ["graph", "eager"])
+def test_decoders_of_what_is_drawn(target):
+    """What a decoder takes that was drawn for each record stays; what it draws itself is drawn for each record."""
+    body = _MADE + _GOT + _BATCHED
+    before = DRAWING.replace("tf.random_uniform([]) if shift is None else ", "")
+    shift = "    shift = tf.random_uniform([])\n    dataset ="
+    for old in (DRAWING, before.replace("    dataset =", shift).replace("Decoder(None)", "Decoder(shift)")):
+        done = rewrite(HEAD + old + body, target)
+        assert [finding.code for finding in done.findings] == ["order"]
+    own = before.replace("self.shift]", "tf.random_uniform([])]")
+    assert rewrite(HEAD + own + body, target).status == "converted"
+
+
 def test_what_stands_between():
     """A provider is made where it is asked, or asked where it is made: what changes between the two is as it was."""
     body = '    names = ["image", "label"]\n' + _MADE + "    {}\n    image, label = provider.get(names)\n" + _BATCHED
