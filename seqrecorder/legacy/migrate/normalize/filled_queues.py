@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import only, own_nodes, parts_of, target_of, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import (
+    COMPREHENSIONS,
+    LOOPS,
+    binds,
+    only,
+    own_nodes,
+    parts_of,
+    reads,
+    target_of,
+    walk,
+)
 from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.analyze.names import QUEUES, RUNNERS, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
@@ -120,8 +130,8 @@ def _filled(
     given = [put.args[0], *(part for made in assigned for part in _staying(made.value, names))]
     if late := {each for node in given for each in effects.between(scope, node, node.end_lineno or 0, taken.lineno)}:
         return f"{', '.join(sorted(late))}: put into {name}, and changed before it is taken from"
-    if _has_numbers(put.args[0]):
-        return f"{name} is given numbers"
+    if odd := _oddly_put(scope, put):
+        return f"{name} is {odd}"
     if not all(_go(scope, names, inner, gone) for inner in (put, runner)):
         return f"the operation that fills {name}, or its runner, is used for more than that"
     kinds = [names.called(node.value) or "" for node in assigned]
@@ -161,9 +171,13 @@ def _staying(made: ast.expr, names: Names) -> list[ast.expr]:
     return [value for name in ("capacity", "min_after_dequeue", "seed") if (value := given[name]) is not None]
 
 
-def _has_numbers(put: ast.expr) -> bool:
-    """Whether numbers are put in, which a queue makes tensors of its own dtypes."""
-    return any(isinstance(item, (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp)) for item in parts_of(put))
+def _oddly_put(scope: Scope, put: ast.Call) -> str:
+    """Return what else than tensors, once, is put in: numbers, which become tensors, or what rounds of a loop make."""
+    around = [loop for loop in own_nodes(scope) if isinstance(loop, LOOPS) and put in walk(loop)]
+    if any(not isinstance(loop, COMPREHENSIONS) or binds(loop) & reads(put) for loop in around):
+        return "filled in a loop"
+    numbers = (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp)
+    return "given numbers" if any(isinstance(item, numbers) for item in parts_of(put.args[0])) else ""
 
 
 def _registers(call: ast.expr, names: Names) -> bool:

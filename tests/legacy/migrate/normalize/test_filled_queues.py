@@ -84,6 +84,22 @@ def test_queues_that_go_gave_what_is_given(body, tmp_path):
 
 RECORD = "def one_of(queue):\n    _, x = tf.TextLineReader().read(queue)\n    return tf.string_to_number(x)\n"
 ONE = "    x = one_of(tf.train.string_input_producer(files, num_epochs=1, shuffle=False))\n"
+OF_ONE = "    q = tf.FIFOQueue(9, [tf.float32], [[]])\n"
+LOOP = (
+    OF_ONE
+    + """    for _ in files:
+        x = x * 2.0
+        tf.train.add_queue_runner(tf.train.QueueRunner(q, [q.enqueue([x])]))
+    y = q.dequeue()
+"""
+)
+COMPREHENSION = (
+    OF_ONE
+    + """    n, ops = 0, [q.enqueue([x * n]) for n in (2.0, 3.0)]
+    tf.train.add_queue_runner(tf.train.QueueRunner(q, ops))
+    y = q.dequeue()
+"""
+)
 JOINED = "def joined(x):\n" + MADE.replace("string", "float32") + PUT.replace("record", "x") + RUN
 JOINED += "    y = q.dequeue()\n    return tf.train.batch([y, x], 2)\n"
 
@@ -95,6 +111,8 @@ JOINED += "    y = q.dequeue()\n    return tf.train.batch([y, x], 2)\n"
         ("sizes: put into q, and changed", "", LINES + TENSORS + OF_TENSORS + KNOWN + "    sizes[0] = 2\n"),
         ("put: put into q, and changed", "", LINES + TENSORS + OF_TENSORS + KNOWN + "    put[0] = x * 2.0\n"),
         ("used for more", "", LINES + TENSORS + OF_TENSORS + "    tf.add_to_collection('mine', op)\n" + KNOWN),
+        ("filled in a loop", "", LINES + LOOP),
+        ("filled in a loop", "", LINES + COMPREHENSION),
         ("records go by it", RECORD, ONE + TENSORS + OF_TENSORS + KNOWN + "    x = x * 2.0\n"),
         ("records go by it", RECORD + JOINED, ONE + "    return joined(x)\n"),
     ],
