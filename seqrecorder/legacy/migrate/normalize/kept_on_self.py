@@ -64,10 +64,17 @@ class _Kept:
         self._hanging = {ast.unparse(part) for target in producer.targets for part in parts_of(target)}
         self._last: ast.stmt = producer
         for node in start.body[start.body.index(producer) + 1 :]:
-            if {ast.unparse(n) for n in walk(node) if isinstance(n, (ast.Name, ast.Attribute))} & self._hanging:
+            if self._hangs(node):
                 targets = node.targets if isinstance(node, ast.Assign) else []
-                self._hanging |= {ast.unparse(part) for target in targets for part in parts_of(target)}
+                parts = [part for target in targets for part in parts_of(target)]
+                given: list[ast.AST] = [*getattr(getattr(node, "value", None), "elts", ())]
+                given = given if len(given) == len(parts) else [node] * len(parts)
+                self._hanging |= {ast.unparse(p) for p, v in zip(parts, given, strict=True) if self._hangs(v)}
                 self._last = node
+
+    def _hangs(self, node: ast.AST) -> bool:
+        """Whether something hangs on a record."""
+        return any(ast.unparse(n) in self._hanging for n in walk(node) if isinstance(n, (ast.Name, ast.Attribute)))
 
     def edits(self, callers: Iterable[str], *, queue: bool) -> list[Edit]:
         """Return the edits; none where something else may take from the pipeline, or an object does so twice."""
@@ -134,6 +141,9 @@ def _once(
     except SyntaxError:
         return False
     for each in (tree, *others):
+        bound = [n for n in walk(each) if kind.name in (bound_by(n), getattr(n, "arg", None))]
+        if any(n is not kind and not (isinstance(n, ast.alias) and each is not tree) for n in bound):
+            return False
         if any(last_name(base) == kind.name for n in only(ast.ClassDef, walk(each)) for base in n.bases):
             return False
         mentions = _attributes(each, [method.name])

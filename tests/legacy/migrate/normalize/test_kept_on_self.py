@@ -112,6 +112,7 @@ DIVIDED = {
     "by another name": ("    return reader.feed()", "    feed = reader.feed\n    return feed(), feed()"),
     "as another object": ("    return reader.feed()", "    other = reader\n    return reader.feed(), other.feed()"),
     "of one object alone": ("class Reader(object):\n", "class Reader(object):\n    __new__ = Kept.of\n"),
+    "of what another function keeps": ("def batches", "Reader = kept(Reader)\n\n\ndef batches"),
     "of another kind": ("Reader(object)", "Reader(Kept)"),
     "nowhere": ("    return reader.feed()", "    return reader"),
     "looked at": ("    return reader.feed()", "    return reader.feed(), reader.queue.size()"),
