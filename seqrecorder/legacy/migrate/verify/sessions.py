@@ -147,7 +147,7 @@ def is_shuffled(built: Any) -> bool:
     several |= len({runner.name for runner in runners}) < len(runners)  # of one queue
     shuffles = [op for op in built.get_operations() if op.type == "RandomShuffle" and not op.get_attr("seed2")]
     read = [name for runner in runners for name in set[str]().union(*map(_reads_of, runner.enqueue_ops))]
-    of_one = all(op.inputs[0].shape.as_list() == [1] for op in shuffles if op.inputs[0].shape.rank)
+    of_one = all(shape.rank == 1 and shape.as_list() == [1] for shape in (op.inputs[0].shape for op in shuffles))
     shared = len(set(read)) < len(read)  # threads decide which queue gets what
     drawn = any(op.type.startswith("RandomShuffleQueue") for op in built.get_operations())
     return several or shared or not of_one or drawn

@@ -3,10 +3,12 @@
 import classic
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
 from seqrecorder.legacy.migrate.rewrite.script import rewrite
 from seqrecorder.legacy.migrate.verify.equality import compare
+from seqrecorder.legacy.migrate.verify.sessions import is_shuffled
 from seqrecorder.legacy.migrate.verify.verify import tried
 
 SCRIPT = (
@@ -554,3 +556,12 @@ def test_what_a_script_does_with_its_inputs_says_what_they_are(tmp_path):
     assert wrong != found.text
     [trial] = tried(UNSAID, wrong, ["of_a_length"], "graph", tmp_path)
     assert trial.outcome == "differs"
+
+
+@pytest.mark.parametrize(("files", "shuffled"), [(["a"], False), (["a", "b"], True), (None, True)])
+def test_chance_orders_files_whose_number_is_not_known(files, shuffled):
+    """One file has one order; of what a pattern finds, a graph does not know how many there are."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        v1.train.string_input_producer(v1.placeholder_with_default(["a"], None) if files is None else files)
+    assert is_shuffled(graph) is shuffled
