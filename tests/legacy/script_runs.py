@@ -69,6 +69,7 @@ def run_in_graph(text, expression, files, *, old):
 
 def run_eagerly(text, expression, files):
     """Return the batches of the dataset that a function returns, flat, and their structure."""
+    tf.random.set_seed(None)  # which other tests have set, and graphs do not have
     with _place_of(text, old=False), _plainly():
         given = eval(expression, _carried_out(text))(files)  # noqa: S307 - ours
         [dataset] = [item for item in tf.nest.flatten(given) if isinstance(item, tf.data.Dataset)]
