@@ -81,14 +81,14 @@ class _Kept:
         source, tree = self._source, self._source.tree
         kept = sorted(text.removeprefix("self.") for text in self._hanging if text.startswith("self."))
         found = _attributes(tree, kept)
-        inside = [n for n in own_nodes(self._start) if n in found]
+        inside = [n for n in only(ast.Attribute, own_nodes(self._start)) if n in found]
         methods = [m for m in only(ast.FunctionDef, self._kind.body) if {*own_nodes(m)} & {*found} - {*inside}]
         if len(methods) != 1 or methods[0].decorator_list or not all(name.isidentifier() for name in kept):
             return []
         [method] = methods
         if any([a.arg for a in f.args.args][:1] != ["self"] for f in (self._start, method)):
             return []
-        outside = [n for n in own_nodes(method) if n in found]
+        outside = [n for n in only(ast.Attribute, own_nodes(method)) if n in found]
         stored = [n for n in found if not isinstance(n.ctx, ast.Load)]
         once = len(stored) == len(kept) and {*stored} <= {*inside} and {*found} == {*inside, *outside}
         looking = [n for n in only(ast.Call, walk(tree)) if last_name(n).endswith(("attr", "attrgetter", "vars"))]

@@ -33,7 +33,7 @@ def on_own_lines(text: str) -> str:
 
 def _apart(source: Source, group: list[ast.stmt]) -> Edit:
     """Return the edit that gives each of some statements lines of its own; a comment stays with the last."""
-    found = list[str]()
+    found, rest = list[str](), ""
     for each in group:
         lines = source.lines[each.lineno - 1 : each.end_lineno]
         rest = lines[-1].encode()[each.end_col_offset :].decode()

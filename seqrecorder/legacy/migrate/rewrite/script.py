@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
     from seqrecorder.legacy.migrate.analyze.stages import Stages
+    from seqrecorder.legacy.migrate.analyze.structure import Structure
     from seqrecorder.legacy.migrate.rewrite.output import Target
 
 Status = Literal["converted", "kept", "flagged", "refused", "nothing"]
@@ -276,7 +277,9 @@ class _Script:
             self.find(Unclear(name.rpartition(".")[2].replace("_", "-").lower(), UNCONVERTED[name], node))
         stages, helpers, parts = self._scopes()
         self.parts = parts
-        structures = {node.name: of_returns(node, self.names) for node in only(ast.FunctionDef, tree.body)}
+        structures: dict[str, Structure | None] = {
+            node.name: of_returns(node, self.names) for node in only(ast.FunctionDef, tree.body)
+        }
         used = {id(name) for helper in helpers.values() for name in helper.naming}
         for each in stages:
             if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
