@@ -63,7 +63,7 @@ def migration_text(reports: list[FileReport], *, write: bool, width: int = 80) -
         width: of the terminal, in columns.
     """
     page = _Page(max(width, _LEAST))
-    blocks = ["\n".join(page.file(report)) for report in reports if report.outcome != "nothing"]
+    blocks = ["\n".join(page.file(report)) for report in reports if report.outcome != "nothing" or report.findings]
     return "\n\n".join([*blocks, "\n".join(page.end(reports, write=write))])
 
 
@@ -102,7 +102,7 @@ class _Page:
         elif changed:
             changing = f"--write changes {_counted(len(changed), 'script')}{only}"
             yield from self._folded(f"nothing was written: {changing}", "")
-        if any(report.outcome == "converted" and not report.trials for report in reports):
+        if not write and any(report.outcome == "converted" and not report.trials for report in reports):
             yield from self._folded(
                 "next: --verify runs old and new functions on made-up records, and compares what they give", ""
             )

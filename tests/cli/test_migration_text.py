@@ -93,6 +93,18 @@ def test_document_for_programs():
     assert document["counts"] == counts
 
 
+def test_places_that_an_earlier_run_left_are_shown():
+    """A script without queues is shown where it has places left to do; what is written cannot be verified any more."""
+    left = FileReport(Path("a.py"), "nothing", (Finding(3, "contrib", "tf.contrib.x is gone"),))
+    assert migration_text([left], write=False).splitlines()[:2] == [
+        "a.py: without queues, 1 place left to do",
+        "  line 3: [contrib] tf.contrib.x is gone",
+    ]
+    converted = FileReport(Path("a.py"), "converted", diff="-x\n", written=True)
+    assert "--verify" in migration_text([converted], write=False)
+    assert "--verify" not in migration_text([converted], write=True)
+
+
 def test_lifted_scripts_are_told_from_rewritten_ones():
     """A script whose functions keep their queues is said to be lifted, and which functions those are."""
     report = FileReport(Path("a.py"), "verified", notes=("lifted, with its queues as they are: f",), lifted=("f",))

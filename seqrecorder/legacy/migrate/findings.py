@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 import tokenize
 from typing import TYPE_CHECKING
 
@@ -74,12 +75,11 @@ def without_comments(text: str) -> tuple[str, dict[int, int]]:
     return "".join(lines[number] for number in kept), dict(enumerate(kept, start=1))
 
 
-def written_in(text: str, code: str) -> Iterator[Finding]:
-    """Yield the findings of one code whose comments a text has."""
+def written_in(text: str) -> Iterator[Finding]:
+    """Yield the findings whose comments a text has."""
     for number, line in enumerate(lines_of(text), start=1):
-        before, _, reason = line.strip().partition(f"{MARK}[{code}] ")
-        if reason and not before:
-            yield Finding(number, code, reason)
+        if (said := re.match(rf"\s*{MARK}\[([\w-]+)\] (.+)", line)) is not None:
+            yield Finding(number, said[1], said[2])
 
 
 def with_findings(written: Source, findings: Iterable[Finding]) -> tuple[str, list[Finding]]:

@@ -16,7 +16,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError
 from seqrecorder.legacy.migrate.analyze import names
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import Shared
-from seqrecorder.legacy.migrate.findings import Finding
+from seqrecorder.legacy.migrate.findings import Finding, written_in
 from seqrecorder.legacy.migrate.links import callers_of, lifted_together, shared
 from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
 from seqrecorder.legacy.migrate.rewrite.script import Rewritten, rewrite
@@ -240,10 +240,11 @@ def _migrated(
             return FileReport(path, "nothing"), data, data
         return _refused(report, "notebook", "queues in a notebook, which is no script"), data, data
     done = change(text)
+    left = () if done.status != "nothing" else tuple(written_in(text))  # by an earlier run
     report = FileReport(
         path,
         done.status,
-        done.findings,
+        done.findings or left,
         done.notes,
         diff=_diff(path, text, done.text),
         changed=done.changed,

@@ -195,6 +195,10 @@ def test_lines_are_those_of_what_is_written(tmp_path):
     missing = [finding for finding in report.findings if finding.code == "missing"]
     assert len(missing) == 2
     assert all("tf.layers.dense(" in lines[finding.line - 1] for finding in missing)
+    [again] = migrate(path, target="eager")
+    assert again.outcome == "nothing"
+    assert [each.reason for each in again.findings] == [each.reason for each in report.findings]
+    assert all(each.reason in lines[each.line - 1] for each in again.findings)
 
 
 def test_callers_of_methods_are_named(tmp_path):
@@ -257,7 +261,7 @@ def test_scripts_without_queues_need_no_tensorflow(tmp_path):
 def test_words_of_queues(text):
     """Whatever their names are imported as, scripts with queues are looked into."""
     assert may_have_queues(text)
-    assert not may_have_queues(text.replace("tensorflow", "jax"))
+    assert not may_have_queues(text.replace("tensorflow", "jax").replace("tf", "jnp"))
 
 
 def test_kept_scripts_are_shown_and_written(capsys, tmp_path):

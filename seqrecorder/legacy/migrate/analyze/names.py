@@ -118,10 +118,8 @@ def may_have_queues(text: str) -> bool:
     >>> may_have_queues("import tensorflow as tf; x = tf.train.batch([y], 3)"), may_have_queues("import tensorflow")
     (True, False)
     """
-    if "tensorflow" not in text:
-        return False
     words = {*re.findall(r"\w+", text)}
-    return bool(words & _WORDS or (words & _COMMON and words & _MODULES))
+    return bool(words & {"tensorflow", "tf"} and (words & _WORDS or (words & _COMMON and words & _MODULES)))
 
 
 class Names:

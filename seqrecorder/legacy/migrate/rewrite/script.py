@@ -141,12 +141,10 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
         return Rewritten("refused", text, (source,))
     current = source.text
     script = _Script(source, target, shared=shared)
+    if (found := _not_followed(script)) is not None:
+        return Rewritten("flagged", with_findings(source, [found])[0], (found,))
     if not script.mentioned:
         return Rewritten("nothing", text)
-    if (later := next(filter(_is_later, walk(source.tree)), None)) is not None:
-        said = "names are bound here in a way that no Python of TensorFlow 1 had, and are not followed"
-        found = Finding(getattr(later, "lineno", 1), "later-python", said)
-        return Rewritten("flagged", with_findings(source, [found])[0], (found,))
     plain = plainer(current, script.shared.wanted, {*script.shared.parts}, script.shared.callers)
     if plain != current:
         script = _Script(Source(plain), target, script.unbound, script.shared)
@@ -173,9 +171,18 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
     return Rewritten("flagged", flagged, findings)
 
 
-def _is_later(node: ast.AST) -> bool:
-    """Whether something is `:=`, `match` or `except*`."""
-    return isinstance(node, (ast.NamedExpr, ast.Match, getattr(ast, "TryStar", ast.Match)))
+def _not_followed(script: _Script) -> Finding | None:
+    """Return what keeps the names of a script from being followed: Python of later years, or a `tf` of unknown origin."""
+    later = (ast.NamedExpr, ast.Match, getattr(ast, "TryStar", ast.Match))
+    for node in walk(script.source.tree):
+        line = getattr(node, "lineno", 1)
+        if script.mentioned and isinstance(node, later):
+            said = "names are bound here in a way that no Python of TensorFlow 1 had, and are not followed"
+            return Finding(line, "later-python", said)
+        if not script.mentioned and isinstance(node, ast.Attribute) and (name := ast.unparse(node)) in PIPELINE:
+            said = f"{name} is used, and no import of this file says that tf is TensorFlow"
+            return Finding(line, "not-tensorflow", said)
+    return None
 
 
 def _emptied(source: Source, plain: _Script) -> set[str]:
@@ -220,7 +227,7 @@ def _converted(script: _Script, old: Source, target: Target, *, records: bool, p
     if by_chance and any(script.names.mentions(script.source.tree, _SEEDS)):
         script.notes.append("the seed of the graph gives another order, and other numbers, than it gave the queues")
     new, remaining = with_findings(written, found)
-    remaining += written_in(new, "summary")
+    remaining += [each for each in written_in(new) if each.code == "summary"]
     changed = (*script.helpers, *script.functions) if target == "eager" else (*script.helpers,)
     return Rewritten("converted", new, tuple(remaining), tuple(script.notes), tuple(script.functions), changed)
 

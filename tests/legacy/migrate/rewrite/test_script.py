@@ -259,6 +259,14 @@ def test_python_after_tensorflow_1_is_left():
         ]
 
 
+@pytest.mark.parametrize("line", ["import sugartensor as tf", "from layers import *", "import slim", "tf = None"])
+def test_names_of_a_package_that_is_not_tensorflow_are_flagged(line):
+    """A `tf` that no import says is TensorFlow is not followed, and what is written with it is not passed over."""
+    done = rewrite(script(READ + BATCH).replace("import tensorflow as tf", line))
+    assert (done.status, {finding.code for finding in done.findings}) == ("flagged", {"not-tensorflow"})
+    assert rewrite("import layers as tf\n\ntrain = tf.Trainer()\ntrain.batch(tf.batch)\n").status == "nothing"
+
+
 FILLED = """    codes = tf.decode_raw(record, tf.uint8)
     filled = tf.{kind}(9, [tf.uint8, tf.int32], shapes={shapes})
     tf.train.add_queue_runner(tf.train.QueueRunner(filled, [filled.enqueue([codes, {put}])]))
