@@ -172,7 +172,7 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
 
 
 def _not_followed(script: _Script) -> Finding | None:
-    """Return what keeps the names of a script from being followed: Python of later years, or a `tf` of unknown origin."""
+    """Return why the names of a script are not followed: Python of later years, or a `tf` of unknown origin."""
     later = (ast.NamedExpr, ast.Match, getattr(ast, "TryStar", ast.Match))
     for node in walk(script.source.tree):
         line = getattr(node, "lineno", 1)
