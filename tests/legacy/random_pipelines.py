@@ -196,6 +196,7 @@ class Pipelines(Batches):
             "lines",
             "called",
             "given",
+            "again",
             "examples",
             "examples",
             "columns",
@@ -279,6 +280,19 @@ class Pipelines(Batches):
         name = self.new()
         self.ends("txt")
         self.add(f"{name} = read({self.draw('', '', 'names=')}{queue})")
+        self.kinds[name] = "number"
+
+    def read_again(self, queue):
+        """Add calls of a function that reads, in a loop or one after the other, each by a reader of its own."""
+        self.ends("txt")
+        name, call = self.new(), self.draw(f"read({queue})", f"read_later({queue})")
+        self.add(*self.draw(
+            ("parts = []", f"for _ in range({self.draw('1', '2')}):", f"    parts.append({call})",
+             f"{name} = tf.stack(parts)[-1]"),
+            (f"{name} = 0.0", f"while {name} is not None and not tf.is_tensor({name}):", f"    {name} = {call}"),
+            (f"{name} = tf.add_n([{call} for _ in range(2)])",),
+            (f"{name} = {call}", f"{name} = {name} + {call}"),
+        ))  # fmt: skip
         self.kinds[name] = "number"
 
     def read_given(self, queue):

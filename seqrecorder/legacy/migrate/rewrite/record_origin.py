@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import (
-    COMPREHENSIONS,
-    only,
-    walk,
-)
+from seqrecorder.legacy.migrate.analyze.data_flow import LOOPS, only, walk
 from seqrecorder.legacy.migrate.analyze.names import PROVIDER
 from seqrecorder.legacy.migrate.rewrite.reader_functions import calls_of, reader_of
 from seqrecorder.legacy.migrate.rewrite.record_statements import Origin, distinct, simple_names
@@ -162,4 +158,4 @@ class Origins:
 
 
 def _repeats(statement: ast.stmt, call: ast.Call) -> bool:
-    return any(isinstance(node, (*COMPREHENSIONS, ast.Lambda)) and call in walk(node) for node in walk(statement))
+    return any(isinstance(node, (*LOOPS, ast.Lambda)) and call in walk(node) for node in walk(statement))

@@ -72,3 +72,23 @@ def test_a_reader_that_hangs_on_what_a_function_is_given_is_not_given_on():
     script = THROUGH.replace("def read(filename_queue)", "def read(filename_queue, up_to=2)")
     script = script.replace("reader.read(filename_queue)", "reader.read_up_to(filename_queue, up_to)")
     assert {finding.code for finding in rewrite(script).findings} == {"queue-given"}
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        "sizes = []\n    for _ in range(3):\n        sizes.append(measured(queue, 3)[2])",
+        "sizes = []\n    while len(sizes) < 3:\n        sizes.append(measured(queue, 3)[2])",
+        "sizes = [measured(queue, 3)[2] for _ in range(3)]",
+        "sizes = list(map(lambda n: measured(queue, n)[2], range(3)))",
+        "sizes = [measured(queue, 3)[2], measured(queue, 4)[2]]",
+    ],
+)
+def test_a_function_that_is_called_again_reads_another_record(reading):
+    """Each call makes a reader, which takes a record of its own; one record would come in their place."""
+    start, _, rest = THROUGH.partition("    key, value, size = measured(queue, 3, small=True)\n")
+    stacked = f"{start}    {reading}\n    size = tf.stack(sizes)\n{rest}".replace("[key, value, size]", "[size]")
+    done = rewrite(stacked)
+    assert done.status == "flagged"
+    assert {finding.code for finding in done.findings} <= {"several-readers", "queue-used"}
+    assert rewrite(stacked.replace("tf.train.batch([size], 2)", "size")).status == "flagged"
