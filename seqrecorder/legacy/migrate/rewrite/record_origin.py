@@ -117,8 +117,9 @@ class Origins:
             if argument in queue:
                 inside = [s for s in block if call in walk(s)]
                 joined = any(call in walk(batch.arguments["tensors"] or call) for batch in self.stages.batches)
-                if not joined and (not inside or isinstance(inside[0], ast.If) or _repeats(inside[0], call)):
-                    raise Unclear("several-readers", "the function that reads is called several times", call)
+                if not joined and (not inside or not _once(inside[0], call)):
+                    said = "the function that reads is called in a loop, or under a condition"
+                    raise Unclear("several-readers", said, call)
                 self.used |= {id(node) for node in named}
                 several = {ast.unparse(node): self.helpers[ast.unparse(node)] for node in named[1:]}
                 for each in several.values():
@@ -157,5 +158,7 @@ class Origins:
                     yield Origin((name,), statement, None)
 
 
-def _repeats(statement: ast.stmt, call: ast.Call) -> bool:
-    return any(isinstance(node, (*LOOPS, ast.Lambda)) and call in walk(node) for node in walk(statement))
+def _once(statement: ast.stmt, call: ast.Call) -> bool:
+    """Whether a call is carried out once for each time that its statement is."""
+    holding = (*LOOPS, ast.Lambda, ast.If, ast.IfExp, ast.BoolOp, ast.Try)
+    return not any(isinstance(node, holding) and call in walk(node) for node in walk(statement))

@@ -82,10 +82,13 @@ def test_a_reader_that_hangs_on_what_a_function_is_given_is_not_given_on():
         "sizes = [measured(queue, 3)[2] for _ in range(3)]",
         "sizes = list(map(lambda n: measured(queue, n)[2], range(3)))",
         "sizes = [measured(queue, 3)[2], measured(queue, 4)[2]]",
+        "sizes = [measured(queue, 3)[2] if files[1:] else 0]",
+        "sizes = [files[1:] and measured(queue, 3)[2]]",
+        "if files[1:]:\n        sizes = [measured(queue, 3)[2]]\n    else:\n        sizes = [0]",
     ],
 )
-def test_a_function_that_is_called_again_reads_another_record(reading):
-    """Each call makes a reader, which takes a record of its own; one record would come in their place."""
+def test_a_function_that_is_called_again_or_perhaps_is_not_rewritten(reading):
+    """Each call makes a reader, which takes a record of its own; where none is made, no end of records is met."""
     start, _, rest = THROUGH.partition("    key, value, size = measured(queue, 3, small=True)\n")
     stacked = f"{start}    {reading}\n    size = tf.stack(sizes)\n{rest}".replace("[key, value, size]", "[size]")
     done = rewrite(stacked)
