@@ -59,6 +59,20 @@ def read_items(
     As it was there, files and records are shuffled by default, and read for ever. With `shuffle=False` and one reader
     the order is that of the files.
 
+    >>> import pathlib, tempfile
+    >>> import tensorflow as tf
+    >>> from seqrecorder.legacy.contrib import slim
+    >>> path = str(pathlib.Path(tempfile.mkdtemp(), "words.tfrecord"))
+    >>> feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[7]))
+    >>> with tf.io.TFRecordWriter(path) as writer:
+    ...     example = tf.train.Example(features=tf.train.Features(feature={"word": feature}))
+    ...     writer.write(example.SerializeToString())
+    >>> items = {"label": slim.tfexample_decoder.Tensor("word")}
+    >>> decoder = slim.tfexample_decoder.TFExampleDecoder({"word": tf.io.FixedLenFeature([], tf.int64)}, items)
+    >>> dataset = slim.dataset.Dataset(path, tf.compat.v1.TFRecordReader, decoder, num_samples=1, items_to_descriptions={})
+    >>> [int(label) for label in read_items(dataset, "label", shuffle=False, num_epochs=2)]
+    [7, 7]
+
     Args:
         dataset: a `Dataset`, or what has its attributes `data_sources`, `reader` and `decoder`.
         items: names of the decoder's items, of which elements are tuples; or one name, for tensors by themselves.
