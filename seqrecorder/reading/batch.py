@@ -20,7 +20,7 @@ from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.shaping import shaper
 from seqrecorder.reading.strategy import WINDOW, Feed
-from seqrecorder.reading.tfdata_ops import Traced
+from seqrecorder.reading.traced import Traced
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema

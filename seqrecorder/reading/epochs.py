@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.graph_ops import numbers, rows_at
-from seqrecorder.reading.tfdata_ops import Traced, flat_mapped, mapped, one_element, staged
+from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, one_element, staged
+from seqrecorder.reading.traced import Traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable

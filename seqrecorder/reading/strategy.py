@@ -11,7 +11,7 @@ import numpy as np
 from seqrecorder.dataset.shard_info import column
 from seqrecorder.reading.record_length import LengthCounts, Limits, groups_of, record_length
 from seqrecorder.reading.record_stream import StreamOptions, stream
-from seqrecorder.reading.tfdata_ops import Traced
+from seqrecorder.reading.traced import Traced
 from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ def read_items(
     ...     writer.write(example.SerializeToString())
     >>> items = {"label": slim.tfexample_decoder.Tensor("word")}
     >>> decoder = slim.tfexample_decoder.TFExampleDecoder({"word": tf.io.FixedLenFeature([], tf.int64)}, items)
-    >>> dataset = slim.dataset.Dataset(path, tf.compat.v1.TFRecordReader, decoder, num_samples=1, items_to_descriptions={})
+    >>> dataset = slim.dataset.Dataset(path, tf.compat.v1.TFRecordReader, decoder, 1, {})
     >>> [int(label) for label in read_items(dataset, "label", shuffle=False, num_epochs=2)]
     [7, 7]
 
