@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import inspect
 import itertools
+import math
 import operator
 import random
 import shutil
@@ -111,6 +113,7 @@ class Callee:
         kept: tensors that hang on records, by the names that hold them, where they are not returned.
         common: those names, of which both versions have batches; None where all count.
         failed: statements that failed, and were passed over.
+        seconds: of a processor that its batches may take.
     """
 
     def __init__(
@@ -126,10 +129,11 @@ class Callee:
         self._text = text
         self._place, self._name, self.ending = str(place), name, ending(text)
         self._conditions = Conditions.of(self.tree)
-        self._uses = uses(self.tree)
+        self._uses = uses(self.tree if old else others)
         StandIn.given = {n: "worker" if "worker" in texts else texts[0] for n, texts in self._conditions.texts.items()}
         self._constructs = False
         self._usual: dict[str, Any] = {}
+        self._unsaid: dict[str, Any] = {}
         self.namespace: dict[str, Any] = {}
         self.ran: set[int] = set()
         self.groups: list[list[int]] = []
@@ -139,6 +143,7 @@ class Callee:
         self.kept: dict[str, Any] = {}
         self.common: set[str] | None = None
         self.failed: set[str] = set()
+        self.seconds = math.inf
         self._outputs = outputs_of(self.tree) & outputs_of(others)
         self._code, self._last = copy.deepcopy(self.tree), 0
         scopes = [scope_of(tree, name) for tree in (self.tree, others, self._code)]
@@ -153,7 +158,7 @@ class Callee:
         self.kept = batches_among(names, old=self._old) if self.target == "graph" else {}
 
     def _passed(self, text: str, targets: list[str]) -> Any:
-        value = passed(text, targets)
+        value = passed(text, targets, self._uses)
         self.failed.add(text)
         return value
 
@@ -182,15 +187,15 @@ class Callee:
             CannotTryError: there are none.
         """
         names = StandIn.files = [str(path) for path in paths]
+        StandIn.given |= {name: names for name, use in self._uses.items() if use == "files" and not is_file(name)}
         StandIn.opened = False
         problems: list[_Problem] = []
         yield from self._arguments(names, problems)
         if "." in self._name and not self._name.endswith("__init__"):
             self._constructs = True  # what the method finds may be what the constructor made
             yield from self._arguments(names, problems)
-        usual = self._usual
-        for _, values, asked in self.others(usual, {*range(len(self._text))}):  # flags may keep it from its batches
-            yield values, asked
+        every = {*range(len(self._text))}  # flags may keep it from its batches
+        yield from ((values, asked) for _, values, asked in self.others(self._usual, every))
         if problems:
             _, furthest = max(problems, key=operator.itemgetter(0))
             raise CannotTryError(f"the old function cannot be called: {furthest}")
@@ -200,7 +205,7 @@ class Callee:
         choices = [choice for choice in candidates(function, names, self._conditions.texts, self._uses) if choice]
         usual = self._usual = dict(choice[0] for choice in choices)
         others = {choice[0][0]: choice[1:] for choice in choices}
-        unsaid = {name: rest[0][1] for name, rest in others.items() if rest and usual[name] is None}
+        unsaid = self._unsaid = {name: rest[0][1] for name, rest in others.items() if rest and usual[name] is None}
         reached, furthest = dict[str, Any](), (list[int](), -len(self._text))
         first = [{}, unsaid] if unsaid else [{}]  # what has no value of its own has none alone, or has one altogether
         for chosen in itertools.chain(first, itertools.islice(deviations(others), 1, _CHOICES)):
@@ -210,19 +215,16 @@ class Callee:
                 if problems[-1][0] > furthest:  # what gets further is a better start
                     reached, furthest = reached | chosen, problems[-1][0]
                 continue
-            if (
-                not asked.reader
-                and not asked.whole_files
-                and not StandIn.opened
-                and any(set(names) & set(map(str, _items(value))) for value in values.values())
-            ):
-                problems.append((([len(self._text)], 0), "it reads no files"))
-                continue
             here = Path(names[0]).parent.resolve()
             own = here.parent.parent.parent
             foreign = [name for name in asked.files if not (here / name).resolve().is_relative_to(own)]
-            if foreign:
+            if foreign and foreign[0] not in names[0]:  # else a letter of a name was taken for one
                 raise ForeignFileError(foreign[0])
+            given = {str(one) for value in values.values() for one in (value if isinstance(value, list) else [value])}
+            unread = not asked.reader and not asked.whole_files and not StandIn.opened and given & {*names}
+            if foreign or unread:
+                problems.append((([len(self._text)], 0), "it reads no files"))
+                continue
             yield values, asked
 
     def _asked(self, values: dict[str, Any], problems: list[_Problem]) -> Asked | None:
@@ -260,9 +262,9 @@ class Callee:
         attributes = {name: getattr(StandIn(), name) for name in sorted(attributes_tested(self.tree, left))}
         known = {f".{name}": value for name, value in attributes.items()} | values
         for changed in self._conditions.positions(known):
-            # Some scripts refuse to shuffle with one thread.
-            for more in (changed, changed | threads) if threads else (changed,):
-                asked = self._asked({**values, **more}, [])
+            # Some scripts refuse to shuffle with one thread, or to crop where they are not told how much.
+            for more in (changed, changed | threads, self._unsaid | changed):
+                asked = self._asked({**values, **more}, []) if more is changed or more != changed else None
                 if asked is not None:
                     yield ", ".join(f"{name}={value!r}" for name, value in more.items()), {**values, **more}, asked
                     break
@@ -283,7 +285,8 @@ class Callee:
         method = f"_{outer.lstrip('_')}{method}" if method.startswith("__") and not method.endswith("__") else method
         if self._constructs:
             return constructing(kind, method)
-        return types.MethodType(kind.__dict__[method], bare())
+        member = inspect.getattr_static(kind, method)
+        return types.MethodType(getattr(member, "fget", member), bare())
 
     def _carry_out(self) -> None:
         namespace = dict(self.namespace)
@@ -363,7 +366,7 @@ class Callee:
                 session.run(starting)
                 coordinator = v1.train.Coordinator()
                 threads = v1.train.start_queue_runners(session, coordinator)
-            found = list(until_the_end(session, tensors, most))
+            found = list(until_the_end(session, tensors, most, self.seconds))
             if self.kept:
                 self.ran |= set(range(self._last + 1, len(self._text)))  # which is not run
             coordinator.request_stop()
@@ -393,7 +396,3 @@ class Callee:
 
 def _nothing(_: Any) -> None:
     """Take the place of a constructor."""
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

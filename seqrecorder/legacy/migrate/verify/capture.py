@@ -105,14 +105,14 @@ def _passing(block: list[ast.stmt], texts: set[str], last: int) -> list[ast.stmt
     return found
 
 
-def passed(text: str, targets: list[str]) -> Any:
+def passed(text: str, targets: list[str], uses: Mapping[str, str]) -> Any:
     """Return what takes the place of what a statement assigns that failed; names that are lacking are given first."""
     error = sys.exc_info()[1]
     if isinstance(error, NameError) and not isinstance(error, UnboundLocalError):
         raise error
     target = ast.parse(targets[0]).body[0].value if targets else None  # type: ignore[attr-defined]
     parts = [ast.unparse(part) for part in getattr(target, "elts", [target] if target else [])]
-    return loaded(parts, known="tf." not in text)
+    return loaded(parts, uses, known="tf." not in text)
 
 
 def is_tensor(item: Any) -> bool:
@@ -172,7 +172,7 @@ def sessions_stopped(file: str, *, old: bool) -> Iterator[None]:
             return own(*arguments, **options)
         session = mock.MagicMock()
         session.__enter__.return_value = session.managed_session.return_value = session
-        session.run.side_effect = run
+        session.run.side_effect, session.graph = run, tf.compat.v1.get_default_graph()
         return session
 
     v1 = tf.compat.v1

@@ -65,8 +65,35 @@ def lines_left(old: ast.Module, new: ast.Module, ran: set[int]) -> list[int]:
     concerned = _concerned(old, new)
     for name, function in functions_of(old):
         own = {node.lineno for node in _statements(function.body)}
-        left |= own - ran if own & ran and name in concerned else set()
+        left |= own - ran - _never(old, function) if own & ran and name in concerned else set()
     return sorted(left)
+
+
+def _never(tree: ast.Module, function: ast.FunctionDef) -> set[int]:
+    """Return the lines of a function for itself alone, `_named` so, that no call of the script comes to.
+
+    Those are the arms of conditions on a parameter for which all calls give constants.
+    """
+    named = [node for node in ast.walk(tree) if function.name in (getattr(node, "id", ""), getattr(node, "attr", ""))]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.func in named]
+    plain = not any(isinstance(part, ast.Starred) for call in calls for part in call.args)
+    if not function.name.startswith("_") or not calls or len(calls) < len(named) or not plain:
+        return set()
+    parameters = [parameter.arg for parameter in function.args.args]
+    own = parameters[parameters[:1] == ["self"] :]
+    given = [dict(zip(own, call.args, strict=False)) | {str(k.arg): k.value for k in call.keywords} for call in calls]
+    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    found: set[int] = set()
+    for node in (node for node in ast.walk(function) if isinstance(node, ast.If)):
+        test, arms = node.test, (node.orelse, node.body)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, arms = test.operand, arms[::-1]
+        values = [call.get(test.id) if isinstance(test, ast.Name) and test.id not in stored else None for call in given]
+        known = {bool(value.value) for value in values if isinstance(value, ast.Constant)}
+        if len(known) == 1 and all(isinstance(value, ast.Constant) for value in values):
+            never = arms[not known.pop()]
+            found |= {line for s in never for line in range(s.lineno, (s.end_lineno or s.lineno) + 1)}
+    return found
 
 
 @functools.lru_cache(maxsize=8)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.For)
 _PLAIN = frozenset(("dict", "float", "int", "len", "list", "namedtuple", "range", "set", "sorted", "str", "tuple"))
 _PLAIN_METHODS = ("append", "format", "join")
+_SIZES = ("batch", "capacity", "min_after")
 _LONG = 1000  # times that a loop goes round
 _FLAGS = ("FLAGS", "parse_args()", "parse_known_args()")
 _QUEUES = frozenset(name.rpartition(".")[2] for name in PIPELINE)
@@ -104,16 +105,19 @@ def _take_flag(call: ast.Call) -> None:
         StandIn.given[name] = scaled(name, default)
 
 
-def batch_sizes(tree: ast.AST) -> set[int]:
-    r"""Return the numbers of a script that are sizes of batches, and larger than a trial can bear.
+def large_sizes(tree: ast.AST) -> dict[int, int]:
+    r"""Return the sizes of batches and of queues that a script says, and those in their place that a trial can bear.
 
-    >>> sorted(batch_sizes(ast.parse("batch_size = 64\nx = tf.train.batch([y], batch_size=128, num_threads=16)")))
-    [64, 128]
+    >>> large_sizes(ast.parse("batch_size = 64\nx = tf.train.batch([y], batch_size=9, num_threads=16, capacity=500)"))
+    {64: 3, 500: 20, 9: 3}
     """
-    named = [(node.arg, node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword)]
+    named = [(str(node.arg), node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword)]
     named += [(n, node.value) for node in ast.walk(tree) if isinstance(node, ast.Assign) for n in writes(node)]
-    sizes = {node.value for name, node in named if "batch" in str(name).lower() and isinstance(node, ast.Constant)}
-    return {size for size in sizes if type(size) is int and size > 3}  # noqa: PLR2004
+    sizes = {
+        node.value: 3 if "batch" in name.lower() else scaled(name, node.value) for name, node in reversed(named)
+        if isinstance(node, ast.Constant) and type(node.value) is int and any(word in name.lower() for word in _SIZES)
+    }  # fmt: skip
+    return {size: small for size, small in sizes.items() if small < size}
 
 
 def long_loops(tree: ast.AST) -> set[int]:

@@ -24,7 +24,7 @@ def held_still() -> Iterator[set[str]]:
 
     def fraction(shape: Any, dtype: Any, *_: Any, **__: Any) -> Any:
         drawn.add("fraction")
-        return tf.fill(shape, tf.cast(0.375, dtype))
+        return tf.fill(shape, tf.cast(0.0625, dtype))
 
     def lowest(shape: Any, minval: Any, *_: Any, **__: Any) -> Any:
         drawn.add("lowest")

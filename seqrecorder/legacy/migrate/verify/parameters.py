@@ -53,12 +53,15 @@ def candidates(
 
 def constructing(kind: type, method: str) -> Callable[..., Any]:
     """Return a function that makes an object first, by the constructor, and calls a method of it then."""
-    bound = types.MethodType(kind.__dict__[method], kind)
+    member = inspect.getattr_static(kind, method)
+    is_property = isinstance(member, property)
+    bound = (lambda: None) if is_property else types.MethodType(member, kind)
     own, method_own = (inspect.signature(called).parameters for called in (kind, bound))
 
     def call(**values: Any) -> Any:
         made = kind(**{name: value for name, value in values.items() if name in own})
-        return getattr(made, method)(**{name: value for name, value in values.items() if name in method_own})
+        part = getattr(made, method)
+        return part if is_property else part(**{name: value for name, value in values.items() if name in method_own})
 
     both = {name: one for name, one in {**own, **method_own}.items() if one.kind not in _VARIABLE}
     named = [one.replace(kind=one.KEYWORD_ONLY) for one in both.values()]

@@ -97,8 +97,10 @@ class Asked:
         >>> asked = Asked()
         >>> asked.told("Shape mismatch in tuple component 0. Expected [784], got [12]"), asked.lengths
         (True, {12: 784})
+        >>> asked.told("Shape mismatch in tuple component 2. Expected [1,2], got [5,2]"), asked.lengths[5]
+        (True, 1)
         """
-        expected = re.search(r"Expected \[(\d+)\], got \[(\d+)\]", error)
+        expected = re.search(r"Expected \[(\d+)(?:,\d+)?\], got \[(\d+)", error)
         if image := re.search(r"Expected \[(\d+),(\d+),(\d+)\], got", error):
             self.sides, before = tuple(map(int, image.groups())), self.sides
             return self.sides != before

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
+
+from seqrecorder.legacy.migrate.verify.refusals import NoBatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,14 +50,17 @@ def runners_added() -> Iterator[None]:
         known += [] if runner in known else [runner]
 
 
-def until_the_end(session: Any, tensors: list[Any], most: int) -> Iterator[list[Any]]:
-    """Yield what tensors give, as arrays, until their queues end, or so many times."""
+def until_the_end(session: Any, tensors: list[Any], most: int, seconds: float) -> Iterator[list[Any]]:
+    """Yield what tensors give, as arrays, until their queues end, or so many times; raise where they take too long."""
     import tensorflow as tf
 
+    started = time.process_time()
     patience = tf.compat.v1.RunOptions(timeout_in_ms=_PATIENCE)
     with contextlib.suppress(tf.errors.OutOfRangeError):
         for _ in range(most):
             yield [_dense(part) for part in session.run(tensors, options=patience)]
+            if time.process_time() - started > seconds:
+                raise NoBatchError("its batches take too long")
 
 
 def as_arrays(item: Any) -> Any:

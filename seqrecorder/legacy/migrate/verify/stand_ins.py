@@ -22,7 +22,7 @@ from seqrecorder.legacy.contrib.absent import Absent
 from seqrecorder.legacy.migrate.verify.items import IMAGE, item, unpacked_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _FILES = ("file", "path", "pattern", "record", "tfr", "glob", "data_source")
 _NO_NUMBERS = ("device", "scope", "name", "norm")
@@ -41,7 +41,7 @@ _VALUES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("size", "dim", "width", "height"), 8),
     (("bytes",), 60),
     (("fraction", "prob", "_rate", "_ratio"), 0.5),
-    (("length", "classes", "depth", "channels", "num", "steps", "n_", "max"), 3),
+    (("length", "_len", "classes", "depth", "channels", "num", "steps", "n_", "max"), 3),
 )
 
 
@@ -253,10 +253,16 @@ def ending(text: str) -> str:
     return "" if found is None else f".{found[2]}" if found[2] else found[1]
 
 
-def loaded(names: Sequence[str], *, known: bool) -> Any:
-    """Return what may have been loaded, by the names that its parts are given; stand-ins, where that is not known."""
-    parts = [_loaded(name.lower()) if known else StandIn() for name in names]
+def loaded(names: Sequence[str], uses: Mapping[str, str], *, known: bool) -> Any:
+    """Return what may have been loaded, by the names and the uses of its parts; stand-ins, where those say nothing."""
+    as_files = {"files": [*StandIn.files], "object": StandIn()}
+    parts = [as_files.get(uses.get(name, "")) or (_loaded(name.lower()) if known else _unknown(name)) for name in names]
     return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _unknown(name: str) -> Any:
+    number = known_value(name)
+    return number if type(number) is int else StandIn()
 
 
 def _loaded(name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import itertools
 import json
+import math
 import os
 import re
 import sys
@@ -22,7 +23,7 @@ from seqrecorder.legacy.migrate.normalize.python2 import as_python3
 from seqrecorder.legacy.migrate.verify.call import MOST, Callee
 from seqrecorder.legacy.migrate.verify.capture import nearest
 from seqrecorder.legacy.migrate.verify.coverage import in_words, lines_left
-from seqrecorder.legacy.migrate.verify.definitions import batch_sizes, long_loops
+from seqrecorder.legacy.migrate.verify.definitions import large_sizes, long_loops
 from seqrecorder.legacy.migrate.verify.equality import brief, compare
 from seqrecorder.legacy.migrate.verify.fixed_random import held_still
 from seqrecorder.legacy.migrate.verify.modules import Version, roots
@@ -41,6 +42,7 @@ _RECORDS = (6, 6)  # in each of two files: with two epochs, and batches of three
 _OFTEN = 20  # times that a record comes on average, where that is left to chance
 _ALONE = 7  # in a single file: there something is
 _WAYS = 6  # to call a function that fails when it runs
+_PATIENCE = 20.0  # seconds of a processor for batches that may be made smaller
 _SECONDS = 60.0  # for the positions of a function's switches
 _ROUNDS = 20  # of long loops
 _LENGTHS = 5  # of records that are tried
@@ -122,23 +124,29 @@ def compared(given: Mapping[str, Any], name: str, directory: Path) -> tuple[str,
         try:
             if lacking := {*given["needed"]} - versions[1].replaced:
                 raise CannotTryError(f"it cannot import {min(lacking)}, which is rewritten together with it")
+            before.seconds = math.inf if large_sizes(tree).keys() <= literals.keys() else _PATIENCE
             return _compared(before, after, directory)
         except ForeignFileError as error:
             parts = [text for text in texts - {*literals} if error.path == text or _leads_to(text, error.path)]
             if not parts:
                 raise
             part = max(parts, key=len)
-            literals[part] = str(directory / f"foreign-{len(literals)}") + "/" * part.endswith("/")
+            open_end = part[len(_start(part)) :]
+            literals[part] = str(directory / f"foreign-{len(literals)}") + (open_end or "/" * part.endswith("/"))
         except NoBatchError:
-            large = batch_sizes(tree) - {*literals}
-            if not large:
+            if not (large := {size: small for size, small in large_sizes(tree).items() if size not in literals}):
                 raise
-            literals |= dict.fromkeys(large, 3)
+            literals |= large
 
 
 def _leads_to(text: str, path: str) -> bool:
     """Whether a text is the place of a file, or of one that it is in."""
-    return text.count("/") > 1 and path.startswith(text)
+    return text.count("/") > 1 and path.startswith(_start(text))
+
+
+def _start(text: str) -> str:
+    """Return a text as far as nothing is put into it, and it is no pattern."""
+    return re.split(r"[%{*?[]", text)[0]
 
 
 def _compared(before: Callee, after: Callee, directory: Path) -> tuple[str, set[int]]:
@@ -310,7 +318,7 @@ def _of_old(
             counts = _RECORDS[:1]
             _write(paths, asked, counts, least)
             old, shuffled = before.batches(values)
-    except ForeignFileError:
+    except (ForeignFileError, NoBatchError):
         raise
     except Exception as error:
         raise CannotTryError(f"the old function fails: {brief(error)}") from error

@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from seqrecorder.legacy.migrate.verify.coverage import in_words, lines_left, lines_run
 
 OLD = """
@@ -79,3 +81,22 @@ class B:
 """
     new = text.replace("batch(x)", "dataset(x)")
     assert lines_left(ast.parse(text), ast.parse(new), {4, 7, 13, 15}) == [9]
+
+
+@pytest.mark.parametrize(
+    ("call", "left"),
+    [("_read(x, True)", [8]), ("_read(x, many=False)", [6]), ("_read(*x)", [6, 8]), ("map(_read, x)", [6, 8])],
+)
+def test_arms_that_no_call_comes_to_are_not_left(call, left):
+    """A function for itself alone takes one way only, where its calls give it constants; where one does not, both."""
+    old = f"""
+def f(x):
+    return {call}
+def _read(x, many):
+    if not many:
+        x = none(x)
+    else:
+        x = batch(x)
+    return x
+"""
+    assert lines_left(ast.parse(old), ast.parse(old.replace("(x)\n", "(y)\n")), {3, 5, 9}) == left

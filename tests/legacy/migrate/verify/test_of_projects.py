@@ -133,6 +133,66 @@ def of_a_tree():
     return tf.train.batch([record], 2)
 """
 
+OF_A_CLASS = f"""{HEAD}
+class Inputs:
+    def __init__(self, record_files, feature_shape):
+        if len(feature_shape) != 2:
+            raise ValueError("two sides")
+        self.files = [str(file) for file in record_files]
+
+    @property
+    def batch(self):
+        files = self.files
+    {READ.replace("    queue", "    queue").replace(chr(10), chr(10) + "    ")}
+        return tf.train.batch([record], 2)
+
+
+class Faces:
+    def __init__(self, data_dir, batch_size):
+        faces = maps.lost(data_dir)
+        queue = tf.train.string_input_producer(faces.train_names, shuffle=False)
+        _, record = tf.TFRecordReader().read(queue)
+        self.batch = tf.train.batch([record], batch_size)
+"""
+
+ALONE = f"""{HEAD}
+def of_a_pattern():
+    files = tf.train.match_filenames_once("/nowhere/of/data-*")
+{READ}
+    return tf.train.batch([record], 2)
+
+
+def cropped(files, crop=False, height=None):
+{READ}
+    numbers = tf.string_to_number(tf.string_split([record], "").values, tf.int32) if crop is None else tf.zeros([9])
+    if crop:
+        assert isinstance(height, int)
+        numbers = numbers[:height]
+    return tf.train.batch([numbers, record], 2)
+
+
+def _in_batches(record, size, shuffle):
+    if shuffle:
+        return tf.train.shuffle_batch([record], size, 20, 10)
+    else:
+        return tf.train.batch([record], size)
+
+
+def of_constants(files):
+{READ}
+    return _in_batches(record, 3, shuffle=False)
+
+
+def trained(data_dir):
+    names, others = maps.lost(data_dir)
+    queue = tf.train.string_input_producer(names, shuffle=False)
+    _, record = tf.TFRecordReader().read(queue)
+    batch = tf.train.batch([record], 3)
+    with tf.Session() as session:
+        tf.summary.FileWriter("logs", session.graph)
+        print(session.run(batch))
+"""
+
 MAPS = """\
 import library_that_nobody_has.of_maps as of_maps
 import numpy as np
@@ -171,6 +231,20 @@ def test_what_functions_are_given_is_guessed_from_what_they_do(tmp_path):
     trials = tried(GUESSED, found.text, found.functions, "graph", tmp_path)
     assert [(each.function, each.outcome) for each in trials if each.outcome != "equal"] == []
     assert len(trials) == 5
+
+
+@pytest.mark.usefixtures("warm_trials")
+@pytest.mark.parametrize("old", [OF_A_CLASS, ALONE])
+def test_all_that_a_function_can_do_is_tried(tmp_path, old):
+    """Patterns are of any place, crops have sizes, what modules lost is what it is used as; no call comes elsewhere."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "maps.py").write_text(MAPS)
+    found = rewrite(old, "graph")
+    trials = tried(old, found.text, found.functions, "graph", tmp_path)
+    assert [(each.function, each.reason) for each in trials if each.outcome != "equal"] == []
+    said = {each.function: each.reason for each in trials}
+    assert len(said) == (2 if old == OF_A_CLASS else 4)
+    assert old == OF_A_CLASS or "with height=8, crop=True: 6 batches equal" in said["cropped"]
 
 
 def test_the_problem_that_came_last_is_told(tmp_path):

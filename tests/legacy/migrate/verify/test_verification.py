@@ -210,6 +210,10 @@ def test_comparing_batches():
     floats = [[np.array([1.0], "f4")]]
     with pytest.raises(AssertionError, match="other values"):
         compared(floats, [[np.array([1.0], "f8")]], ordered=True)
+    with pytest.raises(AssertionError, match="other records"):
+        compared([*floats, [np.array([2.0], "f4")]], [[np.array([2.0], "f8")], [np.array([1.0], "f8")]], ordered=False)
+    near = [[np.array([np.nan, 1.0])], [np.array([2.0, 0.1])]]
+    assert compared(near, [[near[1][0] + 1e-9], [near[0][0] + 1e-9]], ordered=False)
 
 
 LIFTED = """\
