@@ -175,17 +175,6 @@ def _script(path: Path, module: str, known: Callable[[Path], bool]) -> Path | No
     return next((each for each in found if known(each) and each != path), None)
 
 
-def callers_of(script: Path, text: str, files: Iterable[Path]) -> tuple[str, ...]:
-    """Return the texts of the files that import a script, of one whose objects may keep queues."""
-    found = list[str]()
-    for file in files if "_producer(" in text and "__init__" in text else ():
-        said = file.read_bytes().decode("latin-1") if file != script and file.suffix == ".py" else ""
-        if re.search(rf"\b{re.escape(script.stem)}\b", said) and _imports({file: said, script: text}, file, script):
-            tree = _tree(said)
-            found.append(said if tree is None else ast.unparse(tree))
-    return tuple(found)
-
-
 def lifted_together(
     texts: Mapping[Path, str], change: Callable[..., Rewritten]
 ) -> tuple[dict[Path, frozenset[str]], dict[Path, str]]:

@@ -17,7 +17,7 @@ from seqrecorder.legacy.migrate.analyze import names
 from seqrecorder.legacy.migrate.analyze.names import PIPELINE
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import Shared
 from seqrecorder.legacy.migrate.findings import Finding, written_in
-from seqrecorder.legacy.migrate.links import callers_of, lifted_together, shared
+from seqrecorder.legacy.migrate.links import lifted_together, shared
 from seqrecorder.legacy.migrate.rewrite.lift_script import lift_script
 from seqrecorder.legacy.migrate.rewrite.script import Rewritten, rewrite
 from seqrecorder.legacy.migrate.saving import ChangedError, save
@@ -140,9 +140,6 @@ def migrate(
 
     texts = {script: text for script in scripts if (text := _with_queues(script))}
     linked = shared(texts, scripts, findings) if target != "lift" else {}
-    for script, text in texts.items() if target != "lift" else ():
-        if callers := callers_of(script, text, scripts):
-            linked[script] = attrs.evolve(linked.get(script, Shared()), callers=callers)
     common = {script: each for script, each in linked.items() if each.parts or each.wanted}
     lifting = target == "lift" or (fallback and target == "graph")
     rest = {script: text for script, text in texts.items() if script not in common}

@@ -23,7 +23,7 @@ from seqrecorder.legacy.migrate.analyze.names import (
     Arguments,
 )
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
-from seqrecorder.legacy.migrate.analyze.stages import GIVEN, KEPT, RECORDS, Batch, Producer, Read, Reader, Stages, bound
+from seqrecorder.legacy.migrate.analyze.stages import GIVEN, Batch, Producer, Read, Reader, Stages, bound
 from seqrecorder.legacy.migrate.normalize.filled_queues import batches_of_queues, not_filled
 from seqrecorder.legacy.migrate.unclear import Unclear
 
@@ -106,11 +106,8 @@ def _take_assignment(stages: Stages, node: ast.Assign, names: Names) -> None:
     elif kind in PRODUCERS and isinstance(value, ast.Call):
         stages.producers.append(Producer(node, kind, bound(value, kind), target))
         stages.account(value.func)
-    elif isinstance(value, ast.Call) and (marked := ast.unparse(value.func)) in (GIVEN, RECORDS):
-        kept = "records" if marked == RECORDS else "given" if isinstance(value.args[0], ast.Name) else "kept"
-        stages.producers.append(Producer(node, kept, Arguments(value, {}), target))
-    elif isinstance(value, ast.Call) and ast.unparse(value.func) == KEPT:
-        stages.kept = node
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) == GIVEN:
+        stages.producers.append(Producer(node, "given", Arguments(value, {}), target))
     elif kind in READERS and isinstance(value, ast.Call):
         stages.readers.setdefault(ast.unparse(target), []).append(_reader(stages, node, value, kind))
         stages.account(value.func)

@@ -148,22 +148,17 @@ class Shared:
         parts: functions of others that it calls, by how it does.
         lost: why others that it calls, or functions of its own that others call, are not rewritten together with it.
         files: the others whose functions it calls.
-        callers: the texts of others that import it.
     """
 
     wanted: frozenset[str] = frozenset()
     parts: Mapping[str, Part] = attrs.field(factory=dict)
     lost: Mapping[str, str] = attrs.field(factory=dict)
     files: frozenset[Path] = frozenset()
-    callers: tuple[str, ...] = ()
 
 
 def _hand(found: Sequence[Stages], parts: Mapping[str, Part]) -> None:
     """Let producers whose queues are given to functions that read from them make datasets that those are given."""
-    kept = {ast.unparse(p.arguments.call.args[0]) for stages in found for p in stages.producers if p.kind == "kept"}
     for stages in found:
-        stages.handed += [p for p in stages.producers if ast.unparse(p.target) in kept]
-        stages.producers = [p for p in stages.producers if p not in stages.handed]
         calls = [call for call in only(ast.Call, own_nodes(stages.scope)) if ast.unparse(call.func) in parts]
         for producer in list(stages.producers):
             uses = stages.uses([producer.statement], ast.unparse(producer.target))
@@ -183,7 +178,7 @@ def _check_handed(stages: Stages, producer: Producer, uses: Sequence[ast.Name], 
         raise Unclear("queue-used", "the queue is given to a function, and used for more than that", call)
     if any(producer.statement not in walk(node) for node in often):
         raise Unclear("queue-used", "the queue is given to a function several times", call)
-    if producer.kind not in {*OF_QUEUES, "queue", "given", "kept"} or producer.dequeued:
+    if producer.kind not in {*OF_QUEUES, "queue", "given"} or producer.dequeued:
         raise Unclear("queue-given", f"{ast.unparse(call.func)} is given no queue of files", call)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, qualified, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, walk
 from seqrecorder.legacy.migrate.analyze.names import PROVIDER, Arguments, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 GIVEN = "__seqrecorder_given__"
 """What is called, in a script in plainer words, with a queue that callers give, which is a dataset then."""
-KEPT, RECORDS = "__seqrecorder_kept__", "__seqrecorder_records__"
-"""What is called with tensors of a record that an object keeps, and where it batches them."""
 
 
 @attrs.frozen(eq=False)
@@ -31,7 +29,7 @@ class Producer:
     Attributes:
         statement: the assignment; the return of a function that only makes the queue.
         kind: old name of the function; `queue` or `source` where a function of the script makes the queue, or the
-            tensors of a record; `given` where callers give it; `kept` or `records` where the object has it.
+            tensors of a record; `given` where callers give it.
         arguments: of the call.
         target: what is assigned to.
         dequeued: whether the queue's elements are taken in the same statement.
@@ -123,7 +121,6 @@ class Stages:
         beside: whether the others run too: their statements stand between those of this pipeline.
         handed: producers whose queues functions of the script are given, which read from them.
         described: whether it describes a dataset of TF-Slim, for providers.
-        kept: the statement by which an object keeps the dataset of records.
     """
 
     scope: Scope
@@ -136,7 +133,6 @@ class Stages:
     beside: bool = False
     handed: list[Producer] = attrs.field(factory=list)
     described: bool = False
-    kept: ast.Assign | None = None
 
     @property
     def uses_parts(self) -> bool:
@@ -225,12 +221,6 @@ class Stages:
             batches=[batch for batch in self.batches if id(batch.statement) in inside],
             others=tuple(others),
         )
-
-    def keeping(self, tree: ast.Module) -> list[str]:
-        """Return what is said of the datasets that an object of a script keeps."""
-        held = [*([self.kept.targets[0]] if self.kept else []), *(producer.target for producer in self.handed)]
-        said = "keeps a dataset, of which each call of what batches it begins with the first record"
-        return [f"{qualified(tree, self.scope)}: {ast.unparse(n)} {said}" for n in held if isinstance(n, ast.Attribute)]
 
     def account(self, node: ast.AST) -> None:
         """Note that an expression belongs to a stage."""

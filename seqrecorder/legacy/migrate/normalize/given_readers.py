@@ -119,7 +119,7 @@ def _reads(function: ast.FunctionDef, queue: ast.Name, source: Source) -> bool:
 def _is_queue(value: ast.expr | None, scope: Scope, names: Names) -> bool:
     made = reaching(scope).of(value) if isinstance(value, ast.Name) else ()
     given = [each.value for each in made if isinstance(each, ast.Assign)]
-    return any(names.called(each) in OF_QUEUES or ast.unparse(each).startswith(f"{GIVEN}(self.") for each in given)
+    return any(names.called(each) in OF_QUEUES for each in given)
 
 
 def _calls(source: Source, function: ast.FunctionDef, parameter: ast.arg) -> list[tuple[Scope, ast.Call]]:

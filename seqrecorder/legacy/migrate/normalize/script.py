@@ -28,7 +28,6 @@ from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.given_readers import queues_given, readers_of_parameters
 from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
-from seqrecorder.legacy.migrate.normalize.kept_on_self import kept_on_self
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
 from seqrecorder.legacy.migrate.normalize.own_lines import on_own_lines
 from seqrecorder.legacy.migrate.normalize.providers import providers_asked
@@ -41,7 +40,6 @@ from seqrecorder.legacy.migrate.normalize.readers import (
 from seqrecorder.legacy.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from seqrecorder.legacy.migrate.analyze.data_flow import Scope
@@ -55,7 +53,6 @@ def plainer(
     text: str,
     elsewhere: AbstractSet[str] = frozenset(),
     sources: AbstractSet[str] = frozenset(),
-    callers: Sequence[str] = (),
 ) -> str:
     """Return a script with fewer kinds of expressions in its pipelines, which does the same once its marks are read.
 
@@ -75,12 +72,10 @@ def plainer(
         text: of the script.
         elsewhere: functions that other files call with queues.
         sources: functions of other files that make records, as they are called.
-        callers: the texts of other files that import it.
     """
     for change in (
         *(on_own_lines, without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
-        *(stages_by_themselves, providers_asked, lambda text: kept_on_self(text, callers)),
-        lambda text: queues_given(text, elsewhere),
+        *(stages_by_themselves, providers_asked, lambda text: queues_given(text, elsewhere)),
         *(lambda text: _queues_between(text, sources), lists_behind_arms, heads_in_arms, records_apart),
     ):
         changed = change(text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.rewrite.record_statements import Origin
     from seqrecorder.legacy.migrate.rewrite.text import Text
 
-_ELEMENTS = ("tf.train.range_input_producer", "tf.train.slice_input_producer", "source", "records")
+_ELEMENTS = ("tf.train.range_input_producer", "tf.train.slice_input_producer", "source")
 """Producers whose elements are no serialized records."""
 
 _SEVERAL = 2

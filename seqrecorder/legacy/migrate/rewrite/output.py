@@ -147,7 +147,6 @@ class Delivery:
         ending: str = "",
         gone: AbstractSet[ast.stmt] = frozenset(),
         alone: bool = False,
-        kept: ast.Assign | None = None,
     ) -> list[Edit]:
         """Return the edits that make the statements after a place a mapped function, whose dataset is returned.
 
@@ -163,13 +162,11 @@ class Delivery:
             ending: of the dataset, after the function is mapped.
             gone: statements that make datasets now.
             alone: whether the dataset is returned to what takes nothing beside it.
-            kept: the statement by which an object keeps the dataset, which is not returned then.
         """
         behind = self._after(block, place)
-        behind = behind[: behind.index(kept) + 1] if kept is not None and kept in behind else behind
         after = [statement for statement in behind if statement not in gone]
         returned = after[-1] if after else None
-        if not isinstance(returned, (ast.Return, ast.Assign)) or returned.value is None or kept not in (None, returned):
+        if not isinstance(returned, ast.Return) or returned.value is None:
             raise Unclear("returns", "what is read is not what the function returns in the end", place)
         first = {*names, *also}
         hanging, bound = depending(after, first)
@@ -180,9 +177,8 @@ class Delivery:
             hanging, bound = [s for s in after if s in chosen], bound | {name for s in more for name in writes(s)}
         summaries = [s for s in hanging if self.target == "eager" and self._summarises(s)]
         hanging = [s for s in hanging if s not in summaries]
-        value = returned.value if kept is None else _kept(kept)
+        value = returned.value
         parts = _parts(value)
-        ends = "return" if kept is None else f"{ast.unparse(kept.targets[0])} ="
         of_batch = [part for part in parts if part is not None and reads(part) & bound]
         left = _left_of(first, after[:-1])
         if not of_batch or returned not in hanging or not all(reads(part) & left for part in of_batch):
@@ -197,12 +193,10 @@ class Delivery:
         given: dict[str, Structure] = {**dict.fromkeys(first, "one"), **({names[0]: several} if starred else {})}
         structures = Structures(self.text.names, self.text.scope, body, self.structures, {**given, **(known or {})})
         result = self._result(value, of_batch, others, structures)
-        if kept is not None and not isinstance(value, ast.Tuple) and structures.of(value) in ("list", "tuple"):
-            raise Unclear("structure", f"{ast.unparse(value)} is a list, which an object keeps", kept)
-        self.mover.check(body, [s for s in behind if s is not kept], bound, first, of_batch)
+        self.mover.check(body, behind, bound, first, of_batch)
         text = self.text
         if not body and result == ", ".join(names) and not (starred and others):
-            line = f"{ends} {', '.join([self.dataset + ending, *self._all(others)])}"
+            line = f"return {', '.join([self.dataset + ending, *self._all(others)])}"
             return [*map(self._told, summaries), text.replaced(returned, [line])]
         unit, name = text.source.unit(text.source.indent(returned)), text.fresh(function, f"{function}_batch")
         lines = ["", f"def {name}({'*' * starred}{', '.join(distinct(names))}):"]
@@ -212,7 +206,7 @@ class Delivery:
         parallel = self.parallel(several=False) if function != "finish" else ""
         mapped = f"{self.dataset}.map({name}{parallel}){ending}"
         edits = [*text.source.gone(body), *map(self._told, summaries)]
-        lines += [""] * bool(lines) + [f"{ends} {', '.join([mapped, *self._all(others)])}"]
+        lines += [""] * bool(lines) + [f"return {', '.join([mapped, *self._all(others)])}"]
         return [*edits, text.replaced(returned, lines)]
 
     def _result(
@@ -270,12 +264,6 @@ class Delivery:
 
 def _holds(node: ast.AST, block: list[ast.stmt]) -> bool:
     return any(getattr(node, name, None) is block for name in ("orelse", "finalbody"))
-
-
-def _kept(statement: ast.Assign) -> ast.expr:
-    """Return the tensors that an object keeps."""
-    given = statement.value.args if isinstance(statement.value, ast.Call) else []
-    return given[0] if len(given) == 1 else ast.Tuple(given, ast.Load())
 
 
 def _left_of(names: set[str], block: Sequence[ast.stmt]) -> set[str]:

@@ -304,8 +304,7 @@ class Rewriter:
         block = block_of(self.scope, place)
         source = self.parts.get(ast.unparse(producer.arguments.call.func)) if producer.kind == "source" else None
         held: dict[str, Structure] = {origin.names[0]: "dict"} if source and source.structure == "dict" else {}
-        kept = self.stages.kept
-        if self.target == "eager" or self.part is not None or kept is not None:
+        if self.target == "eager" or self.part is not None:
             edits = self._delivery.finished(
                 origin.names,
                 place,
@@ -313,10 +312,9 @@ class Rewriter:
                 "prepare" if origin.read is None else "parse",
                 starred=origin.starred,
                 known=held,
-                ending=f".prefetch({self.tf}.data.AUTOTUNE)" if self.target == "eager" and kept is None else "",
+                ending=f".prefetch({self.tf}.data.AUTOTUNE)" if self.target == "eager" else "",
                 gone={*origin.statements, *origin.reader_statements, *(p.statement for p in self.stages.producers)},
-                alone=self.part is not None or kept is not None,
-                kept=kept,
+                alone=self.part is not None,
             )
             last = max(origin.statements, key=lambda statement: statement.lineno, default=producing)
             zipping = zip_lines(origin, self._zip, self.name, self.tf)

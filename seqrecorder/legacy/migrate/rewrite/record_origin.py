@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.rewrite.reader_functions import Helper
     from seqrecorder.legacy.migrate.rewrite.text import Text
 
-_GIVING = ("source", "records", "tf.train.slice_input_producer", PROVIDER)
+_GIVING = ("source", "tf.train.slice_input_producer", PROVIDER)
 """Producers that give the tensors of a record, and no queue."""
 
 
@@ -58,7 +58,7 @@ class Origins:
         if producer.kind == "source":
             return self._made(producer)
         if producer.kind in _GIVING or producer.dequeued:
-            starred = isinstance(target, ast.Name) and not producer.dequeued and producer.kind != "records"
+            starred = isinstance(target, ast.Name) and not producer.dequeued
             names = distinct(simple_names(target, producer.statement))
             return Origin(names, producer.statement, None, starred=starred)
         if not isinstance(target, ast.Name):

@@ -145,7 +145,7 @@ def _rewritten(text: str, target: Target, shared: Shared, *, records: bool) -> R
         return Rewritten("flagged", with_findings(source, [found])[0], (found,))
     if not script.mentioned:
         return Rewritten("nothing", text)
-    plain = plainer(current, script.shared.wanted, {*script.shared.parts}, script.shared.callers)
+    plain = plainer(current, script.shared.wanted, {*script.shared.parts})
     if plain != current:
         script = _Script(Source(plain), target, script.unbound, script.shared)
     done = _converted(script, source, target, records=records, python2=current != text)
@@ -294,9 +294,8 @@ class _Script:
             with self.catching():
                 part = next((part for part in parts.values() if part.stages is each), None)
                 edits += handed_edits(self.source, self.names, each)
-                self.notes += each.keeping(tree)
                 if not each.producers and each.handed and not each.batches and not each.reads:
-                    self.functions += [qualified(tree, each.scope)] * (not each.keeping(tree))
+                    self.functions += [qualified(tree, each.scope)]
                     continue
                 if part is None and (not each.producers or any(p.kind == "given" for p in each.producers)):
                     raise Unclear(*of_elsewhere(each, helpers, self.names, self.shared.lost))
@@ -316,7 +315,7 @@ class _Script:
                     edits += rewriter.edits()
                     used |= rewriter.used
                     self.notes += rewriter.notes
-                self.functions += [qualified(tree, each.scope)] * (part is None and each.kept is None)
+                self.functions += [qualified(tree, each.scope)] * (part is None)
                 if part is not None:
                     self.helpers.append(part.function.name)
                     self.notes.append(part.note)

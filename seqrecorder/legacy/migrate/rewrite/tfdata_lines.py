@@ -35,7 +35,7 @@ def producer_lines(producer: Producer, name: str, tf: str, text: Text, listed: C
     given = producer.arguments
     if producer.kind in ("queue", "source"):
         return [f"{name} = {text(given.call)}"]
-    if producer.kind in ("given", "kept", "records"):
+    if producer.kind == "given":
         return [f"{name} = {text(given.call.args[0])}"]
     _check_options(given)
     elements, size = _elements(producer, tf, text, listed)
