@@ -26,7 +26,6 @@ from seqrecorder.legacy.migrate.analyze.names import PRODUCERS, Names, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.given_readers import queues_given, readers_of_parameters
-from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
 from seqrecorder.legacy.migrate.normalize.own_lines import on_own_lines
@@ -76,7 +75,7 @@ def plainer(
     for change in (
         *(on_own_lines, without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
         *(stages_by_themselves, providers_asked, lambda text: queues_given(text, elsewhere)),
-        *(lambda text: _queues_between(text, sources), lists_behind_arms, heads_in_arms, records_apart),
+        *(lambda text: _queues_between(text, sources), lists_behind_arms, records_apart),
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say

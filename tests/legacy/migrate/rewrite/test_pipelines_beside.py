@@ -3,7 +3,6 @@
 import pytest
 from old_scripts import READ, script
 
-from seqrecorder.legacy.migrate.normalize.heads_of_arms import heads_in_arms
 from seqrecorder.legacy.migrate.rewrite.script import rewrite
 from seqrecorder.legacy.migrate.verify.verify import tried
 
@@ -60,41 +59,20 @@ def slices(scale=2):
     [z] = tf.train.slice_input_producer([arrays[0]], shuffle=False)
     pairs = tf.train.batch([x, y], 3)
     return pairs, tf.train.batch([z], 3)
-
-
-def ends(files, train=True, many=2):
-    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
-    _, value = tf.TFRecordReader().read(queue)
-    if train:
-        size = tf.strings.length(value)
-        return tf.train.batch([value, size], many)
-    # One value.
-    first = tf.substr(value, 0, 1)
-    return tf.train.batch([first], 3, allow_smaller_final_batch=True)
-
-
-def alone(files, train=True):
-    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
-    _, value = tf.TFRecordReader().read(queue)
-    if train:
-        return tf.train.batch([value], 2)
-    else:
-        first = tf.substr(value, 0, 1)
-        return first
 """
 
 
 @pytest.mark.usefixtures("warm_trials")
 def test_pipelines_side_by_side_are_rewritten(tmp_path):
-    """Pipelines that share nothing are told apart, and those of arms that end in their own way."""
+    """Pipelines that share nothing are told apart."""
     done = rewrite(SIDES)
-    made = ("together", "shown", "of_read", "blocks", "slices", "ends", "alone")
+    made = ("together", "shown", "of_read", "blocks", "slices")
     assert (done.status, done.functions) == ("converted", made)
     assert [line for line in done.text.splitlines() if "zip(" in line or "Reader()" in line] == []
     assert "def batched(dataset, least):" in done.text
     trials = tried(SIDES, done.text, done.functions, "graph", tmp_path)
     assert [trial for trial in trials if trial.outcome == "differs"] == []
-    assert [trial.outcome for trial in trials] == ["equal"] * 7
+    assert [trial.outcome for trial in trials] == ["equal"] * 5
 
 
 @pytest.mark.parametrize(
@@ -131,24 +109,3 @@ def test_what_a_reviewer_would_ask_for():
     assert [lines[int(number) - 1].strip() for number in told.rpartition("lines ")[2].split(", ")] == ["# Queues them."]
     either = made + "    if files:\n        files = files[0]\n" + READ
     assert "tf.size(files" in rewrite(script(either + "    return tf.train.batch([record], 3)\n")).text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        READ + "    if record is None:\n        return tf.train.batch([record], 3)\n    return record\n",
-        READ + "    if files.pop():\n        return tf.train.batch([record], 3)\n    return record\n",
-        READ + "    if files:\n        x = tf.train.batch([record], 3)\n    elif x:\n        x = record\n",
-        READ + "    if files:\n        x = tf.train.batch([record], 3)\n    else:\n        x = record\n    return x\n",
-    ],
-)
-def test_a_head_stays_before_arms_that_hang_on_it(text):
-    """Nor is it read in each arm where more follows that is of both."""
-    assert heads_in_arms(script(text)) == script(text)
-
-
-def test_a_head_stays_before_arms_that_batch_alike():
-    """What follows an arm that returns is the other arm."""
-    arm = READ + "    if files:\n        return tf.train.batch([record], 3)\n"
-    made = heads_in_arms(script(arm + "    return tf.train.batch([record], 4)\n"))
-    assert made == script(arm + "    else:\n        return tf.train.batch([record], 4)\n")
