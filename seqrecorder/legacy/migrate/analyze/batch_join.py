@@ -26,14 +26,12 @@ class Joined:
         readers: how many there are; None for one.
         extras: statements that only make the list.
         loop: that makes it; None where it is written as an expression.
-        number: the variable of the number of their reader, on which they hang; nothing where they are all alike.
     """
 
     example: ast.expr
     readers: ast.expr | None
     extras: tuple[ast.stmt, ...] = ()
     loop: ast.For | None = None
-    number: str = ""
 
 
 def joined(scope: Scope, examples: ast.expr | None) -> Joined:
@@ -81,12 +79,14 @@ def _written(value: ast.List | ast.ListComp | ast.BinOp, extras: tuple[ast.stmt,
         raise Unclear(
             "batch-join", f"how often examples are made is no range(n): {ast.unparse(generator).strip()}", value
         )
-    return Joined(repeated.elt, count, extras, number=_number(generator.target, [repeated.elt]))
+    _check_alike(generator.target, [repeated.elt])
+    return Joined(repeated.elt, count, extras)
 
 
-def _number(target: ast.expr, made: Sequence[ast.AST]) -> str:
-    """Return the name of the number of their reader, if examples hang on it."""
-    return ast.unparse(target) if any(reads(node) & binds(target) for node in made) else ""
+def _check_alike(target: ast.expr, made: Sequence[ast.AST]) -> None:
+    """Raise `Unclear` where examples hang on the number of their reader."""
+    if any(reads(node) & binds(target) for node in made):
+        raise Unclear("batch-join", "the examples differ by the number of their reader", made[0])
 
 
 def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
@@ -108,7 +108,8 @@ def _filled(scope: Scope, name: str, loop: ast.For, made: ast.stmt) -> Joined:
     jumps = [s for s in statements(loop.body) if isinstance(s, (ast.Break, ast.Continue))]
     if jumps:
         raise Unclear("batch-join", "the loop over the readers is left early", jumps[0])
-    return Joined(call.args[0], count, (made, appends[0]), loop, _number(loop.target, loop.body))
+    _check_alike(loop.target, loop.body)
+    return Joined(call.args[0], count, (made, appends[0]), loop)
 
 
 def not_before(statement: ast.AST, use: ast.Name) -> bool:

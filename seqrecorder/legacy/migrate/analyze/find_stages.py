@@ -158,7 +158,7 @@ def _take_batch(stages: Stages, node: ast.Assign | ast.Return, names: Names) -> 
         if made.readers is not None:
             given["num_threads"] = made.readers
         arguments = attrs.evolve(given_to, given=given)
-        stages.batches.append(Batch(node, plain, arguments, made.extras, made.readers, made.loop, made.number))
+        stages.batches.append(Batch(node, plain, arguments, made.extras, made.readers, made.loop))
 
 
 def _take_reads(stages: Stages, names: Names) -> None:

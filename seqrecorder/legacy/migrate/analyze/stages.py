@@ -94,7 +94,6 @@ class Batch:
         extras: the statements that made, filled and ran such a queue, or a list of examples.
         readers: how many make such a list, None for one.
         loop: in which they do; None where there is none.
-        number: the variable of the number of each of them, if the examples hang on it.
     """
 
     statement: ast.Assign | ast.Return
@@ -103,7 +102,6 @@ class Batch:
     extras: tuple[ast.stmt, ...] = ()
     readers: ast.expr | None = None
     loop: ast.For | None = None
-    number: str = ""
 
 
 @attrs.define(eq=False)

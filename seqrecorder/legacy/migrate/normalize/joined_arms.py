@@ -92,4 +92,4 @@ def _made(arm: list[ast.stmt], name: str) -> Joined | None:
         found = joined(ast.Module([*arm, taking], []), taking.value)  # type: ignore[attr-defined]
     except Unclear:
         return None
-    return found if last in (found.extras[-1], found.loop) and not found.number else None
+    return found if last in (found.extras[-1], found.loop) else None

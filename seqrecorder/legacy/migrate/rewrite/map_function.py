@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import only, only_indexed, own_nodes, walk, writes
-from seqrecorder.legacy.migrate.analyze.effects import effects_of
 from seqrecorder.legacy.migrate.rewrite.output import only_call
 from seqrecorder.legacy.migrate.rewrite.record_statements import element
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -67,44 +66,10 @@ class Mapper:
         bare = isinstance(tensors, ast.Name)
         if origin.starred and not only_indexed([*moved, *([] if bare else [tensors])], origin.names[0]):
             listed.append(f"{origin.names[0]} = list({origin.names[0]})")  # as which it may be changed
-        if batch.number:
-            parameters = f"{batch.number}, {parameters}"
         function, lines = self._function(moved, parameters, returned, batch, structures, first=listed)
-        if batch.number:
-            return [*lines, *self._numbered(origin, batch, function, dropping)], structure
         parallel = self._delivery.parallel(several=batch.arguments.constant("num_threads", 1) != 1)
         lines += [""] * bool(lines)
         return [*lines, f"{self.dataset} = {self.dataset}.map({function}{parallel})", *dropping], structure
-
-    def _numbered(self, origin: Origin, batch: Batch, function: str, dropping: list[str]) -> list[str]:
-        """Return the lines that map records to examples which hang on the number of their reader: it goes round."""
-        text, readers, number = self.text, batch.readers, batch.number
-        if dropping or readers is None or "input_length" in batch.arguments.given:
-            raise Unclear("batch-join", "the examples differ by the number of their reader", batch.statement)
-        if late := effects_of(text.names).between(text.scope, readers, readers.lineno, batch.statement.lineno):
-            raise Unclear(
-                "order", f"{', '.join(late)}: changed between the loop over the readers and the batch", readers
-            )
-        unit = text.source.unit(text.source.indent(batch.statement))
-        at, record, way = (
-            text.fresh("at", "place"),
-            text.fresh("tensors", "of_record"),
-            text.fresh("numbered", "numbers"),
-        )
-        every = "*" * (len(origin.names) > 1 or origin.starred)
-        self._delivery.notes.append(f"records get the values of {number} in turn, where threads took any")
-        return [
-            "",
-            f"def {way}({at}, {record}):",
-            f"{unit}examples = [",
-            f"{unit * 2}lambda {number}={number}: {function}({number}, {every}{record})",
-            f"{unit * 2}for {number} in range({text.of(readers)})",
-            f"{unit}]",
-            f"{unit}return {text.tf}.switch_case({text.tf}.cast({at} % len(examples), {text.tf}.int32), examples)",
-            "",
-            f"{self.dataset} = {self.dataset}.enumerate()",
-            f"{self.dataset} = {self.dataset}.map({way}{self._delivery.parallel(several=True)})",
-        ]
 
     def _keep(self, batch: Batch) -> str | None:
         """Return the expression of whether a record is kept, None where all are."""

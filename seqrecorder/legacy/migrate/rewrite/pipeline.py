@@ -346,8 +346,7 @@ class Rewriter:
             raise Unclear("tables", said, anchor)
         listed: dict[str, Structure] = {origin.names[0]: "list"} if origin.starred else {}
         structures = Structures(self.names, self.scope, moved, self.structures, listed)
-        tensors = {(ast.unparse(element(batch)), batch.number) for batch in batches}
-        if len(tensors) != 1:
+        if len({ast.unparse(element(batch)) for batch in batches}) != 1:
             raise Unclear("branches", "the branches batch different tensors", batches[1].statement)
         mapper = Mapper(self.text, self._delivery, self.stages)
         mapping, structure = mapper.mapping(origin, moved, batches[0], structures)

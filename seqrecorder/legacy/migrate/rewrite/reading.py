@@ -73,9 +73,6 @@ class Reading:
         keyed = self.text.fresh("records_of", "other_records_of")
         joining = [batch.readers for batch in self.stages.batches if batch.readers and _repeats_reader(batch, origin)]
         readers = self.text.of(joining[0]) if joining else None
-        if joining and any(batch.number for batch in self.stages.batches):
-            said = "the examples differ by the number of their reader, of which each reads files of its own"
-            raise Unclear("batch-join", said, joining[0])
         lines = read_lines(origin.read, self.name, keyed, self.tf, self.text.of, readers=readers)
         if origin.chosen:
             lines = self._chosen(origin, producer, keyed, readers)

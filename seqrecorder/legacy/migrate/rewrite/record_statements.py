@@ -155,8 +155,7 @@ class Mover:
         """Return the statements that become the mapped function."""
         queues = {producer.target.id for producer in producers if isinstance(producer.target, ast.Name)}
         first = queues if origin.call is not None else set[str]()
-        numbers = {batch.number for batch in self.stages.batches if batch.number}
-        hanging, _ = depending(between, {*origin.names, *first, *numbers})
+        hanging, _ = depending(between, {*origin.names, *first})
         moved = set(hanging)
         made = [s for producer in producers for s in block if producer.statement in [s, *statements([s])]]
         gone = [*made, *origin.statements, *origin.reader_statements]
@@ -184,7 +183,7 @@ class Mover:
                 said = f"{', '.join(sorted(again))}: of a record, and of something else before"
                 raise Unclear("rebinds", said, statement)
         ends = [element(batch) for batch in self.stages.batches]
-        self.check(ordered, block[: block.index(anchor)], bound, {*origin.names, *numbers} | first - queues, ends)
+        self.check(ordered, block[: block.index(anchor)], bound, {*origin.names} | first - queues, ends)
         self._check_escapes(ordered, {*origin.names} | {name for s in ordered for name in binds(s)}, origin)
         return ordered
 
