@@ -47,8 +47,6 @@ class Helper:
         structure: what it returns; None where that cannot be told.
         names: of the parameters that take the queue's place.
         known: constants that the reader depends on, by name.
-        given_on: the queue where it is given to another such function, which reads; None where this one does.
-        naming: the names of that function there.
     """
 
     function: ast.FunctionDef
@@ -59,8 +57,6 @@ class Helper:
     structure: Structure | None
     names: tuple[str, ...]
     known: dict[str, Any]
-    given_on: ast.Name | None = None
-    naming: tuple[ast.expr, ...] = ()
 
     @property
     def note(self) -> str:
@@ -116,31 +112,6 @@ def as_helper(stages: Stages, tree: ast.Module, names: Names) -> Helper | None:
         raise Unclear("read-elsewhere", "the read stands under a condition, or rebinds a parameter", read.statement)
     position = parameters.index(parameter) - called.startswith("self.")
     return Helper(function, called, read, parameter, position, of_returns(function, names), new, known)
-
-
-def through_helper(stages: Stages, helpers: Mapping[str, Helper], tree: ast.Module, names: Names) -> Helper | None:
-    """Return the helper that a scope is because it gives its queue to another one, once and always; None otherwise."""
-    function, calls, called = stages.scope, calls_of(stages, helpers), None
-    if isinstance(function, ast.FunctionDef) and not (stages.producers or stages.batches or stages.reads):
-        called = called_as(function, tree)
-    if called is None or len(calls) != 1 or not isinstance(function, ast.FunctionDef):
-        return None
-    [(inner, call, naming)] = calls
-    queue, parameters = inner.argument(call), [*function.args.posonlyargs, *function.args.args]
-    place = next((n for n, p in enumerate(parameters) if isinstance(queue, ast.Name) and p.arg == queue.id), None)
-    always = [s for s in function.body if isinstance(s, (ast.Assign, ast.Return)) and s.value is call]
-    if place is None or not isinstance(queue, ast.Name) or not always:
-        return None
-    own = {p.arg for p in only(ast.arg, walk(inner.function.args))} | {*inner.known}
-    hidden = any(reads(part) & own for part in inner.reader_parts())
-    if hidden or sum(node.id == queue.id for node in only(ast.Name, walk(function))) != 1:
-        return None
-    returned = of_returns(function, names, {inner.called: inner.structure})
-    taken, position = names_in(function), place - called.startswith("self.")
-    new = tuple("record_" * (name in taken) + name for name in inner.names)
-    if taken & {*new}:
-        return None
-    return Helper(function, called, inner.read, parameters[place], position, returned, new, {}, queue, tuple(naming))
 
 
 def _constants(function: ast.FunctionDef, before: ast.stmt) -> dict[str, Any]:
@@ -217,8 +188,6 @@ def helper_edits(helper: Helper, source: Source) -> list[Edit]:
     """Return the edits that make a helper a function of one serialized record."""
     number, new = helper.parameter.lineno, ", ".join(helper.names)
     changed = Edit(number, number, (source.substituted(number, [(helper.parameter, new)]),))
-    if (given := helper.given_on) is not None:
-        return [changed, Edit(given.lineno, given.lineno, (source.substituted(given.lineno, [(given, new)]),))]
     gone = [helper.read.statement]
     if helper.read.reader.statement is not None:
         gone.append(helper.read.reader.statement)

@@ -28,7 +28,6 @@ from seqrecorder.legacy.migrate.rewrite.reader_functions import (
     as_helper,
     check_uses,
     helper_edits,
-    through_helper,
 )
 from seqrecorder.legacy.migrate.rewrite.reading import handed_edits
 from seqrecorder.legacy.migrate.rewrite.record_class import with_record_class
@@ -287,7 +286,7 @@ class _Script:
         structures: dict[str, Structure | None] = {
             node.name: of_returns(node, self.names) for node in only(ast.FunctionDef, tree.body)
         }
-        used = {id(name) for helper in helpers.values() for name in helper.naming}
+        used = set[int]()
         for each in stages:
             if any(self.names.mentions(each.scope, frozenset(UNCONVERTED))):
                 continue  # it stays, and why has been said
@@ -352,11 +351,6 @@ class _Script:
                 else:
                     found.append(stages)
                 self._check_seed(stages)
-        while through := {
-            h.called: h for s in found if (h := through_helper(s, helpers, tree, self.names)) is not None
-        }:
-            helpers |= through
-            found = [stages for stages in found if stages.scope not in {h.function for h in through.values()}]
         known = False
         with self.catching():
             parts = find_parts(found, tree, self.names, self.shared)
