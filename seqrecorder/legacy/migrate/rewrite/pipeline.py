@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.batch_join import not_before
 from seqrecorder.legacy.migrate.analyze.data_flow import (
-    binds,
     block_of,
     covers,
     flattened,
@@ -24,7 +22,6 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
 )
 from seqrecorder.legacy.migrate.analyze.names import QUEUES
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import call_lines, signature
-from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.analyze.structure import Structures
 from seqrecorder.legacy.migrate.normalize.script import SHUFFLED
 from seqrecorder.legacy.migrate.rewrite.in_step import check_ends, in_step, zip_lines
@@ -242,23 +239,9 @@ class Rewriter:
                 raise Unclear("several-sources", "the producer is of another kind in each branch", others[0].statement)
             place = holding[0]
         for node in own_nodes(self.scope):
-            inside = isinstance(node, (ast.For, ast.While, ast.Try)) and not {place, *producing}.isdisjoint(walk(node))
-            if inside and not (isinstance(node, ast.For) and self._made_anew(node)):
+            if isinstance(node, (ast.For, ast.While, ast.Try)) and not {place, *producing}.isdisjoint(walk(node)):
                 raise Unclear("in-a-loop", "the pipeline is made inside of a loop or a try", place)
         return place
-
-    def _made_anew(self, loop: ast.For) -> bool:
-        """Whether each round of a loop makes a pipeline of its own: nothing of an earlier round goes into it."""
-        inside = walk(loop)
-        stages = {p.statement for p in self.stages.producers} | {batch.statement for batch in self.stages.batches}
-        stages |= {read.statement for read in self.stages.reads}
-        names = [n for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-        names += [n.target for n in inside if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)]
-        bound, flow = {name for s in loop.body for name in binds(s)}, reaching(self.scope)
-        carried = any(s in inside and not_before(s, n) for n in names for s in flow.of(n) - {loop})
-        changed = {name for s in loop.body for name in writes(s)} - bound
-        kept = any(sum(n.id == name for n in names) > 1 for name in changed)
-        return self.target == "graph" and self.part is None and stages <= {*inside} and not (carried or kept)
 
     def _is_transparent(self, statement: ast.With) -> bool:
         bound = {name for item in statement.items for name in writes(item)}

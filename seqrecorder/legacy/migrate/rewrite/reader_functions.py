@@ -12,7 +12,6 @@ from seqrecorder.legacy.migrate.analyze.data_flow import (
     binds,
     called_as,
     given_to,
-    names_in,
     only,
     own_nodes,
     reads,
