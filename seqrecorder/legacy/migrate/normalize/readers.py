@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-from itertools import count
 from typing import TYPE_CHECKING, TypeGuard
 
 from seqrecorder.legacy.migrate.analyze.data_flow import arguments_of, loads, only, own_nodes, scopes, target_of, walk
-from seqrecorder.legacy.migrate.analyze.names import BATCHERS, READERS, Names
-from seqrecorder.legacy.migrate.analyze.reaching import reaching
+from seqrecorder.legacy.migrate.analyze.names import READERS, Names
 from seqrecorder.legacy.migrate.source import Edit, Source
 
 if TYPE_CHECKING:
@@ -89,30 +87,6 @@ def readers_of_objects(text: str) -> str:
                 edits.append(Edit(*source.span(node), gone))
                 edits += source.replacing([(used, source.segment(made))])
     return source.edited(edits)
-
-
-def records_apart(text: str) -> str:
-    """Give a record its own name where another one, of a queue that is read in step with its own, has the same."""
-    source = Source(text)
-    names = Names(source.tree)
-    taken = {node.id for node in walk(source.tree) if isinstance(node, ast.Name)}
-    for scope in scopes(source.tree):
-        if any(isinstance(node, ast.JoinedStr) for node in walk(scope)):
-            continue  # whose columns Python counted otherwise
-        flow, before = reaching(scope), list[tuple[str, set[ast.stmt]]]()
-        reading = [n for n in own_nodes(scope) if isinstance(n, ast.Assign) and is_read(n.value, scope, names)]
-        for read in reading:
-            batching = {s for s in flow.hanging(read) if names.called(getattr(s, "value", None)) in BATCHERS}
-            for target in (n for n in walk(read.targets[0]) if isinstance(n, ast.Name)):
-                uses = flow.uses([read], target.id)
-                own = all(flow.of(use) == {read} and isinstance(use.ctx, ast.Load) for use in uses)
-                if uses and own and any(name == target.id and batching & others for name, others in before):
-                    new = next(f"{target.id}_{n}" for n in count(2) if f"{target.id}_{n}" not in taken)
-                    changed = [(node, new) for node in (target, *uses)]
-                    lines = {node.lineno for node, _ in changed}
-                    return records_apart(source.edited([Edit(n, n, (source.substituted(n, changed),)) for n in lines]))
-                before.append((target.id, batching))
-    return text
 
 
 def is_plain(made: ast.AST | None, names: Names) -> TypeGuard[ast.Call]:

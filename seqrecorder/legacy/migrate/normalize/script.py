@@ -33,7 +33,6 @@ from seqrecorder.legacy.migrate.normalize.providers import providers_asked
 from seqrecorder.legacy.migrate.normalize.readers import (
     readers_by_use,
     readers_of_objects,
-    records_apart,
     without_local_variables,
 )
 from seqrecorder.legacy.migrate.source import Edit, Source
@@ -75,7 +74,7 @@ def plainer(
     for change in (
         *(on_own_lines, without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
         *(stages_by_themselves, providers_asked, lambda text: queues_given(text, elsewhere)),
-        *(lambda text: _queues_between(text, sources), lists_behind_arms, records_apart),
+        *(lambda text: _queues_between(text, sources), lists_behind_arms),
     ):
         changed = change(text)
         if not _is_python(changed):  # a block without statements, say

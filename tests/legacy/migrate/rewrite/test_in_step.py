@@ -16,8 +16,8 @@ def sides(left_files, right_files):
     _, value = reader.read(lefts)
     left = tf.strings.length(value)
     rights = tf.train.string_input_producer(right_files, num_epochs=2, seed=3)
-    _, value = reader.read(rights)
-    right = tf.substr(value, 0, 2)
+    _, text = reader.read(rights)
+    right = tf.substr(text, 0, 2)
     return tf.train.batch([left, right], 2, allow_smaller_final_batch=True)
 
 
@@ -64,8 +64,8 @@ def apart(files, other_files):
     other = tf.train.string_input_producer(other_files, shuffle=False, num_epochs=1)
     _, value = tf.TextLineReader().read(queue)
     length = tf.strings.length(value)
-    _, value = tf.TextLineReader().read(other)
-    return length, tf.strings.join([value, value])
+    _, text = tf.TextLineReader().read(other)
+    return length, tf.strings.join([text, text])
 
 
 class Pairs:
@@ -100,7 +100,7 @@ def test_sources_that_are_read_in_step_are_zipped(tmp_path):
     assert (done.status, done.findings, done.functions) == ("converted", (), made)
     assert done.text.count("Dataset.zip(") == len(made) - 1
     assert "def prepare(left, left_length, right, right_length):" in done.text
-    assert "def parse(value, value_2):" in done.text
+    assert "def parse(value, text):" in done.text
     assert "def parse(first, second, key, record):" in done.text
     tested = (*done.functions[:-1], "pairs")
     trials = tried(STEPS, done.text, tested, "graph", tmp_path)
