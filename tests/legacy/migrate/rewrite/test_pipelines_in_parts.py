@@ -36,8 +36,9 @@ def batched(queue, size, small=False):
     if small:
         small_lengths, small_values = tf.train.batch([length, value], size, allow_smaller_final_batch=True)
         return small_lengths, small_values
-    lengths, values = tf.train.batch([length, value], size)
-    return lengths, values
+    else:
+        lengths, values = tf.train.batch([length, value], size)
+        return lengths, values
 
 
 def one(files):

@@ -22,6 +22,14 @@ def batches(files):
     key, value, size = measured(queue, 3, small=True)
     return tf.train.batch([key, value, size], 2)
 """
+THROUGH = """
+
+def through(queue):
+    return measured(queue, 3)
+
+
+def others(files):
+    key, value, size = through(files)"""
 
 
 @pytest.mark.parametrize(
@@ -30,10 +38,9 @@ def batches(files):
         ("    size = tf", "    tf.summary.scalar('waiting', queue.size())\n    size = tf", "queue-used"),
         ("def batches", "kept = [measured]\n\n\ndef batches", "helper-used"),
         ("    return key", "    SIZES.append(size)\n    return key", "escapes"),
-        ("measured(queue, 3, small=True)", "through(queue)\n\n\ndef through(queue):\n    return measured(queue, 3)\n\n\n"
-         "def others(files):\n    key, value, size = through(files)", "queue-given"),
+        ("measured(queue, 3, small=True)", "through(queue)" + THROUGH, "queue-given"),
     ],
-)  # fmt: skip
+)
 def test_a_function_that_does_more_with_its_queue_stays(old, new, code):
     """It uses the queue besides, is called by other names, keeps a record, or is called through another function."""
     assert rewrite(READING).status == "converted"
