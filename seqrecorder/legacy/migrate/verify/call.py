@@ -54,7 +54,6 @@ from seqrecorder.legacy.migrate.verify.definitions import (
 from seqrecorder.legacy.migrate.verify.equality import brief, flat, structure
 from seqrecorder.legacy.migrate.verify.modules import Version, lacking
 from seqrecorder.legacy.migrate.verify.parameters import candidates, constructing
-from seqrecorder.legacy.migrate.verify.providers import provided
 from seqrecorder.legacy.migrate.verify.records import watched
 from seqrecorder.legacy.migrate.verify.refusals import CannotTryError, ForeignFileError
 from seqrecorder.legacy.migrate.verify.sessions import (
@@ -390,7 +389,7 @@ class Callee:
         with compat() as old:
             contrib = old.contrib  # of which a rewritten script may name what models need, after its batches
         behaving = compat() if self._old else mock.patch.object(tf.compat.v1, "contrib", contrib, create=True)
-        with behaving, forgiving(), provided(), self._version.imported():
+        with behaving, forgiving(), self._version.imported():
             yield
 
 

@@ -21,6 +21,7 @@ _PLAIN = frozenset(("dict", "float", "int", "len", "list", "namedtuple", "range"
 _PLAIN_METHODS = ("append", "format", "join")
 _SIZES = ("batch", "capacity", "min_after")
 _LONG = 1000  # times that a loop goes round
+_PARSED = {"DEFINE_integer": int, "DEFINE_float": float}  # of which a default may be a text
 _FLAGS = ("FLAGS", "parse_args()", "parse_known_args()")
 _QUEUES = frozenset(name.rpartition(".")[2] for name in PIPELINE)
 
@@ -99,6 +100,8 @@ def _take_flag(call: ast.Call) -> None:
         texts += [named.get("default", switched)]
     if len(texts) < 2 or not isinstance(name := texts[0], str) or (default := texts[1]) in (None, ""):  # noqa: PLR2004
         return
+    kind = _PARSED.get(words.rpartition(".")[2]) if isinstance(default, str) else None
+    default = kind(default) if kind is not None else default
     if isinstance(default, str):
         StandIn.texts.add(name)
     if not is_file(name) and not (isinstance(default, bool) and known_value(name) is not None):

@@ -28,6 +28,7 @@ _INPUTS = ("input", "data", "source", "corpus")
 _ARRAYS = ("image", "target", "label", "text", "arr")
 _SHAPES = ((20, 4), (20,), (20, 28, 28))
 _SIDES = ("dims", "shape", "size")
+_NUMBERS = ("batch", "width", "height")  # for the first, a queue aborts the process where it gets a shape
 _CHANCE = ("epoch", "batch", "shuffle", "thread")
 """Words of what changes how much is read, for which a script's own default may be too large."""
 
@@ -99,7 +100,7 @@ def _of_parameter(parameter: inspect.Parameter, names: list[str]) -> list[tuple[
     if any(word in lower for word in _PLACES):
         return [place] if missing else [*own, *([(name, None), place] if parameter.default is None else [])]
     known = None if lower.endswith(_FUNCTIONS) else known_value(name)
-    is_shape = any(word in lower for word in _SIDES) and "batch" not in lower  # a queue aborts the process there
+    is_shape = any(word in lower for word in _SIDES) and not any(word in lower for word in _NUMBERS)
     sides = [(name, IMAGE), (name, IMAGE[:2])] if is_shape else []
     if known is not None and (missing or any(word in lower for word in _CHANCE)):
         found = [(name, known), *sides]

@@ -196,9 +196,6 @@ def _compared_otherwise(
     """Return what arguments besides the first give, in words, and the lines that ran and gave what they gave before."""
     try:
         return _compared_once(before, after, values, asked, paths), before.ran
-    except NoBatchError as why:
-        alike = not after.batches(values)[0]
-        return ("no batch of either", before.ran) if alike else (f"not tried, {why}", set())
     except CannotTryError as why:
         return f"not tried, {why}", set()
 
@@ -269,7 +266,7 @@ def _agree(before: Callee, after: Callee, values: dict[str, Any]) -> None:
 def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked: Asked, paths: list[Path]) -> str:
     """Run both functions on the same files, and return in words how they were found to be equal."""
     old, shuffled, counts = _of_old(before, values, asked, paths)
-    if not old:
+    if not any(np.size(part) for batch in old for part in batch):
         raise NoBatchError("the old function gives no batch")
     if before.by_chance:
         raise CannotTryError("what its batches hold is left to chance")
