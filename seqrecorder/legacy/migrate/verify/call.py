@@ -280,7 +280,7 @@ class Callee:
             raise CannotTryError(f"the class {outer} cannot be made without what the script imports")
         stand_in = StandIn()
         lacking = {"__getattr__": lambda _, name: getattr(stand_in, name), "__module__": "migrated"}
-        bare = type(outer, (kind,), lacking | {"__init__": _nothing})
+        bare = type(outer, (kind,), lacking | {"__init__": lambda _: None})
         method = f"_{outer.lstrip('_')}{method}" if method.startswith("__") and not method.endswith("__") else method
         if self._constructs:
             return constructing(kind, method)
@@ -391,7 +391,3 @@ class Callee:
         behaving = compat() if self._old else mock.patch.object(tf.compat.v1, "contrib", contrib, create=True)
         with behaving, forgiving(), self._version.imported():
             yield
-
-
-def _nothing(_: Any) -> None:
-    """Take the place of a constructor."""

@@ -100,10 +100,9 @@ def _take_flag(call: ast.Call) -> None:
         texts += [named.get("default", switched)]
     if len(texts) < 2 or not isinstance(name := texts[0], str) or (default := texts[1]) in (None, ""):  # noqa: PLR2004
         return
-    kind = _PARSED.get(words.rpartition(".")[2]) if isinstance(default, str) else None
-    default = kind(default) if kind is not None else default
     if isinstance(default, str):
-        StandIn.texts.add(name)
+        default = _PARSED.get(words.rpartition(".")[2], str)(default)
+    StandIn.texts |= {name} if isinstance(default, str) else set()
     if not is_file(name) and not (isinstance(default, bool) and known_value(name) is not None):
         StandIn.given[name] = scaled(name, default)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-5
 
 
-def compare(old: list[Any], new: list[Any], *, ordered: bool, records: int, most: int) -> str:
+def compare(old: list[Any], new: list[Any], *, ordered: bool, records: int, most: int, axis: int = 0) -> str:
     """Return in words how batches are equal.
 
     Args:
@@ -23,6 +23,7 @@ def compare(old: list[Any], new: list[Any], *, ordered: bool, records: int, most
         ordered: whether the order was fixed.
         records: how many there are in an epoch.
         most: how many batches are taken of an endless pipeline.
+        axis: of the batches, on which the records are.
 
     Raises:
         AssertionError: they are not.
@@ -39,14 +40,14 @@ def compare(old: list[Any], new: list[Any], *, ordered: bool, records: int, most
     if all(_close(a, b) for a, b in pairs):
         return f"{len(old)} batches equal but for the rounding of floats"
     assert not ordered, "the batches hold other values, or in another order"  # noqa: S101
-    rows = collections.Counter(_rows(old)), collections.Counter(_rows(new))
+    rows = collections.Counter(_rows(old, axis)), collections.Counter(_rows(new, axis))
     if len(old) == most:
         # Endless and shuffled: how often each record came so far is a matter of chance.
         other = _unmatched(list(set(rows[0]) - set(rows[1])), list(set(rows[1]) - set(rows[0])))
         assert other == ([], []), "the batches hold other records"  # noqa: S101
         return f"{len(old)} batches of the same records"
     # Unless all were given, it is chance which records the last batch would have had, and lacks.
-    lacking = 0 if sum(rows[0].values()) % records == 0 else max(max(row, default=0) for row in sizes[0]) - 1
+    lacking = 0 if sum(rows[0].values()) % records == 0 else max([*np.shape(p), 0, 0][axis] for b in old for p in b) - 1
     missing, _ = _unmatched(list((rows[0] - rows[1]).elements()), list((rows[1] - rows[0]).elements()))
     assert len(missing) <= lacking, "the batches hold other records"  # noqa: S101
     return f"{len(old)} batches with the same records, in an order that was left to chance"
@@ -125,10 +126,10 @@ def _near(one: tuple[str, Any], other: tuple[str, Any]) -> bool:
     return _close(*(np.frombuffer(data, kind) for kind, data in (one, other)))
 
 
-def _rows(batches: list[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the records of batches, without their padding."""
+def _rows(batches: list[Any], axis: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the records of batches, which an axis has, without their padding."""
     for batch in batches:
-        parts = [np.asarray(part) for part in batch]
+        parts = [np.moveaxis(np.asarray(part), axis, 0) if axis else np.asarray(part) for part in batch]
         number = min(map(_size, parts))
         if number and not any(len(part) % number for part in parts):  # some are reshaped to several rows for each
             parts = [part.reshape(number, -1) for part in parts]

@@ -127,21 +127,17 @@ def compared(given: Mapping[str, Any], name: str, directory: Path) -> tuple[str,
             before.seconds = math.inf if large_sizes(tree).keys() <= literals.keys() else _PATIENCE
             return _compared(before, after, directory)
         except ForeignFileError as error:
-            parts = [text for text in texts - {*literals} if error.path == text or _leads_to(text, error.path)]
-            if not parts:
+            left = texts - {*literals}
+            parts = [text for text in left if text.count("/") > 1 and error.path.startswith(_start(text))]
+            if not parts and error.path not in left:
                 raise
-            part = max(parts, key=len)
+            part = max([*parts, *({error.path} & left)], key=len)
             open_end = part[len(_start(part)) :]
             literals[part] = str(directory / f"foreign-{len(literals)}") + (open_end or "/" * part.endswith("/"))
         except NoBatchError:
             if not (large := {size: small for size, small in large_sizes(tree).items() if size not in literals}):
                 raise
             literals |= large
-
-
-def _leads_to(text: str, path: str) -> bool:
-    """Whether a text is the place of a file, or of one that it is in."""
-    return text.count("/") > 1 and path.startswith(_start(text))
 
 
 def _start(text: str) -> str:
@@ -283,9 +279,9 @@ def _compared_there(before: Callee, after: Callee, values: dict[str, Any], asked
     try:
         return compare(old, new, ordered=not shuffled, records=records, most=most)
     except AssertionError:
-        if shuffled:
-            _repeat(before, values, old, records=records, most=most)
-        raise
+        if not shuffled:
+            raise
+        return _repeated(before, values, (old, new), records=records, most=most)
 
 
 def _of_old(
@@ -334,15 +330,17 @@ def _made(error: str, asked: Asked) -> bool:
     return len(asked.places) > known
 
 
-def _repeat(before: Callee, values: dict[str, Any], old: list[Any], *, records: int, most: int) -> None:
-    """Raise where chance decides what the old function gives: threads do other things, or it gives others again."""
-    if before.divided:
-        raise CannotTryError("what its batches hold is left to chance")
-    again, _ = before.batches(values, most)
-    try:
-        compare(old, again, ordered=False, records=records, most=most)
-    except AssertionError as difference:
-        raise CannotTryError("what its batches hold is left to chance") from difference
+def _repeated(before: Callee, values: dict[str, Any], found: tuple[list[Any], ...], *, records: int, most: int) -> str:
+    """Compare batches on the axis on which the old function has its records; some have steps before those."""
+    old, new = found
+    again = [] if before.divided else before.batches(values, most)[0]
+    for axis in (0, 1):
+        try:
+            compare(old, again, ordered=False, records=records, most=most, axis=axis)
+        except (AssertionError, IndexError):  # threads do other things, or it gives others again, or has no such axis
+            continue
+        return compare(old, new, ordered=False, records=records, most=most, axis=axis)
+    raise CannotTryError("what its batches hold is left to chance")
 
 
 def _compare_structures(before: Callee, after: Callee) -> None:

@@ -191,6 +191,13 @@ def of_constants(files):
     return _in_batches(record, 3, shuffle=False)
 
 
+def by_steps(files):
+    queue = tf.train.string_input_producer(files, shuffle=True)
+    _, record = tf.TFRecordReader().read(queue)
+    steps = tf.stack([tf.strings.to_hash_bucket_fast(tf.string_join([record, step]), 97) for step in "abc"])
+    return tf.transpose(tf.train.shuffle_batch([steps], 2, 20, 10))
+
+
 def trained(data_dir):
     names, others = maps.lost(data_dir)
     queue = tf.train.string_input_producer(names, shuffle=False)
@@ -253,8 +260,11 @@ def test_all_that_a_function_can_do_is_tried(tmp_path, old):
     assert [(each.outcome, each.reason) for each in unequal if each.function != "empty"] == []
     assert [each.reason for each in unequal] == ["the old function gives no batch"] * (old == ALONE)
     said = {each.function: each.reason for each in trials}
-    assert len(said) == (2 if old == OF_A_CLASS else 5)
-    assert old == OF_A_CLASS or "with resize_height=8, crop=True: 6 batches equal" in said["cropped"]
+    assert len(said) == (2 if old == OF_A_CLASS else 6)
+    if old == ALONE:
+        assert "with resize_height=8, crop=True: 6 batches equal" in said["cropped"]
+        [trial] = tried(old, found.text.replace('"abc"', '"cba"'), ["by_steps"], "graph", tmp_path)
+        assert trial.outcome == "differs"
 
 
 def test_the_problem_that_came_last_is_told(tmp_path):

@@ -187,8 +187,8 @@ def test_what_ends_or_lasts_is_unverified(tmp_path):
 def test_comparing_batches():
     """Order counts where it was fixed; the records, without their padding, where it was left to chance."""
 
-    def compared(old, new, ordered, records=1):
-        return compare(old, new, ordered=ordered, records=records, most=24)
+    def compared(old, new, ordered, records=1, axis=0):
+        return compare(old, new, ordered=ordered, records=records, most=24, axis=axis)
 
     one = [[np.array([1, 2])], [np.array([3, 4])]]
     other = [[np.array([3, 1])], [np.array([2, 4])]]
@@ -212,6 +212,11 @@ def test_comparing_batches():
         compared(floats, [[np.array([1.0], "f8")]], ordered=True)
     with pytest.raises(AssertionError, match="other records"):
         compared([*floats, [np.array([2.0], "f4")]], [[np.array([2.0], "f8")], [np.array([1.0], "f8")]], ordered=False)
+    steps = [[np.arange(12).reshape(3, 4)], [np.arange(12, 24).reshape(3, 4)]]  # of which each column is a record
+    mixed = np.concatenate([part for [part] in steps], 1)[:, [7, 0, 2, 4, 6, 1, 3, 5]]
+    assert "left to chance" in compared(steps, [[mixed[:, :4]], [mixed[:, 4:]]], ordered=False, records=8, axis=1)
+    with pytest.raises(AssertionError, match="other records"):
+        compared(steps, [[mixed[::-1, :4]], [mixed[:, 4:]]], ordered=False, records=8, axis=1)
     near = [[np.array([np.nan, 1.0])], [np.array([2.0, 0.1])]]
     assert compared(near, [[near[1][0] + 1e-9], [near[0][0] + 1e-9]], ordered=False)
 
