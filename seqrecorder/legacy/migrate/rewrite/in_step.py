@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from typing import TYPE_CHECKING
 
-from seqrecorder.legacy.migrate.analyze.data_flow import depending, hanging_surely, ignoring, reads, walk, writes
+from seqrecorder.legacy.migrate.analyze.data_flow import hanging_surely, ignoring, reads, writes
 from seqrecorder.legacy.migrate.analyze.pipeline_functions import endless
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.normalize.script import SHUFFLED
@@ -19,12 +18,6 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.migrate.analyze.names import Names
     from seqrecorder.legacy.migrate.analyze.pipeline_functions import Part
     from seqrecorder.legacy.migrate.analyze.stages import Stages
-
-_BY_HALVES = frozenset(
-    (*("zeros_like", "ones_like", "shape", "shape_n", "size", "rank"), *("cond", "case", "while_loop", "smart_cond"))
-)
-"""Functions of TensorFlow that may do without a part of what they are given."""
-_BATCH = ast.Name("what is batched", ast.Store())
 
 
 def in_step(
@@ -84,55 +77,8 @@ def check_ends(
     """Raise where what is batched is, or may be, of no record of a source: such batches did not end with it."""
     if endless(stages, parts):
         return
-    first = [{*each.names, *(reads(each.argument) if each.argument else ())} for each in origin.zipped or (origin,)]
-    for tensors, each in itertools.product(map(element, stages.batches), first):
-        if origin.zipped:
-            others = depending(between, {name for other in first if other is not each for name in other})[1]
-            taken = _BATCH.id in _surely([*between, ast.Assign([_BATCH], tensors)], each, others, names)
-        else:
-            taken = bool(reads(tensors) & hanging_surely(between, each, ignoring(names.bindings.tree)))
-        if not taken:
-            said = "what is batched may be of no record, and would not end with them"
-            raise Unclear("no-record", said, stages.batches[0].statement)
-
-
-def _surely(block: Sequence[ast.stmt], of_source: set[str], others: set[str], names: Names) -> set[str]:
-    """Return the names that hang on a source's record, and for which it is taken, whatever else is: see `_taken`."""
-    found = set(of_source)
-    functions = {f.name for f in walk(names.bindings.tree) if isinstance(f, ast.FunctionDef)}
-    functions -= ignoring(names.bindings.tree)
-    for statement in block:
-        value = getattr(statement, "value", None)
-        match statement:
-            case ast.Assign([ast.Name(name)]) | ast.AnnAssign(ast.Name(name)):
-                pairs = [(name, value)]
-            case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)) if len(targets) == len(values):
-                pairs = [(name, v) for target, v in zip(targets, values, strict=True) for name in writes(target)]
-            case ast.Assign([ast.Tuple() as target], ast.Call()):
-                pairs = [(name, value) for name in writes(target)]
-            case ast.Expr(ast.Call(ast.Attribute(attr="set_shape"))):
-                continue
-            case _:
-                pairs = [(name, None) for name in writes(statement)]
-        sure = {name for name, v in pairs if v is not None and _taken(v, others, functions, names) & found}
-        found = (found - {name for name, _ in pairs}) | sure
-    return found
-
-
-def _taken(node: ast.expr, others: set[str], functions: set[str], names: Names) -> set[str]:
-    """Return the names whose tensors are computed for what an expression gives; of others' records it may not tell."""
-    match node:
-        case ast.Name(name):
-            return {name}
-        case ast.Tuple() | ast.List() | ast.Dict() | ast.BinOp() | ast.UnaryOp() | ast.Compare():
-            parts: list[ast.expr] = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
-        case ast.Call(func):
-            called = names.called(node) or ""
-            own = ast.unparse(func).removeprefix("self.") in functions and not reads(node) & others
-            plain = called.startswith("tf.") and not called.startswith(("tf.contrib.", "tf.nest."))
-            if not own and (not plain or called.rpartition(".")[2] in _BY_HALVES):
-                return set()
-            parts = [*node.args, *(k.value for k in node.keywords if k.arg not in ("name", "dtype"))]
-        case _:
-            return set()
-    return {name for part in parts for name in _taken(part, others, functions, names)}
+    first = {*origin.names, *(reads(origin.argument) if origin.argument else ())}
+    sure = hanging_surely(between, first, ignoring(names.bindings.tree))
+    if origin.zipped or not all(reads(element(batch)) & sure for batch in stages.batches):
+        said = "what is batched may be of no record, and would not end with them"
+        raise Unclear("no-record", said, stages.batches[0].statement)
