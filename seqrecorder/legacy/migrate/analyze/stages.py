@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.legacy.migrate.analyze.data_flow import block_of, own_nodes, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import own_nodes, walk
 from seqrecorder.legacy.migrate.analyze.names import PROVIDER, Arguments, arguments
 from seqrecorder.legacy.migrate.analyze.reaching import reaching
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -115,8 +115,8 @@ class Stages:
         reads: of records.
         batches: of records.
         accounted: ids of the expressions that belong to these.
-        others: branches of which each has a pipeline of its own.
-        beside: whether the others run too: their statements stand between those of this pipeline.
+        others: the statements of pipelines beside this one.
+        beside: whether there are others, whose statements may stand between those of this pipeline.
         handed: producers whose queues functions of the script are given, which read from them.
         described: whether it describes a dataset of TF-Slim, for providers.
     """
@@ -178,21 +178,8 @@ class Stages:
 
         Where they cannot be told apart, it is the one of the scope.
         """
-        blocks = [block_of(self.scope, producer.statement) for producer in self.producers]
-        parts = [self._branch(block, [b for b in blocks if b is not block]) for block in blocks]
-        whole = all(
-            sum(len(getattr(part, name)) for part in parts) == len(getattr(self, name))
-            for name in ("producers", "reads", "batches")
-        )
-        if len(parts) > 1 and whole and any(part.batches for part in parts):
-            return parts
-        return self._beside() if len(parts) > 1 else [self]
-
-    def _beside(self) -> list[Stages]:
-        """Return the pipelines of which no statement hangs on two, the one of the scope where some do.
-
-        Each has a batch, or none: what is read in step is one pipeline.
-        """
+        if len(self.producers) < 2:  # noqa: PLR2004 - to be told apart
+            return [self]
         chains = [reaching(self.scope).hanging(producer.statement) for producer in self.producers]
         taking = [*(read.statement for read in self.reads), *(batch.statement for batch in self.batches)]
         if any(sum(statement in chain for chain in chains) != 1 for statement in taking):
@@ -209,16 +196,6 @@ class Stages:
             for producer, chain in zip(self.producers, chains, strict=True)
         ]
         return parts if all(part.batches for part in parts) or not self.batches else [self]
-
-    def _branch(self, block: list[ast.stmt], others: list[list[ast.stmt]]) -> Stages:
-        inside = {id(inner) for statement in block for inner in walk(statement)}
-        return attrs.evolve(
-            self,
-            producers=[producer for producer in self.producers if id(producer.statement) in inside],
-            reads=[read for read in self.reads if id(read.statement) in inside],
-            batches=[batch for batch in self.batches if id(batch.statement) in inside],
-            others=tuple(others),
-        )
 
     def account(self, node: ast.AST) -> None:
         """Note that an expression belongs to a stage."""

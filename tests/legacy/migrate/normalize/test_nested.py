@@ -69,7 +69,7 @@ def numbers(files):
 """,
     "maybe_numbers": """
 def maybe_numbers(files, flag=len(COUNTED)):
-    a = tf.train.range_input_producer(7, 3, shuffle=not flag, seed=5).dequeue()
+    a = tf.train.range_input_producer(7, shuffle=not flag, seed=5).dequeue()
     b = tf.train.range_input_producer(9, shuffle=flag, seed=5).dequeue()
     return tf.train.batch([a, b], 2)
 """,

@@ -21,8 +21,8 @@ def sides(left_files, right_files):
     return tf.train.batch([left, right], 2, allow_smaller_final_batch=True)
 
 
-def lines_of(files, epochs=None):
-    queue = tf.train.string_input_producer(files, shuffle=False, num_epochs=epochs)
+def lines_of(files):
+    queue = tf.train.string_input_producer(files, shuffle=False)
     _, line = tf.TextLineReader().read(queue)
     return line
 

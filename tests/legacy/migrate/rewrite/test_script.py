@@ -357,7 +357,7 @@ def test_helpers_are_rewritten_with_their_callers():
     assert [finding.code for finding in found.findings] == ["helper-used"]
     called = "label = read_and_decode("
     by_name = (classic.HEAD + classic.IMAGES).replace(called, called + "filename_queue=")
-    assert rewrite(by_name).text == rewrite(classic.HEAD + classic.IMAGES).text
+    assert "used, and not simply read from, in: " in rewrite(by_name).findings[0].reason
 
 
 def test_names_in_use_are_left_alone():
@@ -595,7 +595,7 @@ def test_branches_with_pipelines_of_their_own():
     apart = f"{first}tf.TextLineReader(){second}"
     text = rewrite(script(apart), "eager").text
     assert text.index("flat_map(tf.data.TFRecordDataset)") < text.index("flat_map(tf.data.TextLineDataset)")
-    assert text.count("        return dataset.prefetch(tf.data.AUTOTUNE)\n") == 2
+    assert text.count(".prefetch(tf.data.AUTOTUNE)\n") == 2
     assert text.count(".repeat(1)") == 1
     made = "        queue = tf.train.string_input_producer(files, num_epochs={})\n"
     either = f"    if files:\n{made.format(1)}    else:\n{made.format(2)}" + READ.partition("\n")[2] + BATCH
