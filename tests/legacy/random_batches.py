@@ -81,14 +81,11 @@ class Batches(Statements):
             item = self.draw("_", "n", "i")
             # Examples that differ between threads come by chance, of which runs with one thread know nothing.
             item = "_" if re.search(rf"\b{item}\b", f"{x} {y}") else item
-            x = f"scale({x}, 2.0 + 0 * {item})" if item != "_" and self.chance(0.5) else x
+            x = f"scale({x}, 2.0 + 0 * {item})" if item != "_" and self.chance(0.1) else x
             self.add(f"{name} = tf.train.batch_join([({x}, {y}) for {item} in range(2)], {size})")
         else:
-            work = self.draw(  # that tells threads apart, and gives each of them the same
-                (), (), ("each += 0.0 * thread",), ("thread = thread % 2", "each = each if thread < 2 else None"),
-                ("if not thread:", "    each = each + 0.0 * thread"), ("times = thread - thread + 1", "each *= times"),
-                ("for _ in range(thread - thread):", "    each = each * 9.0"), ("kind = 'xy'[thread % 2]",),
-            )  # fmt: skip
+            same = self.draw((), ("each += 2.0",), ("times = 3.0", "each *= times"), ("if FLAG:", "    each += 1.0"))
+            work = self.draw(same, same, same, same, ("each += 0.0 * thread",))  # the last tells threads apart
             lines = [f"each = {x}", *work, f"parts.append([each, {y}])"]
             self.add(
                 "parts = []", f"for thread in range({self.draw('2', '2', 'NUMBER')}):", *(f"    {s}" for s in lines)

@@ -101,8 +101,8 @@ def check(seed, paths):
 
 def test_random_scripts_give_what_they_gave(paths):
     """Whatever is done to the variables around a pipeline, converted functions give equal batches."""
-    counts = sum((check(seed, paths) for seed in range(12)), collections.Counter())
-    assert counts["graph: converted"] + counts["eager: converted"] > 12 * _LEAST, counts
+    counts = sum((check(seed, paths) for seed in range(30)), collections.Counter())
+    assert counts["graph: converted"] + counts["eager: converted"] > 30 * _LEAST, counts
 
 
 @pytest.mark.nightly
