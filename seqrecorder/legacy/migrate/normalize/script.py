@@ -28,6 +28,7 @@ from seqrecorder.legacy.migrate.normalize.filled_queues import filled_queues
 from seqrecorder.legacy.migrate.normalize.given_readers import queues_given, readers_of_parameters
 from seqrecorder.legacy.migrate.normalize.joined_arms import lists_behind_arms
 from seqrecorder.legacy.migrate.normalize.nested import stages_by_themselves
+from seqrecorder.legacy.migrate.normalize.own_lines import on_own_lines
 from seqrecorder.legacy.migrate.normalize.providers import providers_asked
 from seqrecorder.legacy.migrate.normalize.readers import (
     readers_by_use,
@@ -71,7 +72,7 @@ def plainer(
         sources: functions of other files that make records, as they are called.
     """
     for change in (
-        *(without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
+        *(on_own_lines, without_local_variables, readers_of_objects, readers_of_parameters, readers_by_use),
         *(stages_by_themselves, providers_asked, lambda text: queues_given(text, elsewhere)),
         *(lambda text: _queues_between(text, sources), lists_behind_arms),
     ):

@@ -73,6 +73,13 @@ def maybe_numbers(files, flag=len(COUNTED)):
     b = tf.train.range_input_producer(9, shuffle=flag, seed=5).dequeue()
     return tf.train.batch([a, b], 2)
 """,
+    "one_line": """
+def one_line(files):
+    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False); x = read(queue); y = (
+        x * 2); a = ';'; a += 'b; c'  # not; these
+    b = 1; c = b
+    return tf.train.batch([y + c, a + "#;"], 3);
+""",
     "by_chance": """
 def drawn(files):
     x, _ = one_of(files)
@@ -171,6 +178,7 @@ def test_what_is_written_in_one_expression_gives_what_it_gave(target, tmp_path):
             found, _ = run_eagerly(new.text, name, files)
         assert len(expected) > 1
         compare(expected, found, ordered=not shuffled, records=10**9, most=MOST)
+    assert "    b = 1; c = b\n" in new.text  # of no pipeline
 
 
 @pytest.mark.parametrize(
