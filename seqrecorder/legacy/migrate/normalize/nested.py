@@ -36,13 +36,15 @@ def stages_by_themselves(text: str) -> str:
     names = Names(source.tree)
     functions = only(ast.FunctionDef, walk(source.tree))
     making = {f.name: f for f in functions if _makes(f, names)}
+    several = [f.name for f in functions]
+    reading = {f.name: own for f in functions if several.count(f.name) == 1 and (own := _read_from(f))}
     for scope in scopes(source.tree):
         for node in own_nodes(scope):
             if not isinstance(node, (ast.Assign, ast.Return, ast.Expr)) or node.value is None:
                 continue
             if not source.alone(node) or writes(node.value):
                 continue
-            inner = _Inner(scope, names, making)
+            inner = _Inner(scope, names, making, reading)
             if found := next(inner.stages(node.value, whole=True), None):
                 return stages_by_themselves(source.edited([_apart(source, node, *found)]))
     return text
@@ -54,13 +56,22 @@ def _makes(function: ast.FunctionDef, names: Names) -> bool:
     return bool(called & set(PRODUCERS)) and not called & set(BATCHERS)
 
 
+def _read_from(function: ast.FunctionDef) -> str | None:
+    """Return the first parameter of a function, if it reads from that, None where it does not."""
+    given = [argument.arg for argument in function.args.args if argument.arg != "self"][:1]
+    reads = [n for n in only(ast.Call, own_nodes(function)) if getattr(n.func, "attr", "").startswith("read")]
+    return next((n.id for call in reads for n in only(ast.Name, call.args[:1]) if n.id in given), None)
+
+
 class _Inner:
     """Finds stages inside of the expressions of one scope."""
 
-    def __init__(self, scope: Scope, names: Names, making: dict[str, ast.FunctionDef]) -> None:
-        self._scope, self._names, self._making = scope, names, making
+    def __init__(self, scope: Scope, names: Names, making: dict[str, ast.FunctionDef], reading: dict[str, str]) -> None:
+        self._scope, self._names, self._making, self._reading = scope, names, making, reading
 
-    def stages(self, node: ast.AST, *, whole: bool = False, given: bool = False) -> Iterator[tuple[ast.expr, str, str]]:
+    def stages(
+        self, node: ast.AST, *, whole: bool = False, given: bool = False
+    ) -> Iterator[tuple[ast.expr | ast.keyword, str, str]]:
         """Yield parts of an expression, the outer ones first, with the variables that they become and what sets those.
 
         Args:
@@ -85,7 +96,11 @@ class _Inner:
             name = name or ("tensors" if given and function in self._making else "")
             if name:
                 yield node, name, "{} = "
-        given = given or called in BATCHERS or taken is not None
+        if function in self._reading and isinstance(node, ast.Call) and node.keywords and not node.args:
+            [first, *_] = node.keywords
+            if first.arg == self._reading[function] and first.lineno == first.value.lineno:
+                yield first, "", ""
+        given = given or called in BATCHERS or function in self._reading or taken is not None
         for child in ast.iter_child_nodes(node):
             yield from self.stages(child, given=given or is_read(node, self._scope, self._names))
 
@@ -107,20 +122,23 @@ def _record_of(node: ast.AST) -> ast.expr | None:
 def _apart(
     source: Source,
     statement: ast.Assign | ast.Return | ast.Expr,
-    inner: ast.expr,
+    inner: ast.expr | ast.keyword,
     name: str,
     setting: str,
 ) -> Edit:
-    """Return the edit by which a part of a statement stands before it."""
+    """Return the edit by which a part of a statement stands before it, or a keyword loses its name."""
     while name in names_in(source.tree):
         name += "_"
     indent, [lines] = source.indent(statement), [source.lines[statement.lineno - 1 : statement.end_lineno]]
-    made = [indent + setting.format(name) + source.segment(_record_of(inner) or inner)]
+    if isinstance(inner, ast.keyword):
+        new, made = source.segment(inner.value), []
+    else:
+        new, made = name, [indent + setting.format(name) + source.segment(_record_of(inner) or inner)]
     if inner is statement.value and isinstance(target := target_of(statement), ast.Name):
         made = [indent + setting.format(target.id) + source.segment(_record_of(inner) or inner)]
         return Edit.instead(statement, *made)
     first, last = inner.lineno - statement.lineno, (inner.end_lineno or inner.lineno) - statement.lineno
     before = lines[first].encode()[: inner.col_offset].decode()
     after = lines[last].encode()[inner.end_col_offset :].decode()
-    lines[first : last + 1] = [before + name + after]
+    lines[first : last + 1] = [before + new + after]
     return Edit.instead(statement, *made, *lines)

@@ -86,7 +86,7 @@ class Origins:
         called = ast.unparse(call.func)
         functions = [f.name for f in only(ast.FunctionDef, walk(self.text.source.tree))]
         if called.removeprefix("self.") in functions:
-            return f"{called}, which does not simply read one record of it"
+            return f"{called}, which does more than to read one record of it, or not always"
         made = [n for n in only(ast.Assign, self.stages.nodes()) if called in map(ast.unparse, n.targets)]
         what = "one of several values that are not alike" if made else "no function of this file"
         if called in self.text.names.bindings.unbound():

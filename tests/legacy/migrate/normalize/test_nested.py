@@ -42,10 +42,10 @@ def inside(files):
     return tf.abs(tf.train.batch([tf.string_to_number(tf.TextLineReader().read(
         tf.train.string_input_producer(files, num_epochs=1, shuffle=False)).value)], 2))
 """,
-    "by_position": """
-def by_position(files):
+    "by_name": """
+def by_name(files):
     queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
-    x = read(queue)
+    x = read(queue=queue)
     return tf.train.batch([x], 3)
 """,
     "of_function": """
