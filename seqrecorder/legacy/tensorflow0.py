@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import operator
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RENAMED = {
     **{f"{kind}_summary": f"summary.{kind}" for kind in ("audio", "histogram", "image", "scalar")},
@@ -28,6 +31,14 @@ RENAMED = {
 }
 """Functions that have another name, and the same arguments in the same order."""
 
+KEYWORDS = {
+    "audio_summary": {"tag": "name"},
+    "histogram_summary": {"tag": "name"},
+    "image_summary": {"tag": "name", "max_images": "max_outputs"},
+    "scalar_summary": {"tags": "name", "values": "tensor"},
+}
+"""What arguments of those are called now."""
+
 
 def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
     """Return what the names of TensorFlow 0.x mean, as attributes.
@@ -37,7 +48,16 @@ def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
         inside: the part of TensorFlow whose names these are, `train.` say; empty for TensorFlow itself.
     """
     mine = {old.removeprefix(inside): new for old, new in RENAMED.items() if old.startswith(inside)}
-    return types.SimpleNamespace(**{old: operator.attrgetter(new)(v1) for old, new in mine.items() if "." not in old})
+    found = {old: operator.attrgetter(new)(v1) for old, new in mine.items() if "." not in old}
+    found |= {old: _with_old_keywords(found[old], KEYWORDS[old]) for old in found if old in KEYWORDS}
+    return types.SimpleNamespace(**found)
+
+
+def _with_old_keywords(function: Any, keywords: Mapping[str, str]) -> Any:
+    def called(*given: Any, **named: Any) -> Any:
+        return function(*given, **{keywords.get(name, name): value for name, value in named.items()})
+
+    return called
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Any:

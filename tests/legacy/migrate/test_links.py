@@ -276,6 +276,18 @@ def test_why_scripts_do_not_go_together_is_told(old, new, taking, giving, tmp_pa
     assert found["reading.py"][0].startswith(giving), found["reading.py"]
 
 
+def test_a_function_that_stays_with_its_caller_is_not_rewritten_for_its_own_file(tmp_path):
+    """A script that is flagged goes on to give its queue to a function of another one, which has a pipeline too."""
+    own = "\n\ndef own(files):\n    queue = tf.train.string_input_producer(files)\n"
+    own += "    return tf.train.batch([read(queue).value], 4)\n"
+    text = "class Result:\n    pass\n\n\ndef read(queue):\n    result = Result()\n"
+    text += "    result.key, value = tf.TextLineReader().read(queue)\n    result.value = value\n    return result\n"
+    (tmp_path / "reading.py").write_text(f"import tensorflow as tf\n\n\n{text}{own}")
+    assert outcomes(tmp_path)["reading.py"] == "converted"
+    (tmp_path / "train.py").write_text(WHOLE)
+    assert outcomes(tmp_path) == {"reading.py": "flagged", "train.py": "flagged"}
+
+
 def test_why_a_function_is_no_part_of_a_pipeline_is_told(tmp_path):
     """A function of another script that cannot be rewritten is named with the line that keeps it."""
     (tmp_path / "reading.py").write_text(

@@ -189,6 +189,15 @@ def own_nodes(scope: Scope) -> tuple[ast.AST, ...]:
     return tuple(found)
 
 
+def calls_to(tree: ast.Module, scope: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[Scope, ast.Call]]:
+    """Return the calls of a function, by its name, outside of it, each with where it stands."""
+    by = "attr" if is_method(scope, tree) else "id"
+    return [
+        (caller, call) for caller in scopes(tree) if caller is not scope for call in only(ast.Call, own_nodes(caller))
+        if getattr(call.func, by, "") == scope.name
+    ]  # fmt: skip
+
+
 @functools.lru_cache(maxsize=256)
 def simple(scope: Scope) -> tuple[ast.stmt, ...]:
     """Return the statements of a scope that have no others inside, in the order of the text."""

@@ -5,7 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeGuard
 
-from seqrecorder.legacy.migrate.analyze.data_flow import arguments_of, loads, only, own_nodes, scopes, target_of, walk
+from seqrecorder.legacy.migrate.analyze.data_flow import (
+    LOOPS,
+    arguments_of,
+    calls_to,
+    loads,
+    only,
+    own_nodes,
+    scopes,
+    target_of,
+    walk,
+)
 from seqrecorder.legacy.migrate.analyze.names import READERS, Names
 from seqrecorder.legacy.migrate.source import Edit, Source
 
@@ -61,7 +71,10 @@ def readers_by_use(text: str) -> str:
 
 
 def readers_of_objects(text: str) -> str:
-    """Make a reader that `__init__` keeps for one method where that reads: `self.reader = tf.TextLineReader()`."""
+    """Make a reader that `__init__` keeps for one method where that reads: `self.reader = tf.TextLineReader()`.
+
+    Of several calls each would go on in the file that another one has begun, but with a reader of whole files.
+    """
     source = Source(text)
     names = Names(source.tree)
     attributes = only(ast.Attribute, walk(source.tree))
@@ -82,11 +95,20 @@ def readers_of_objects(text: str) -> str:
             reading = [m for m in methods if m.name != "__init__" and used in own_nodes(m)]
             calls = [a for a in attributes if a.value is used and a.attr in ("read", "read_up_to")]
             inside = len(reading) == 1 and names.module_in(reading[0]) == names.module
+            inside = inside and (names.called(made) in _WHOLE or _called_once(source.tree, reading[0]))
             if inside and calls and ast.unparse(used) == ast.unparse(target) and used.lineno == used.end_lineno:
                 gone = (source.indent(node) + "pass",) if len(making) == 1 else ()
                 edits.append(Edit(*source.span(node), gone))
                 edits += source.replacing([(used, source.segment(made))])
     return source.edited(edits)
+
+
+def _called_once(tree: ast.Module, method: ast.FunctionDef) -> bool:
+    """Whether a script calls a method once for each object, or leaves that to others."""
+    calls = calls_to(tree, method)
+    objects = {ast.unparse(call.func).rpartition(".")[0] for _, call in calls}
+    looped = any(call in walk(n) for scope, call in calls for n in own_nodes(scope) if isinstance(n, LOOPS))
+    return len(calls) == len(objects) and not looped
 
 
 def is_plain(made: ast.AST | None, names: Names) -> TypeGuard[ast.Call]:

@@ -14,7 +14,7 @@ from seqrecorder.legacy.migrate.analyze.names import Names
 from seqrecorder.legacy.migrate.findings import Finding
 from seqrecorder.legacy.migrate.rewrite.tf2_names import is_there, modernised
 from seqrecorder.legacy.migrate.source import Source
-from seqrecorder.legacy.tensorflow0 import RENAMED
+from seqrecorder.legacy.tensorflow0 import KEYWORDS, RENAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +34,7 @@ _CONSUMERS = {
 _OLD_ORDER = {"tf.concat": 2, "tf.split": 3}
 """Arguments of functions whose axis came first."""
 _OLD = {f"tf.{old}": f"tf.{new}" for old, new in RENAMED.items()}
+_KEYWORDS = {f"tf.{RENAMED[old]}": keywords for old, keywords in KEYWORDS.items()}
 
 
 def renamed(source: Source, functions: set[str]) -> list[Edit]:
@@ -59,6 +60,13 @@ def without_old_names(source: Source) -> Source:
             elif found in _OLD and names.rooted(node) and isinstance(node.ctx, ast.Load):
                 changes.append((node, ast.unparse(node).partition(".")[0] + _OLD[found].removeprefix("tf")))
     renamed = Source(source.edited(source.replacing(changes))) if changes else source
+    keywords = [
+        (given, f"{_KEYWORDS[called][given.arg]}={renamed.segment(given.value)}")
+        for node in only(ast.Call, walk(renamed.tree))
+        if (called := Names(renamed.tree).called(node) or "") in _KEYWORDS
+        for given in node.keywords if given.arg in _KEYWORDS[called]
+    ]  # fmt: skip
+    renamed = Source(renamed.edited(renamed.replacing(keywords))) if keywords else renamed
     swapped = [
         change for node in walk(renamed.tree)
         if isinstance(node, ast.Call) and _is_old_order(Names(renamed.tree), node) and node.lineno == node.end_lineno

@@ -162,7 +162,7 @@ def check_reader(read: Read, tree: ast.Module, stages: Stages) -> None:
         raise Unclear("reader-used", "the reader is used for more than one read", made)
 
 
-def check_uses(helper: Helper, names: Names, accounted: set[int], reads: set[int]) -> None:
+def check_uses(helper: Helper, names: Names, accounted: set[int], reads: set[int], lost: Mapping[str, str]) -> None:
     """Raise `Unclear` where a helper is used otherwise than by the pipelines that are rewritten.
 
     Args:
@@ -170,16 +170,16 @@ def check_uses(helper: Helper, names: Names, accounted: set[int], reads: set[int
         names: of the script.
         accounted: ids of the names by which those call it.
         reads: ids of the expressions that belong to reads, whose name may be the method's.
+        lost: why functions that other scripts call are not rewritten together with those.
     """
     known, tree = accounted | reads, names.bindings.tree
     if other := next(
         (node for node in mentions_of(helper.function, helper.called, names) if id(node) not in known), None
     ):
         raise Unclear("helper-used", f"{helper.function.name} is also used elsewhere, with a queue", other)
-    if not any(id(node) in accounted for node in walk(tree)):
-        raise Unclear(
-            "queue-from-elsewhere", "nothing in this file gives it a queue that is made here", helper.function
-        )
+    if helper.called in lost or not any(id(node) in accounted for node in walk(tree)):
+        said = lost.get(helper.called, "nothing in this file gives it a queue that is made here")
+        raise Unclear("queue-from-elsewhere", said, helper.function)
     check_only(helper.function, tree)
 
 

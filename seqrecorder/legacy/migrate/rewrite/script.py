@@ -321,7 +321,7 @@ class _Script:
         clear = not self.findings  # else helpers are used by what stays
         for helper in helpers.values() if clear else ():
             with self.catching():
-                check_uses(helper, self.names, used, self.accounted)
+                check_uses(helper, self.names, used, self.accounted, self.shared.lost)
                 edits += helper_edits(helper, self.source)
                 self.helpers.append(helper.function.name)
                 self.notes.append(helper.note)

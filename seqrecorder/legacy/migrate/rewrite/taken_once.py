@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from seqrecorder.legacy.migrate.analyze.data_flow import (
     LOOPS,
+    calls_to,
     given_to,
     is_method,
     only,
     own_nodes,
     parts_of,
-    scopes,
     walk,
 )
 from seqrecorder.legacy.migrate.unclear import Unclear
@@ -82,7 +82,7 @@ def _once(tree: ast.Module, scope: Scope, lifted: ast.Call, queue: str, made: as
         return not any(made not in walk(loop) for loop in _loops(scope, lifted))
     if isinstance(scope, ast.Module) or not queue.replace(".", "").isidentifier():
         return not any(True for _ in _loops(scope, lifted))
-    calls, method = calls_of(tree, scope), is_method(scope, tree)
+    calls, method = calls_to(tree, scope), is_method(scope, tree)
     own = f"self.{scope.name}" if method else scope.name
     called = {call.func for _, call in calls}
     named = (n for n in walk(tree) if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Load))
@@ -98,15 +98,6 @@ def _once(tree: ast.Module, scope: Scope, lifted: ast.Call, queue: str, made: as
     given = [(c, call, (given_to(scope, call, method=method) or {}).get(queue)) for c, call in calls]
     keys = {(caller, _known(caller, ast.unparse(value), call)) for caller, call, value in given if value is not None}
     return len(keys) == len(calls)
-
-
-def calls_of(tree: ast.Module, scope: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[Scope, ast.Call]]:
-    """Return the calls of a function, by its name, outside of it, each with where it stands."""
-    by = "attr" if is_method(scope, tree) else "id"
-    return [
-        (caller, call) for caller in scopes(tree) if caller is not scope for call in only(ast.Call, own_nodes(caller))
-        if getattr(call.func, by, "") == scope.name
-    ]  # fmt: skip
 
 
 def _loops(scope: Scope, node: ast.AST) -> Iterator[ast.AST]:
