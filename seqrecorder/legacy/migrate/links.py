@@ -60,7 +60,7 @@ def shared(
     links = [link for path, tree in trees.items() for link in _links(path, tree, trees)]
     beside = [path for path in others if path not in trees] if links else []
     known = {(link.giving, link.function) for link in links}
-    gone = {each: f"{path.name} may call it too" for path in beside for each in known if _may_call(path, *each, trees)}
+    gone = {each: f"{path.name} may call it too" for path in beside for each in _may_call(path, known, trees)}
     lost: dict[Path, dict[str, str]] = {}
     while True:
         for link in (link for link in links if (link.giving, link.function) in gone):
@@ -100,15 +100,15 @@ def _why_no_part(
     return f"{link.giving.name}, line {found[0].line}: {found[0].reason}" if found else ""
 
 
-def _may_call(path: Path, giving: Path, function: str, scripts: Mapping[Path, ast.Module]) -> bool:
-    """Whether a file may call a function of a script; of what is no Python 3, whether it has its words."""
+def _may_call(
+    path: Path, known: Iterable[tuple[Path, str]], scripts: Mapping[Path, ast.Module]
+) -> set[tuple[Path, str]]:
+    """Return the functions of scripts that a file may call; of what is no Python 3, those whose words it has."""
     text = path.read_bytes().decode("latin-1")
-    if not all(re.search(rf"\b{re.escape(word)}\b", text) for word in (giving.stem, function)):
-        return False
-    tree = _tree(text) if path.suffix == ".py" else None
-    return tree is None or any(
-        link.giving == giving and link.function == function for link in _links(path, tree, scripts)
-    )
+    words = {*re.findall(r"\w+", text)}
+    named = {(giving, function) for giving, function in known if {*re.findall(r"\w+", giving.stem), function} <= words}
+    tree = _tree(text) if named and path.suffix == ".py" else None
+    return named if tree is None else named & {(n.giving, n.function) for n in _links(path, tree, scripts)}
 
 
 def _of(links: Iterable[Link], scripts: Mapping[Path, str]) -> dict[Path, Shared]:

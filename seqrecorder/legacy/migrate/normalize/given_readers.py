@@ -42,11 +42,12 @@ def readers_of_parameters(text: str) -> str:
 
 def _inside(source: Source, names: Names, function: ast.FunctionDef, parameter: ast.arg) -> list[Edit]:
     """Return the edits by which a parameter goes that is a reader; none where that is not known of all calls."""
-    uses, given, calls = loads(function, parameter.arg), function.args, _calls(source, function, parameter)
-    reading = [n for n in only(ast.Attribute, own_nodes(function)) if n.attr in ("read", "read_up_to")]
-    if len(uses) != 1 or not calls or given.defaults:
+    attributes = [n for n in only(ast.Attribute, own_nodes(function)) if n.attr in ("read", "read_up_to")]
+    reading = [n.value for n in attributes if isinstance(n.value, ast.Name) and n.value.id == parameter.arg]
+    uses, given = loads(function, parameter.arg) if reading else [], function.args
+    if len(uses) != 1 or given.defaults or not (calls := _calls(source, function, parameter)):
         return []
-    if not any(each.value is uses[0] for each in reading) or names.module_in(function) != names.module:
+    if uses[0] not in reading or names.module_in(function) != names.module:
         return []
     edits, made = [_shorter(source, given.args, parameter)], set[str]()
     for scope, call in calls:

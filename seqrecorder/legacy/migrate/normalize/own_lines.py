@@ -15,11 +15,6 @@ def on_own_lines(text: str) -> str:
     if ";" not in text:
         return text
     source = Source(text)
-    names = Names(source.tree)
-    wanted: set[ast.stmt] = {*names.imports}
-    for scope in scopes(source.tree):
-        making = [s for s in simple(scope) if any(names.mentions(s, PIPELINE))]
-        wanted |= {s for made in making for s in reaching(scope).hanging(made)}
     groups = list[list[ast.stmt]]()
     plain = [node for node in only(ast.stmt, walk(source.tree)) if not hasattr(node, "body")]
     for node in sorted(plain, key=lambda node: (node.lineno, node.col_offset)):
@@ -27,8 +22,15 @@ def on_own_lines(text: str) -> str:
             groups[-1].append(node)
         else:
             groups.append([node])
-    shared = [group for group in groups if wanted & {*group} and not all(map(source.alone, group))]
-    return source.edited([_apart(source, group) for group in shared if not source.indent(group[0]).strip()])
+    shared = [g for g in groups if not all(map(source.alone, g)) and not source.indent(g[0]).strip()]
+    if not shared:
+        return text
+    names = Names(source.tree)
+    wanted: set[ast.stmt] = {*names.imports}
+    for scope in scopes(source.tree):
+        making = [s for s in simple(scope) if any(names.mentions(s, PIPELINE))]
+        wanted |= {s for made in making for s in reaching(scope).hanging(made)}
+    return source.edited([_apart(source, group) for group in shared if wanted & {*group}])
 
 
 def _apart(source: Source, group: list[ast.stmt]) -> Edit:
