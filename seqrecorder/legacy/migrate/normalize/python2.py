@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +48,6 @@ def left_of_python2(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, "/ of whole numbers gives a fraction in Python 3: // is what it was"
 
 
-@functools.lru_cache(maxsize=1024)
 def as_python3(text: str) -> str:
     """Return a script as Python 3: itself, where it is.
 
