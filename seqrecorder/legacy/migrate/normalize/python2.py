@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -61,25 +62,33 @@ def as_python3(text: str) -> str:
     if problem is None:
         return text
     try:
-        from fissix import refactor
-        from fissix.pgen2 import parse, tokenize
+        import fissix  # noqa: F401 - whether it is there
     except ImportError:
         raise SyntaxError(
             f"{problem}; if it is Python 2, `pip install 'seqrecorder[migrate]'` reads it",
             (None, problem.lineno, None, None),
         ) from None
-    tool: Any = refactor.RefactoringTool([f"fissix.fixes.fix_{name}" for name in _FIXERS], {}, explicit=[])
-    try:
-        fixed = str(tool.refactor_string(text if text.endswith("\n") else text + "\n", "script"))
-    except (parse.ParseError, tokenize.TokenError, ValueError) as error:
-        raise SyntaxError(f"neither Python 3 ({problem}) nor Python 2 ({error})") from None
-    fixed = fixed if text.endswith("\n") else fixed[:-1]
+    fixed = _fixed(text, str(problem))
     if isinstance(_problem(fixed), TabError):
         fixed = _without_tabs(fixed)
     left = _problem(fixed)
     if left is not None:
         raise left
     return fixed
+
+
+@functools.lru_cache(maxsize=256)
+def _fixed(text: str, problem: str) -> str:
+    """Return a script of Python 2 as Python 3, but for its tabs; what keeps it from being Python 3 is a problem."""
+    from fissix import refactor
+    from fissix.pgen2 import parse, tokenize
+
+    tool: Any = refactor.RefactoringTool([f"fissix.fixes.fix_{name}" for name in _FIXERS], {}, explicit=[])
+    try:
+        fixed = str(tool.refactor_string(text if text.endswith("\n") else text + "\n", "script"))
+    except (parse.ParseError, tokenize.TokenError, ValueError) as error:
+        raise SyntaxError(f"neither Python 3 ({problem}) nor Python 2 ({error})") from None
+    return fixed if text.endswith("\n") else fixed[:-1]
 
 
 def _without_tabs(text: str) -> str:
@@ -92,6 +101,7 @@ def _without_tabs(text: str) -> str:
     return "".join(found)
 
 
+@functools.lru_cache(maxsize=1024)
 def _problem(text: str) -> SyntaxError | None:
     try:
         with warnings.catch_warnings():

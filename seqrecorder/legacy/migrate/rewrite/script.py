@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import functools
 import tokenize
 from typing import TYPE_CHECKING, Literal
 
@@ -122,6 +123,7 @@ def read_script(text: str) -> Source | Finding:
         return Finding(getattr(error, "lineno", None) or 0, "syntax", f"cannot be read: {error}")
 
 
+@functools.lru_cache(maxsize=256)
 def shared_parts(text: str, wanted: frozenset[str]) -> dict[str, Part]:
     """Return the functions of a script that do a part of a pipeline, of those that other scripts call, by name."""
     source = read_script(without_comments(text)[0])
