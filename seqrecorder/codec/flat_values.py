@@ -160,7 +160,7 @@ class Reader:
         reader = Reader(self.field, np.repeat(self._rows, each), **self._kept)
         ones = np.ones(len(items), np.int64)
         if self.field.in_items:
-            return reader.of_items(items, ones, ones > 0, any_number=self.field.is_ragged), each
+            return reader.of_items(items, ones, any_number=self.field.is_ragged), each
         return Values(reader.texts(items), ones), each
 
     def read(self, places: Spans, check: Check, *, any_number: bool = False, required: bool = True) -> Values:
@@ -180,7 +180,7 @@ class Reader:
             if field.in_items:
                 if not any_number:
                     self._require(counts, 1, required=required)
-                return self.of_items(items, counts, counts > 0, any_number=any_number)
+                return self.of_items(items, counts, any_number=any_number)
             values: Any = self.texts(items, np.repeat(self._rows, counts))
         elif kind == "float":
             counts, rest = np.divmod(places.sizes, _FLOAT_BYTES)
@@ -217,20 +217,19 @@ class Reader:
     def _broken(self, place: int, message: str) -> Broken:
         return Broken(int(self._rows[place]), self.field.name, message)
 
-    def of_items(self, items: Spans, counts: NDArray[np.int64], have: NDArray[np.bool_], *, any_number: bool) -> Values:
+    def of_items(self, items: Spans, counts: NDArray[np.int64], *, any_number: bool) -> Values:
         """Return the values in bytes values, each of which holds one or more of the known dimensions.
 
         Args:
             items: where they are.
             counts: how many each feature has.
-            have: which features have any.
             any_number: whether one may hold any number of values.
         """
         field = self.field
         owners = np.repeat(np.arange(counts.size), counts)
         rows = self._rows[owners]
         if field.storage in ("png", "jpeg"):
-            return Values(images_of(field, items, rows), have.astype(np.int64))
+            return Values(images_of(field, items, rows), counts)
         if field.storage == "tensor":
             items = tensor_contents(field, items, rows)
         width = field.element.itemsize * field.count

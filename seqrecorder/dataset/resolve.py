@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.message_layout import check_layout, detect_layout
+from seqrecorder.codec.message_layout import PEEKED, check_layout, detect_layout
 from seqrecorder.dataset.file_table import FileTable
 from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
 from seqrecorder.dataset.recovery.readable_copy import Expected, without_damage
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord.format import Compression
 
 _LAYOUTS = ("auto", "steps", "packed", "example")
-_PEEKED = 8
 
 
 def resolve(
@@ -209,7 +208,7 @@ def _resolve_bare(
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     samples: list[bytes] = []
     for file in files:
-        samples = peek(file.path, compression, _PEEKED)
+        samples = peek(file.path, compression, PEEKED)
         if samples:
             break
     found: Any = layout

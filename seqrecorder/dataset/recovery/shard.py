@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.message_layout import PEEKED, likely_layout
 from seqrecorder.dataset.recovery.lost_ranges import left_out, named_unreadable, numbered_losses
 from seqrecorder.dataset.recovery.positions import Written, place
 from seqrecorder.dataset.recovery.runs import Found
@@ -16,6 +17,7 @@ from seqrecorder.errors import RecordError
 from seqrecorder.storage.shard import ShardWriter
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
 from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss, find_records, opened, read_found
+from seqrecorder.wire.message_objects import message_of
 from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Recovered:
         positions: which of the shard's records were recovered, ascending; None where that is not certain.
         is_ordered: whether they are certain to come in the order in which they were written.
         is_damaged: whether anything in the shard is broken; else it is sound, however many records it lacks.
+        layout: how sequences lie in its messages; None where that was to be detected, and there is no record.
     """
 
     records: int
@@ -51,6 +54,7 @@ class Recovered:
     positions: NDArray[np.int64] | None = attrs.field(eq=False)
     is_ordered: bool
     is_damaged: bool
+    layout: Layout | None
 
 
 def recover_shard(
@@ -60,7 +64,7 @@ def recover_shard(
     *,
     compression: Compression,
     schema: Schema | None = None,
-    layout: Layout = "steps",
+    layout: Layout | None = "steps",
     written: Written = _NOTHING,
 ) -> Recovered:
     """Write the records of a shard that are whole, each once, and can be read as the schema, to another file.
@@ -71,7 +75,7 @@ def recover_shard(
         lengths_target: the file of lengths to write.
         compression: of the shard.
         schema: what its records hold; without one every record counts that its CRC vouches for.
-        layout: how sequences lie in the messages.
+        layout: how sequences lie in the messages; None detects it.
         written: what is known of the shard as it was written.
 
     Raises:
@@ -80,6 +84,7 @@ def recover_shard(
     """
     with opened(source, compression) as shard:
         findings = find_records(shard.file, shard.size, shard.problem)
+        layout = layout or _layout(shard.file, findings, schema)
         looked = _Looked.at(shard.file, findings, schema, layout)
         places = place(looked.found, written)
         is_kept = ~np.isin(places.order, list(looked.reasons))
@@ -105,7 +110,17 @@ def recover_shard(
         positions,
         places.is_ordered,
         bool(findings.losses),
+        layout,
     )
+
+
+def _layout(file: BinaryIO, findings: Findings, schema: Schema | None) -> Layout | None:
+    """Detect the layout by the first records of a shard; None where it has none."""
+    first = slice(PEEKED)
+    samples = [row for batch in read_found(file, findings.starts[first], findings.lengths[first]) for row in batch]
+    if schema is None or not samples:
+        return None
+    return likely_layout([message for message in map(message_of, samples) if message is not None], schema)
 
 
 @attrs.frozen(eq=False)
@@ -123,10 +138,10 @@ class _Looked:
     reasons: dict[int, str]
 
     @classmethod
-    def at(cls, file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout) -> _Looked:
+    def at(cls, file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout | None) -> _Looked:
         """Look at every record that was found."""
         groups = max(1, len(schema.groups)) if schema is not None else 1
-        codec = RecordDecoder(schema, layout) if schema is not None else None
+        codec = RecordDecoder(schema, layout or "steps") if schema is not None else None
         keys: list[int] = []
         reasons: dict[int, str] = {}
         parts = [np.empty((0, groups), np.int64)]
@@ -135,7 +150,7 @@ class _Looked:
             reasons.update({len(keys) + position: reason for position, reason in bad.items()})
             good = np.array([position not in bad for position in range(len(batch))])
             part = np.full((len(batch), groups), -1)
-            part[good] = _lengths(schema, layout, list(itertools.compress(batch, good)), groups)
+            part[good] = _lengths(codec, list(itertools.compress(batch, good)), groups)
             parts.append(part)
             keys += [hash(data) or 1 for data in batch]
         single = [loss.record for loss in findings.losses if loss.records != UNKNOWN]
@@ -176,8 +191,8 @@ def _rejects(codec: RecordDecoder, batch: Sequence[bytes]) -> dict[int, str]:
     return reasons
 
 
-def _lengths(schema: Schema | None, layout: Layout, data: Sequence[bytes], groups: int) -> NDArray[np.int64]:
-    if schema is None or not schema.groups or not data:
+def _lengths(codec: RecordDecoder | None, data: Sequence[bytes], groups: int) -> NDArray[np.int64]:
+    if codec is None or not codec.schema.groups or not data:
         return np.zeros((len(data), groups), np.int64)
-    decoder, messages = RecordDecoder(schema, layout), Messages.of(data)
-    return np.stack([decoder.lengths(messages, group) for group in schema.groups], 1)
+    messages = Messages.of(data)
+    return np.stack([codec.lengths(messages, group) for group in codec.schema.groups], 1)
