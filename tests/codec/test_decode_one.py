@@ -15,7 +15,7 @@ from seqrecorder.codec.decoder import RecordDecoder
 @sr.record(kw_only=True)
 class Mixed:
     key: str = sr.context(str, key=True)
-    small: int = sr.context("int8")
+    small: int = sr.context("int8", name="s" * 128)
     flag: bool = sr.context(bool)
     vector: np.ndarray = sr.context("float32", shape=(3,))
     when: np.datetime64 | None = sr.context("datetime64[s]", optional=True, default=None)
@@ -23,7 +23,7 @@ class Mixed:
     ids: np.ndarray = sr.feature_list("int64")
     tokens: np.ndarray = sr.feature_list(str)
     frames: np.ndarray = sr.feature_list("float32", shape=(2,))
-    alternatives: list = sr.feature_list("int64", shape=(None,))
+    alternatives: list = sr.feature_list("int64", shape=(None,), name="\u4e2d" * 100)
     doubles: np.ndarray = sr.feature_list("float64", storage="raw")
     bags: list = sr.feature_list("int64", sparse=9)
     packed: np.ndarray = sr.feature_list("uint16", storage="packed")
@@ -169,11 +169,11 @@ def test_what_is_wrong_is_said_by_the_batch() -> None:
     schema = sr.Schema.of(Mixed)
     good = schema.encode(mixed(np.random.default_rng(0), 2))
     message = tf.train.SequenceExample.FromString(good)
-    del message.context.feature["small"]
+    del message.context.feature["s" * 128]
     with pytest.raises(sr.RecordError, match="small"):
         schema.decode(message.SerializeToString())
     message = tf.train.SequenceExample.FromString(good)
-    message.context.feature["small"].int64_list.value[0] = 300
+    message.context.feature["s" * 128].int64_list.value[0] = 300
     with pytest.raises(sr.RecordError, match="int8"):
         schema.decode(message.SerializeToString())
     message = tf.train.SequenceExample.FromString(good)

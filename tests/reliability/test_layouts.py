@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from combinations import all_at_night
+from same_values import plain, without_padding
 from strategies import CASES
 
 import seqrecorder as sr
@@ -258,45 +259,6 @@ def files(tmp_path_factory):
 # What is compared ---------------------------------------------------------------------------------------------------
 
 
-def plain(value):
-    """Return a value in such a form that equal ones have equal bits: text as bytes, times as int64."""
-    if isinstance(value, dict):
-        return {int(place): plain(element) for place, element in value.items()}
-    if isinstance(value, list):
-        return [plain(part) for part in value]
-    if hasattr(value, "indices"):
-        return {int(place): plain(element) for place, element in zip(value.indices, value.values, strict=True)}
-    if value is None:
-        return None
-    array = np.asarray(value, object if isinstance(value, (str, bytes)) else None)
-    if array.dtype.kind in "OS":
-        texts = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
-        return array.shape, texts
-    array = array.view(np.int64) if array.dtype.kind in "mM" else array
-    return array.shape, array.dtype.name, array.tobytes()
-
-
-def taken(found, want):
-    """Return a tensor of a batch or of one record without its padding, which must be zeros; sparse ones as dicts."""
-    if isinstance(found, tf.SparseTensor):
-        vectors = [{} for _ in want] if isinstance(want, list) else [{}]
-        for place, element in zip(found.indices.numpy().tolist(), found.values.numpy(), strict=True):
-            vectors[place[-2] if isinstance(want, list) else 0][place[-1]] = element
-        return vectors if isinstance(want, list) else vectors[0]
-    if isinstance(found, tf.RaggedTensor):
-        return [np.asarray(part.numpy()) for part in found]
-    array = np.asarray(found.numpy())
-    if isinstance(want, list):
-        kept = [array[i][tuple(map(slice, part.shape))] for i, part in enumerate(want)]
-    else:
-        kept = array[tuple(map(slice, np.shape(want)))]
-    whole, inside = (
-        sum(map(np.count_nonzero, x)) if isinstance(x, list) else np.count_nonzero(x) for x in (array, kept)
-    )
-    assert whole == inside
-    return kept
-
-
 def check_records(layout, records, rows=None):
     """Assert that objects have the values of the table."""
     records = list(records)
@@ -320,7 +282,7 @@ def check_tensors(layout, elements):
             if row.options.get("optional"):
                 assert bool(element[f"{name}_present"]) == (want is not None), name
             if want is not None:
-                have = taken(element[name], want)
+                have = without_padding(element[name], want)
                 if plain(have) != plain(want):
                     wrong[f"{name} of record {number}"] = have, want
     assert count == len(STEPS)
