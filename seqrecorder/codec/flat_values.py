@@ -163,14 +163,14 @@ class Reader:
             return reader.of_items(items, ones, any_number=self.field.is_ragged), each
         return Values(reader.texts(items), ones), each
 
-    def read(self, places: Spans, check: Check, *, any_number: bool = False, required: bool = True) -> Values:
+    def read(self, places: Spans, check: Check, *, any_number: bool = False, required: Any = True) -> Values:
         """Return the values of features.
 
         Args:
             places: where their packed numbers are, or their bytes values with headers.
             check: is told which are not in canonical form.
             any_number: whether each may hold any number of values of the known dimensions; else it holds one,
-            required: or may hold none.
+            required: whether it must hold one, of all or of each, or may hold none.
         """
         field = self.field
         kind = kind_of(field)
@@ -205,10 +205,8 @@ class Reader:
             )
         return Values(_shaped(field, values), units)
 
-    def _require(self, counts: NDArray[np.int64], expected: int, *, required: bool) -> None:
-        ok = counts == expected
-        if not required:
-            ok |= counts == 0
+    def _require(self, counts: NDArray[np.int64], expected: int, *, required: Any) -> None:
+        ok = (counts == expected) | ((counts == 0) & np.logical_not(required))
         if not ok.all():
             place = int((~ok).argmax())
             name = self.field.feature

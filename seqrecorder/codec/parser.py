@@ -274,9 +274,11 @@ class Parser:
                 if name in self._wide:
                     parsed.lengths[name] = cropped_lengths(sizes, self.crops[field.group], tf)
             else:
-                parsed.columns[name], presence = fixed_values(
-                    of_graphs(), field, *fixed_values_of(field, features), stated
-                )
+                or_none = ~held[name] if name in held else True
+                if name in held and stated is not None:
+                    or_none |= stated >= 0
+                values, have = fixed_values_of(field, features, or_none)
+                parsed.columns[name], presence = fixed_values(of_graphs(), field, values, have, stated)
             if presence.present is not None:
                 parsed.present[name] = presence.present
             if presence.excused is not None:
@@ -310,7 +312,8 @@ class Parser:
         asked: dict[str, list[str]] = {}
         for field in self.stored.fields:
             by_op = field.feature in steps
-            if not self._is_counted(field) or (by_op and not field.may_lack):
+            is_told = by_op or not self._is_counted(field)  # unless it may lack, one without values is an error
+            if is_told and (not field.may_lack or (not by_op and not hasattr(features[field.feature], "row_splits"))):
                 continue
             asked[field.name] = value_features(field)
             for name in asked[field.name]:

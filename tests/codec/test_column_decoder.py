@@ -154,7 +154,7 @@ def test_records_in_many_forms_are_those_in_one(random: np.random.Generator) -> 
     message = tf.train.SequenceExample.FromString(data[0])
     halves = [tf.train.SequenceExample() for _ in range(3)]
     halves[0].context.CopyFrom(message.context)
-    halves[1].context.feature["s" * 128].int64_list.value.append(0)  # of several under one key the last counts
+    halves[1].context.feature["small"].int64_list.value.append(0)  # of several under one key the last counts
     halves[2].feature_lists.CopyFrom(message.feature_lists)
     apart = b"".join(half.SerializeToString() for half in (halves[1], halves[0], halves[2]))
     unpacked = data[1].replace(b"small\x12\x05\x1a\x03\n\x01", b"small\x12\x04\x1a\x02\x08")
@@ -207,7 +207,7 @@ def test_the_first_broken_record_is_named(random: np.random.Generator) -> None:
     """Though another field of a later one is looked at before."""
     data = MIXED.encode_batch([mixed(random, 2) for _ in range(20)])
     late = tf.train.SequenceExample.FromString(data[9])
-    late.context.feature["s" * 128].int64_list.value[0] = 300
+    late.context.feature["small"].int64_list.value[0] = 300
     early = tf.train.SequenceExample.FromString(data[5])
     del early.feature_lists.feature_list["words"].feature[1]
     data[9], data[5] = late.SerializeToString(), early.SerializeToString()

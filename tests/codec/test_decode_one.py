@@ -15,8 +15,8 @@ from seqrecorder.codec.decoder import RecordDecoder
 @sr.record(kw_only=True)
 class Mixed:
     key: str = sr.context(str, key=True)
-    small: int = sr.context("int8", name="s" * 128)
-    flag: bool = sr.context(bool)
+    small: int = sr.context("int8")
+    flag: bool = sr.context(bool, name="s" * 128)
     vector: np.ndarray = sr.context("float32", shape=(3,))
     when: np.datetime64 | None = sr.context("datetime64[s]", optional=True, default=None)
     bag: sr.SparseVector = sr.context("float32", sparse=50)
@@ -169,11 +169,11 @@ def test_what_is_wrong_is_said_by_the_batch() -> None:
     schema = sr.Schema.of(Mixed)
     good = schema.encode(mixed(np.random.default_rng(0), 2))
     message = tf.train.SequenceExample.FromString(good)
-    del message.context.feature["s" * 128]
+    del message.context.feature["small"]
     with pytest.raises(sr.RecordError, match="small"):
         schema.decode(message.SerializeToString())
     message = tf.train.SequenceExample.FromString(good)
-    message.context.feature["s" * 128].int64_list.value[0] = 300
+    message.context.feature["small"].int64_list.value[0] = 300
     with pytest.raises(sr.RecordError, match="int8"):
         schema.decode(message.SerializeToString())
     message = tf.train.SequenceExample.FromString(good)

@@ -394,6 +394,12 @@ def with_broken_items(made, row, layout):
     values[0] = values[0][:-1]
 
 
+def without_values(made, row, layout):
+    """Leave a list of the right kind without values, as a feature that is there must have some."""
+    feature = targets(made, row, layout)[0]
+    getattr(feature, feature.WhichOneof("kind")).ClearField("value")
+
+
 def malformed(layout):
     """Yield a name and a record for each field and each way of being malformed, of the first record of a file."""
     for name, row in ROWS[layout].items():
@@ -402,6 +408,7 @@ def malformed(layout):
         any_number = row.shape[:1] == (None,) and (in_items or row.shape == (None,))
         if not any_number and (layout == "steps" or "align" not in row.options):
             ways.append(with_one_more)
+            ways += [without_values] if row.shape[:1] != (None,) else []
         if in_items and row.storage not in ("png", "jpeg") and CASES[row.dtype].valid.dtype.itemsize > 1:
             ways.append(with_broken_items)
         for way in ways:
