@@ -44,14 +44,16 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
     return _list_column(field, features[field.feature], crop)
 
 
-def fixed_values_of(field: Field, features: dict[str, Any], or_none: Any) -> tuple[Any, Any]:
+def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, held: Any) -> tuple[Any, Any]:
     """Return the values of a context field of known shape, and which records have one.
 
     Args:
         field: the field.
         features: what the op gave.
-        or_none: which records may have no value, since they lack the feature or say something of None.
+        stated: as for `seqrecorder.codec.absent_fields.presence_of`.
+        held: which records hold the feature; None where a later check finds what is missing.
     """
+    or_none = True if held is None else ~held if stated is None else ~held | (stated >= 0)
     ragged = features[field.feature]
     items = differences(ragged.row_splits)
     expected = 1 if field.in_items else field.count

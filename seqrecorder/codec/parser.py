@@ -274,10 +274,7 @@ class Parser:
                 if name in self._wide:
                     parsed.lengths[name] = cropped_lengths(sizes, self.crops[field.group], tf)
             else:
-                or_none = ~held[name] if name in held else True
-                if name in held and stated is not None:
-                    or_none |= stated >= 0
-                values, have = fixed_values_of(field, features, or_none)
+                values, have = fixed_values_of(field, features, stated, held.get(name))
                 parsed.columns[name], presence = fixed_values(of_graphs(), field, values, have, stated)
             if presence.present is not None:
                 parsed.present[name] = presence.present
