@@ -39,7 +39,7 @@ def columns_of_table(given: Any) -> dict[str, Any]:
     pa = pyarrow()
     try:
         table = pa.table(given)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"columns: expected a table, or a mapping of field to column, got {error}") from error
     columns = dict(zip(table.column_names, table.columns, strict=True))
     # What pandas puts beside the columns where rows were left out: their numbers.
@@ -52,7 +52,7 @@ def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
     Args:
         field: of the column. A feature list takes a list array, one with ragged steps a list of lists; the known
             dimensions of its shape are lists too, of which all are equally long. A null stands for None, and for NaN
-            among floats that cannot be None.
+            or NaT among floats and times that cannot be None.
         given: an array, chunked or not.
         cast: whether numbers become the declared type as `cast_values` says.
 
@@ -65,7 +65,8 @@ def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
         array = _nulls(field, len(array))
     present = None
     is_scalar = not field.is_list and not field.shape
-    if array.null_count and not (is_scalar and field.element.has_nan and not field.optional):
+    has_own = field.element.has_nan or field.element.is_time
+    if array.null_count and not (is_scalar and has_own and not field.optional):
         present = array.is_valid().to_numpy(zero_copy_only=False)
         array = array.drop_null()
     lengths: list[NDArray[np.int64]] = []  # from the records inwards
@@ -214,7 +215,7 @@ def _imported(field: Field, given: Any) -> Any:
             array = pa.Array.from_pandas(given)
             array = one_array(array)
         array = without_views(_decoded(array))
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     zone = zone_of(array.type) if field.element.is_time else None
     if zone is None and field.element.zone is not None and len(array) > array.null_count:
@@ -295,8 +296,12 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
                 f"columns: field {field.name!r}: expected numbers or text at this depth, got {array.type}"
             )
         nulls = array.null_count > 0
+        if nulls and field.element.is_time:
+            if pa.types.is_null(array.type):
+                return np.full(len(array), "NaT", field.element.numpy)
+            nulls = not pa.types.is_temporal(array.type)  # numpy has NaT for the nulls of times
         if nulls and not (field.element.has_nan and _may_be_floats(array.type)):
-            advice = "fill it first; only a whole value can be None, and only floats have NaN"
+            advice = "fill it first; only a whole value can be None, only floats have NaN, and only times NaT"
             raise Mismatch(f"{field.element.name} ({advice})", "a null", (_first_null(array),))
         if nulls and not pa.types.is_floating(array.type):
             array = array.cast(pa.float64())  # which refuses integers that it would round

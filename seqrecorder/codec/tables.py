@@ -48,7 +48,7 @@ class Table:
             for batch in self.open(names):
                 plain = [without_views(column) for column in batch.columns]
                 yield from cut_batch(pa.record_batch(plain, names=batch.schema.names))
-        except (pa.ArrowException, TypeError, ValueError, OSError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, OSError) as error:
             if isinstance(error, (SourceError, OptionError)):
                 raise
             raise SourceError(f"{self.name}: {error}") from error
@@ -108,7 +108,7 @@ def table_of(given: Any) -> Table:
             part = given
             if is_pandas:  # which converts what it gives
                 part = given[[column for column in names if str(column) in set(wanted)]].reset_index(drop=True)
-            return iter(pa.table(part).select(list(wanted)).to_batches())
+            return iter(_arrow_table(part).select(list(wanted)).to_batches())
 
         return Table(name, texts, again=True, open=held)
     try:
@@ -116,6 +116,26 @@ def table_of(given: Any) -> Table:
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
         raise OptionError(f"expected a table, got {name}: {error}") from error
     return Table(name, tuple(reader.schema.names), again=False, open=once(name, reader))
+
+
+def _arrow_table(given: Any) -> Any:
+    """Return a table of pyarrow, also of objects of pandas that are ints beyond int64."""
+    pa = pyarrow()
+    try:
+        return pa.table(given)
+    except OverflowError:
+        return pa.table({str(name): _large_integers(str(name), given[name]) for name in given.columns})
+
+
+def _large_integers(name: str, column: Any) -> Any:
+    pa = pyarrow()
+    try:
+        return pa.Array.from_pandas(column)
+    except OverflowError:
+        try:
+            return pa.array(column, pa.uint64(), from_pandas=True)
+        except (OverflowError, pa.ArrowException) as error:
+            raise SourceError(f"column {name!r}: expected integers of at most 64 bits, got others: {error}") from error
 
 
 def once(name: str, reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:

@@ -69,7 +69,7 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
         if field.sparse is not None:
             indices = pyarrow().array(np.asarray(column.indices, np.int64))
             arrays.append(_whole(column, _rows(field, column, indices)))
-        arrays.append(_whole(column, _rows(field, column, _leaf(field.element, column.values))))
+        arrays.append(_whole(column, _rows(field, column, _leaf(field, column.values))))
     arrays = [
         array.cast(kind) if array.type != kind else array for array, kind in zip(arrays, kinds.types, strict=True)
     ]
@@ -105,10 +105,10 @@ def arrow_type(element: ElementType, name: str) -> Any:
     )
 
 
-def _leaf(element: ElementType, values: Any) -> Any:
-    """Return flat values as an array without nulls: NaN and NaT stay what they are."""
-    pa = pyarrow()
-    kind = arrow_type(element, "")
+def _leaf(field: Field, values: Any) -> Any:
+    """Return flat values as an array: NaN stays what it is, NaT is a null."""
+    pa, element = pyarrow(), field.element
+    kind = arrow_type(element, field.name)
     if isinstance(values, Blob):
         return pa.Array.from_buffers(
             kind, len(values), [None, pa.py_buffer(bounds(values.lengths)), pa.py_buffer(values.data)]
@@ -120,13 +120,21 @@ def _leaf(element: ElementType, values: Any) -> Any:
         return pa.array(widen(flat))
     if element.name == "bool":
         return pa.array(flat)
+    valid = None
+    if element.is_time and (missing := np.isnat(flat)).any():
+        if field.optional and not (field.is_list or field.shape or field.sparse is not None):
+            raise OptionError(
+                f"field {field.name!r}: Arrow has one null for NaT and for None, which the field may both be; leave it "
+                "out (fields=)"
+            )
+        valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
     if element.name == "datetime64[D]":
         days = flat.view(np.int64)
-        if days.size and (days != days.astype(np.int32)).any():
-            raise OptionError(f"{element.name}: Arrow's days reach {2**31 - 1} from 1970: one is further, or NaT")
         flat = days.astype(np.int32)
-    # By its bits: pyarrow would make nulls of NaT.
-    return pa.Array.from_buffers(kind, flat.size, [None, pa.py_buffer(flat)])
+        if (days != flat)[~np.isnat(np.ascontiguousarray(days).view(element.numpy))].any():
+            raise OptionError(f"field {field.name!r}: Arrow's days reach {2**31 - 1} from 1970, and one is further")
+    # By its bits, which keeps those of each NaN.
+    return pa.Array.from_buffers(kind, flat.size, [valid, pa.py_buffer(flat)])
 
 
 def _rows(field: Field, column: Column, array: Any) -> Any:

@@ -16,6 +16,8 @@ from seqrecorder.errors import OptionError
 from seqrecorder.storage.text_files import open_text, replaced_file
 from seqrecorder.wire.byte_rows import bounds
 
+_MOST_SECONDS = (2**63 - 1) // 1000  # that int64 can count in milliseconds, as polars and Parquet do
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
@@ -42,12 +44,12 @@ class Exports(SelectedValues):
         >>> sr.open(corpus)["train"].to_arrow().read_all().to_pydict()
         {'ids': [[1, 2, 3], [4]]}
 
-        Feature lists are list columns, steps with a shape fixed-size lists, None is null, and NaN stays NaN. Of a
-        sparse field there are the two columns `<field>/indices` and `<field>/values`.
+        Feature lists are list columns, steps with a shape fixed-size lists, None and NaT are null, and NaN stays NaN.
+        Of a sparse field there are the two columns `<field>/indices` and `<field>/values`.
 
         Raises:
             OptionError: Arrow has no type for a field: complex numbers, and times in units other than D, s, ms, us and
-                ns; or pyarrow is not installed.
+                ns; NaT in a field that may be None, too; or pyarrow is not installed.
             SchemaError: there is no field of a name.
         """
         return _reader(self, fields)
@@ -63,16 +65,21 @@ class Exports(SelectedValues):
         table = _reader(self, fields).read_all()
         for field in self.schema.select(fields).fields:
             is_scalar = not (field.is_list or field.shape or field.sparse is not None)
-            if is_scalar and field.optional and (field.element.is_time or field.element.has_nan):
+            if is_scalar and field.optional and field.element.has_nan:
                 values = one_array(table[field.name].drop_null()).to_numpy(zero_copy_only=False)
                 if np.isnan(values).any():
-                    nothing = "NaT" if field.element.is_time else "NaN"
                     raise OptionError(
-                        f"field {field.name!r}: pandas cannot tell {nothing} from None, which it may be; leave it out "
+                        f"field {field.name!r}: pandas cannot tell NaN from None, which it may be; leave it out "
                         "(fields=), or go to polars"
                     )
-        # Integers that may be None would become floats.
-        return table.to_pandas(integer_object_nulls=True)
+        try:
+            return table.to_pandas(integer_object_nulls=True)  # integers that may be None would become floats
+        except (ValueError, OverflowError) as error:
+            days = [field.name for field in self.schema.fields if field.element.name == "datetime64[D]"]
+            raise OptionError(
+                f"pandas has the days of Python, of the years 1 to 9999, for {', '.join(map(repr, days))}: {error}; "
+                "leave the field out (fields=), or go to polars"
+            ) from error
 
     def to_polars(self, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a `polars.DataFrame`, a row a record: see `to_arrow`.
@@ -81,7 +88,7 @@ class Exports(SelectedValues):
             OptionError: polars or pyarrow is not installed, or Arrow has no type for a field.
         """
         polars = _library("polars")
-        return polars.from_arrow(_reader(self, fields).read_all())
+        return polars.from_arrow(_within_milliseconds(_reader(self, fields)).read_all())
 
     def to_hf(self, fields: Sequence[str] | None = None) -> Any:
         """Return the records as a `datasets.Dataset` of Hugging Face, in memory: see `to_arrow`.
@@ -95,6 +102,8 @@ class Exports(SelectedValues):
     def to_parquet(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None, **options: Any) -> None:
         """Write the records as a Parquet file, a row a record, batch by batch; the file is there when it is complete.
 
+        Its pages have checksums, unless `write_page_checksum=False` is among the options. Seconds become milliseconds.
+
         Args:
             path: of the file, which is replaced.
             fields: names of fields; None is all.
@@ -105,9 +114,10 @@ class Exports(SelectedValues):
             ShardWriteError: the disk is full, or failed.
         """
         optional = {field.name for field in self.schema.fields if field.optional}
-        reader = _for_parquet(_reader(self, fields), optional)
+        reader = _for_parquet(_within_milliseconds(_reader(self, fields)), optional)
         from pyarrow import parquet
 
+        options.setdefault("write_page_checksum", True)
         with replaced_file(path) as part, parquet.ParquetWriter(part, reader.schema, **options) as writer:
             for batch in reader:
                 writer.write_batch(batch)
@@ -157,6 +167,32 @@ def _reader(selection: SelectedValues, fields: Sequence[str] | None) -> Any:
     schema = selection.schema.select(fields)
     batches = (arrow_batch(schema, columns) for columns in selection.joined_columns(fields))
     return pa.RecordBatchReader.from_batches(arrow_schema(schema), batches)
+
+
+def _within_milliseconds(reader: Any) -> Any:
+    """Return a stream whose seconds were all found to be so near to 1970 that they have milliseconds."""
+    pa = pyarrow()
+
+    def units(kind: Any) -> Any:
+        while pa.types.is_nested(kind):
+            kind = kind.value_type
+        return getattr(kind, "unit", None)
+
+    def checked(batch: Any) -> Any:
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            if units(array.type) != "s":
+                continue
+            while pa.types.is_nested(array.type):
+                array = array.flatten()  # noqa: PLW2901 - what is inside
+            seconds = array.drop_null().view(pa.int64()).to_numpy()
+            if seconds.size and not -_MOST_SECONDS <= seconds.min() <= seconds.max() <= _MOST_SECONDS:
+                raise OptionError(
+                    f"field {name!r}: expected times that can be counted in milliseconds, got one further from 1970; "
+                    "leave the field out (fields=), or go to Arrow"
+                )
+        return batch
+
+    return pa.RecordBatchReader.from_batches(reader.schema, map(checked, reader))
 
 
 def _for_parquet(reader: Any, optional: set[str]) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import threading
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 _SCHEMA = "__seqrecorder_schema__"
 # What data of unknown origin make of the code that expects a schema.
 _NO_SCHEMA = (Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+
+_rebuilt: weakref.WeakValueDictionary[tuple[str, tuple[Field, ...]], type] = weakref.WeakValueDictionary()
+_rebuilding = threading.Lock()
 
 
 class _Codec(Protocol):
@@ -153,11 +158,18 @@ class Schema:
 
     @functools.cached_property
     def record_class(self) -> type:
-        """The class of the records: the user's, or one rebuilt from the fields where none is at hand."""
+        """The class of the records: the user's, or one rebuilt from the fields where none is at hand.
+
+        Equal schemas are rebuilt as one class, so that records of two reads are equal.
+        """
         if self._record_class is not None:
             return self._record_class
-        made = attrs.make_class(self.name, {field.name: declare(field) for field in self.fields}, kw_only=True)
-        return shown_in_notebooks(made, self.fields)
+        with _rebuilding:
+            made = _rebuilt.get((self.name, self.fields))
+            if made is None:
+                made = attrs.make_class(self.name, {field.name: declare(field) for field in self.fields}, kw_only=True)
+                _rebuilt[self.name, self.fields] = shown_in_notebooks(made, self.fields)
+        return made
 
     @functools.cached_property
     def key_field(self) -> Field | None:

@@ -131,7 +131,7 @@ def _parquet(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...],
     from pyarrow import parquet
 
     # With buffers read ahead, which are kept to the end, the whole file would be in memory.
-    opened = parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+    opened = parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
     names = tuple(opened.schema_arrow.names)
     if wanted is None:
         opened.close()

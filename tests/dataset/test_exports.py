@@ -218,18 +218,118 @@ def test_every_type_comes_back_to_the_bit(dtype, examples, tmp_path):
     check()
 
 
+SINKS = {
+    "arrow": lambda records, _: records.to_arrow().read_all(),
+    "polars": lambda records, _: records.to_polars(),
+    "pandas": lambda records, _: records.to_pandas(),
+    "hf": lambda records, _: records.to_hf(),
+    "parquet": lambda records, path: records.to_parquet(path / "x.parquet") or str(path / "x.parquet"),
+}
+
+
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize("unit", ["D", "s", "ms", "us", "ns"])
+def test_nat_is_null_there_and_nat_again_here(unit, sink, tmp_path):
+    """NaT leaves as a null, whatever the field, unit and sink, and nulls of times come in as NaT."""
+    fields = {}
+    for kind in ["datetime64"] + ["timedelta64"] * (unit != "D"):
+        fields |= {
+            f"{kind}_one": sr.context(f"{kind}[{unit}]"),
+            f"{kind}_some": sr.context(f"{kind}[{unit}]", shape=(None,)),
+            f"{kind}_steps": sr.feature_list(f"{kind}[{unit}]"),
+            f"{kind}_ragged": sr.feature_list(f"{kind}[{unit}]", shape=(None,)),
+        }
+    record_class = attrs.make_class("Times", fields, kw_only=True)
+
+    def record(*numbers):
+        values = {}
+        for name in fields:
+            times = np.array(numbers, "int64").view(f"{'M8' if name.startswith('d') else 'm8'}[{unit}]")
+            times[-1] = np.array("NaT", times.dtype)
+            values[name] = (
+                times[-1] if name.endswith("one") else [times, times[:1]] if name.endswith("ragged") else times
+            )
+            if name.endswith("steps"):
+                values[name] = times[:2]
+        return record_class(**values)
+
+    records = [record(86_400, 5 * 10**3, 0), record(0, 1)]
+    table = SINKS[sink](InMemory(records, 1), tmp_path)
+    assert list(sr.from_table(table, record_class)) == records
+    if sink == "arrow":
+        assert all(table[name].null_count for name in fields if name.endswith("one"))
+    nothing = pa.table({name: pa.nulls(2) for name in fields if name.endswith("one")})
+    ones = attrs.make_class("Ones", {name: field for name, field in fields.items() if name.endswith("one")})
+    for made in sr.from_table(nothing, ones):
+        assert all(np.isnat(getattr(made, name)) for name in fields if name.endswith("one"))
+
+
+@pytest.mark.parametrize("sink", ["polars", "parquet"])
+def test_seconds_without_milliseconds_are_refused(sink, tmp_path):
+    """What would wrap where seconds become milliseconds is refused by the field's name."""
+
+    @sr.record
+    class Far:
+        far: np.ndarray = sr.feature_list("datetime64[s]")
+
+    @sr.record
+    class Day:
+        day: np.datetime64 = sr.context("datetime64[D]")
+
+    with pytest.raises(sr.OptionError, match="pandas has the days of Python, .* 'day'"):
+        InMemory([Day(np.datetime64(10**8, "D"))]).to_pandas()
+    with pytest.raises(sr.OptionError, match="field 'far': expected times that can be counted in milliseconds"):
+        SINKS[sink](InMemory([Far(np.array([2**62], "M8[s]"))]), tmp_path)
+
+
+def test_damaged_parquet_is_refused(tmp_path):
+    """A changed byte of what `to_parquet` wrote is an error, or in what says nothing of the values."""
+
+    @sr.record
+    class Row:
+        x: np.ndarray = sr.feature_list("int64")
+
+    records = [Row(np.arange(number, number + 9) ** 5) for number in range(40)]
+    path = tmp_path / "x.parquet"
+    InMemory(records).to_parquet(path, compression="none")
+    whole, refused = path.read_bytes(), 0
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            assert list(sr.from_table(str(path), Row)) == records, place
+        except (sr.SourceError, sr.OptionError):
+            refused += 1
+    assert refused > len(whole) // 14
+
+
+@pytest.mark.parametrize("numbers", [[2**64 - 1, None, 3], [None, 2**63], [2**64]])
+def test_large_integers_of_pandas_come_in(numbers):
+    """Objects of pandas that are ints beyond int64 are uint64, and larger ones an error that names the column."""
+
+    @sr.record
+    class Row:
+        u: int | None = sr.context("uint64", optional=True, default=None)
+
+    frame = pd.DataFrame({"u": pd.Series(numbers, dtype=object)})
+    if numbers == [2**64]:
+        with pytest.raises(sr.SourceError, match="column 'u'"):
+            list(sr.from_table(frame, Row))
+        return
+    assert [None if row.u is None else int(row.u) for row in sr.from_table(frame, Row)] == numbers
+
+
 @pytest.mark.parametrize(
     ("dtype", "nothing"), [("float32", float("nan")), ("datetime64[s]", np.datetime64("NaT", "s"))]
 )
-def test_pandas_cannot_tell_nothing_from_none(dtype, nothing):
-    """An optional NaN or NaT would come back from a data frame as None: it is refused by name."""
+def test_nothing_is_told_from_none(dtype, nothing):
+    """An optional NaN would come back from a data frame as None, and an optional NaT from any sink: it is refused."""
 
     @sr.record
     class Maybe:
         score: object = sr.context(dtype, optional=True)
 
     assert len(InMemory([Maybe(None)]).to_pandas()) == 1
-    with pytest.raises(sr.OptionError, match="field 'score': pandas cannot tell"):
+    with pytest.raises(sr.OptionError, match="field 'score': (pandas cannot tell|Arrow has one null)"):
         InMemory([Maybe(None), Maybe(nothing)]).to_pandas()
 
 

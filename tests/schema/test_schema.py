@@ -163,6 +163,20 @@ def test_the_rebuilt_class_makes_equal_records() -> None:
         assert getattr(record, one) is not getattr(twin, other)
 
 
+def test_equal_schemas_are_rebuilt_as_one_class() -> None:
+    """Records of two readings are equal; another default is another class, and a class that nobody holds goes."""
+    text = sr.Schema.of(Rich).to_json()
+    first, second = sr.Schema.from_json(text), sr.Schema.from_json(text)
+    assert first.record_class is second.record_class
+    assert first.select(["key", "text"]).record_class is second.select(["key", "text"]).record_class
+    assert first.record_class(key="a", late=[]) == second.record_class(key="a", late=[])
+    assert sr.Schema.from_json(text.replace("-1", "-2")).record_class is not first.record_class
+    gone = weakref.ref(first.record_class)
+    del first, second
+    gc.collect()
+    assert gone() is None
+
+
 def test_the_fingerprint_is_pinned() -> None:
     """The fingerprint of a class is a promise to datasets on disk: it must never change."""
     assert sr.Schema.of(Small).fingerprint == "b0d065c7b39917a1230e9a0f1202d692835257f5d990b0a33a4ffce9c0b99793"
