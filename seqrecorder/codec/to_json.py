@@ -43,8 +43,8 @@ def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
     >>> list(json_lines(sr.Schema.of(Sentence), {"ids": ids}))
     ['{"ids": [1.0, null]}', '{"ids": [3.0]}']
 
-    NaN is null, times are texts of ISO 8601, and of a sparse field there are the two keys `<field>/indices` and
-    `<field>/values`.
+    NaN and NaT are null, times are texts of ISO 8601, and of a sparse field there are the two keys `<field>/indices`
+    and `<field>/values`.
 
     Args:
         schema: fields that `check_json` lets pass.
@@ -73,16 +73,23 @@ def _plain(field: Field, values: NDArray[Any]) -> NDArray[Any]:
     """Return values that are what JSON has once they are Python's."""
     if field.element.numpy.kind == "M":
         zone: Any = "naive" if field.element.zone is None else field.element.zone
-        return np.datetime_as_string(values, timezone=zone).astype(object)
-    if not field.element.has_nan:
+        missing, objects = np.isnat(values), np.datetime_as_string(values, timezone=zone).astype(object)
+    elif field.element.has_nan:
+        wide = values.astype(np.float64)
+        if np.isinf(wide).any():
+            raise OptionError(f"field {field.name!r}: JSON holds no infinity; write Parquet, or leave the field out")
+        missing, objects = np.isnan(wide), wide
+    else:
         return values
-    wide = values.astype(np.float64)
-    if np.isinf(wide).any():
-        raise OptionError(f"field {field.name!r}: JSON holds no infinity; write Parquet, or leave the field out")
-    missing = np.isnan(wide)
     if not missing.any():
-        return wide
-    objects: NDArray[Any] = wide.astype(object)
+        return objects
+    if field.optional and not (field.is_list or field.shape or field.sparse is not None):
+        nothing = "NaT" if field.element.is_time else "NaN"
+        raise OptionError(
+            f"field {field.name!r}: JSON has one null for {nothing} and for None, which the field may both be; leave "
+            "it out (fields=)"
+        )
+    objects = objects.astype(object)
     objects[missing] = None
     return objects
 

@@ -125,14 +125,15 @@ class Exports(SelectedValues):
     def to_jsonl(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None) -> None:
         """Write the records as lines of JSON, an object a record, batch by batch; `from_jsonl` is the way back.
 
-        NaN becomes null, and times texts of ISO 8601.
+        NaN and NaT become null, and times texts of ISO 8601.
 
         Args:
             path: of the file, which is replaced; packed where it ends in `.gz`, `.bz2`, `.xz` or `.zst`.
             fields: names of fields; None is all.
 
         Raises:
-            OptionError: JSON holds no bytes, complex numbers, spans of time and infinities: the field is named.
+            OptionError: JSON holds no bytes, complex numbers, spans of time and infinities, nor NaN and NaT of a field
+                that may be None: the field is named.
             ShardWriteError: the disk is full, or failed.
         """
         schema = self.schema.select(fields)

@@ -6,6 +6,8 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import numpy as np
+
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.times import time_of_text
@@ -42,7 +44,7 @@ def from_jsonl(
     >>> list(sr.from_jsonl(file, Sentence, columns={"key": "id"}))[0]
     Sentence(key='a', scores=array([0.5, nan], dtype=float32))
 
-    A null of a float is NaN, times are texts of ISO 8601, and of a sparse field there are the two keys
+    A null of a float is NaN, of a time NaT; times are texts of ISO 8601, and of a sparse field there are the two keys
     `<field>/indices` and `<field>/values`. Numbers become the declared type where they fit; text tells no width of
     floats.
 
@@ -112,13 +114,12 @@ class _Lines:
 
 
 def exact_text(field: Field, value: Any) -> Any:
-    """Return a value of JSON with NaN for the nulls of floats, and times for texts of ISO 8601."""
-    if field.element.numpy.kind == "M":
+    """Return a value of JSON with NaN for the nulls of floats, NaT for those of times, and times for their texts."""
+    if value is None and field.optional:
+        return value
+    if field.element.is_time:
         return _times(field, value)
-    if field.element.has_nan:
-        nested = bool(field.is_list or field.shape or field.sparse)
-        return _with_nan(value) if (nested and value is not None) or not field.optional else value
-    return value
+    return _with_nan(value) if field.element.has_nan else value
 
 
 def _with_nan(value: Any) -> Any:
@@ -134,8 +135,10 @@ def _is_nested(value: Any) -> bool:
 
 
 def _times(field: Field, value: Any) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, str) and field.element.numpy.kind == "M":
         return time_of_text(value, field.element)
+    if value is None:
+        return np.array("NaT", field.element.numpy)[()]
     return [_times(field, item) for item in value] if isinstance(value, list) else value
 
 

@@ -264,6 +264,24 @@ def test_nat_is_null_there_and_nat_again_here(unit, sink, tmp_path):
         assert all(np.isnat(getattr(made, name)) for name in fields if name.endswith("one"))
 
 
+def test_nat_is_null_in_json_too(tmp_path):
+    """Whatever the field of times, and the other way round: NaT is null, and null is NaT."""
+
+    @sr.record
+    class Times:
+        one: np.datetime64 = sr.context("datetime64[ms]")
+        steps: np.ndarray = sr.feature_list("datetime64[s]")
+        ragged: list = sr.feature_list("datetime64[D]", shape=(None,))
+
+    nothing = np.datetime64("NaT", "D")
+    records = [Times(nothing, [nothing, np.datetime64(5, "s")], [[nothing], []])]
+    InMemory(records).to_jsonl(tmp_path / "x.jsonl")
+    assert json.loads((tmp_path / "x.jsonl").read_text()) == {
+        "one": None, "steps": [None, "1970-01-01T00:00:05"], "ragged": [[None], []],
+    }  # fmt: skip
+    assert list(sr.from_jsonl(tmp_path / "x.jsonl", Times)) == records
+
+
 @pytest.mark.parametrize("sink", ["polars", "parquet"])
 def test_seconds_without_milliseconds_are_refused(sink, tmp_path):
     """What would wrap where seconds become milliseconds is refused by the field's name."""
@@ -321,7 +339,7 @@ def test_large_integers_of_pandas_come_in(numbers):
 @pytest.mark.parametrize(
     ("dtype", "nothing"), [("float32", float("nan")), ("datetime64[s]", np.datetime64("NaT", "s"))]
 )
-def test_nothing_is_told_from_none(dtype, nothing):
+def test_nothing_is_told_from_none(dtype, nothing, tmp_path):
     """An optional NaN would come back from a data frame as None, and an optional NaT from any sink: it is refused."""
 
     @sr.record
@@ -331,6 +349,8 @@ def test_nothing_is_told_from_none(dtype, nothing):
     assert len(InMemory([Maybe(None)]).to_pandas()) == 1
     with pytest.raises(sr.OptionError, match="field 'score': (pandas cannot tell|Arrow has one null)"):
         InMemory([Maybe(None), Maybe(nothing)]).to_pandas()
+    with pytest.raises(sr.OptionError, match="field 'score': JSON has one null"):
+        InMemory([Maybe(None), Maybe(nothing)]).to_jsonl(tmp_path / "x.jsonl")
 
 
 def test_vectors_that_may_be_missing_are_in_every_parquet(tmp_path):
