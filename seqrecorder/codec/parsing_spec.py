@@ -96,7 +96,8 @@ class Specs:
                 target[f"{field.feature}/indices"] = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
                 target[f"{field.feature}/values"] = tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
             elif whole(field):
-                target[field.feature] = strict_spec(field)
+                default = wire_filler(field) if field.may_lack else None
+                target[field.feature] = tf.io.FixedLenFeature(field.rest, kind, default)
             elif padded and self.padded_by_op(field):
                 target[field.feature] = tf.io.FixedLenSequenceFeature(field.rest, kind, allow_missing=field.may_lack)
             else:
@@ -104,15 +105,6 @@ class Specs:
             if field.presence and self.layout == "steps":
                 context[field.presence] = tf.io.FixedLenFeature((), tf.int64, -1)
         return context, lists
-
-
-def strict_spec(field: Field) -> Any:
-    """Return the spec of a context field of known shape by which the op refuses any other number of values."""
-    import tensorflow as tf
-
-    if field.in_items:
-        return tf.io.FixedLenFeature((), tf.string, b"" if field.may_lack else None)
-    return tf.io.FixedLenFeature(field.rest, wire_type(field), wire_filler(field) if field.may_lack else None)
 
 
 def _in_shape(field: Field) -> bool:

@@ -97,7 +97,7 @@ class RowGroups(TableSource):
                 *(self.table.name, self.equal_times, self.rows, ", ".join(self.order)),
             )
         if self.missing:
-            _LOG.warning("%s: %d values are missing, which is NaN in a record", self.table.name, self.missing)
+            _LOG.warning("%s: %d values are missing, which is NaN, or NaT, in a record", self.table.name, self.missing)
         if self.gaps:
             _LOG.warning(
                 "%s: %d of %d rows come more than the usual %s after the row before in their group, by %s",
