@@ -66,6 +66,13 @@ def test_install_commands_are_those_of_ci() -> None:
         assert mark in script
 
 
+def test_no_advice_installs_another_project() -> None:
+    """No text names this project to `pip`: on the index of packages that name belongs to another one."""
+    files = [*PAGES, *(ROOT / "seqrecorder").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    advice = re.compile(r"""pip install (?:-\S+ |['"])*seqrecorder\b""")
+    assert not [path.name for path in files if advice.search(path.read_text(encoding="utf-8"))]
+
+
 @each_page
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link is to a file that exists."""

@@ -9,7 +9,8 @@ import attrs
 
 from seqrecorder.cli.command import OK, PROBLEM, add, add_command
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
-from seqrecorder.cli.terminal import printable, table
+from seqrecorder.cli.terminal import table
+from seqrecorder.errors import printable
 from seqrecorder.schema.display import number_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli import arguments
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +46,7 @@ def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.Ar
         from seqrecorder.cli.report import to_json
 
         document, text, *code = run(options)
-        print(to_json(document) if options.json else text)
+        print(to_json(document) if options.json else "\n".join(map(printable, text.split("\n"))))
         return code[0] if code else OK
 
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=f"{name}: {summary}.")

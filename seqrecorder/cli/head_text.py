@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.cli.report import WIDTH
-from seqrecorder.cli.terminal import indented, padded, printable, table
+from seqrecorder.cli.terminal import indented, padded, table
+from seqrecorder.errors import printable
 from seqrecorder.schema.display import columns_of, cut, number_of
 from seqrecorder.schema.sparse_vector import SparseVector
 

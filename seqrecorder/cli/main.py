@@ -87,7 +87,7 @@ def _nowhere() -> TextIO:
 
 def _fail(error: Exception, *, as_json: bool) -> int:
     from seqrecorder.cli.report import to_json
-    from seqrecorder.cli.terminal import printable
+    from seqrecorder.errors import printable
 
     message = printable(" ".join(str(error).split()))
     print(f"seqrecorder: {message}", file=sys.stderr)
@@ -101,7 +101,7 @@ def _fail(error: Exception, *, as_json: bool) -> int:
 
 def _demo(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import demo, report
-    from seqrecorder.cli.terminal import printable
+    from seqrecorder.errors import printable
 
     quieten_tensorflow()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.cli.terminal import printable
+from seqrecorder.errors import printable
 from seqrecorder.legacy.migrate.findings_advice import advice
 from seqrecorder.legacy.migrate.project import counted
 from seqrecorder.legacy.migrate.source import lines_of

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.cli.terminal import indented, printable, table
+from seqrecorder.cli.terminal import indented, table
 from seqrecorder.dataset.manifest import FORMAT_VERSION
 from seqrecorder.dataset.shard_info import bins_of
-from seqrecorder.errors import SeqrecorderError
+from seqrecorder.errors import SeqrecorderError, printable
 from seqrecorder.schema.display import bytes_text, cut, number_of
 from seqrecorder.schema.sparse_vector import SparseVector
 

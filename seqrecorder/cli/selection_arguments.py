@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli.command import add
-from seqrecorder.cli.terminal import printable, table
-from seqrecorder.errors import OptionError, SourceError
+from seqrecorder.cli.terminal import table
+from seqrecorder.errors import OptionError, SourceError, printable
 from seqrecorder.sources.text_values import value_of_text
 
 if TYPE_CHECKING:

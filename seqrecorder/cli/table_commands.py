@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli import arguments
 from seqrecorder.cli.command import add
-from seqrecorder.cli.terminal import printable
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, printable
 
 if TYPE_CHECKING:
     import argparse

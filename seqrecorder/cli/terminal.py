@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from seqrecorder.errors import printable
 from seqrecorder.schema.display import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def printable(text: object) -> str:
-    r"""Return text in which characters that a terminal would act upon are escaped.
-
-    >>> print(printable("a\x1b[2J"))
-    a\x1b[2J
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> str:

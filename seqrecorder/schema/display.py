@@ -6,6 +6,8 @@ import html
 import unicodedata
 from typing import TYPE_CHECKING
 
+from seqrecorder.errors import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -23,7 +25,7 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
     lines = [_line("th", heads), *(_line("td", row) for row in shown)]
     if len(given) > len(shown):
         lines.append(_line("td", [f"and {len(given) - len(shown):,} more"]))
-    return f"<table><caption>{html.escape(caption)}</caption>{''.join(lines)}</table>"
+    return f"<table><caption>{html.escape(printable(caption))}</caption>{''.join(lines)}</table>"
 
 
 def text_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
@@ -33,19 +35,20 @@ def text_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
     split  records
     train       90
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         [
             cell.rjust(width) if right and at else cell.ljust(width)
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        for row in rows
+        for row in cells
     ]
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def _line(kind: str, cells: Iterable[object]) -> str:
-    return f"<tr>{''.join(f'<{kind}>{html.escape(str(cell))}</{kind}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<{kind}>{html.escape(printable(cell))}</{kind}>' for cell in cells)}</tr>"
 
 
 def some(items: Sequence[str], most: int = 4) -> str:
@@ -55,7 +58,7 @@ def some(items: Sequence[str], most: int = 4) -> str:
     'a, b and 1 more'
     """
     rest = f" and {len(items) - most:,} more" if len(items) > most else ""
-    return ", ".join(items[:most]) + rest
+    return printable(", ".join(items[:most])) + rest
 
 
 def columns_of(text: str) -> int:
@@ -64,7 +67,8 @@ def columns_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return text that takes so many columns at most; dots stand for what was left out."""
+    """Escape text and shorten it to that many columns; dots stand for what was left out."""
+    text = printable(text[: 4 * width])
     if columns_of(text) <= width:
         return text
     while text and columns_of(text) > width - len("..."):

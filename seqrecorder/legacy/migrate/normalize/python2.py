@@ -65,7 +65,7 @@ def as_python3(text: str) -> str:
         import fissix  # noqa: F401 - whether it is there
     except ImportError:
         raise SyntaxError(
-            f"{problem}; if it is Python 2, `pip install 'seqrecorder[migrate]'` reads it",
+            f"{problem}; if it is Python 2, `pip install fissix` makes it readable",
             (None, problem.lineno, None, None),
         ) from None
     fixed = _fixed(text, str(problem))
