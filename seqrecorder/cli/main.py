@@ -11,7 +11,6 @@
     seqrecorder plot PATH       a picture of some records
     seqrecorder leakage PATH    what splits share, and should not
     seqrecorder schema FILES    a class to paste, for files of unknown contents
-    seqrecorder migrate PATH    input queues of TensorFlow 1 in scripts, rewritten for tf.data
     seqrecorder convert FILES DIR   files that others wrote, TFRecord or tables, as a dataset
     seqrecorder salvage PATH TO what is whole, to a new place
     seqrecorder commit PATH     parts that many processes wrote, as a dataset

@@ -1,12 +1,11 @@
-"""The commands that bring over what other programs wrote: their files, and the scripts that read them."""
+"""The commands that bring over files of other programs."""
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli import arguments, selection_arguments, table_commands
-from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class
+from seqrecorder.cli.command import add, add_command, load_class
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.dataset.read_manifest import dataset_at
 from seqrecorder.errors import OptionError
@@ -43,28 +42,6 @@ def add_commands(commands: Any) -> None:
     _add_inference(convert)
     table_commands.add_options(convert, converts=True)
     selection_arguments.add_options(convert, keys=False)
-
-    migrate = add_command(commands, "migrate", _migrate, "rewrite the input queues of TensorFlow 1 scripts for tf.data")
-    add(migrate, "path PATH", "a script, or a directory of scripts")
-    add(migrate, "--write", "change the files (default: show what would change)")
-    migrate.add_argument(
-        "--target",
-        choices=("graph", "eager", "lift"),
-        default="graph",
-        help="graph: functions return tensors, as before; eager: they return a tf.data.Dataset; "
-        "lift: they keep their queues, and their callers get the tensors of what legacy.lift makes of them "
-        "(default: graph)",
-    )
-    migrate.add_argument(
-        "--fallback",
-        choices=("lift",),
-        help="lift: scripts whose pipelines cannot be rewritten keep them, and are lifted; those whose queues sessions "
-        "fill run in graphs of tensorflow.compat.v1, as they did (default: they are flagged)",
-    )
-    made = "make an attrs class of the features of SequenceExamples, and read with it (needs --target=eager)"
-    add(migrate, "--records", made)
-    compared = "run the old and the new functions on made-up records and compare (runs the scripts' code)"
-    add(migrate, "--verify", compared)
 
 
 def _add_inference(parser: argparse.ArgumentParser) -> None:
@@ -145,22 +122,3 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
         **arguments.of_writing(options),
     )
     return {"dataset": report.manifest_summary(manifest)}, report.manifest_line(manifest)
-
-
-def _migrate(options: argparse.Namespace) -> tuple[Any, str, int]:
-    from seqrecorder.cli import migration_text as summary
-    from seqrecorder.legacy.migrate import project
-
-    if options.target == "eager" and project.may_have_queues(options.path):
-        quieten_tensorflow()
-    done = project.migrate(
-        options.path,
-        target=options.target,
-        records=options.records,
-        write=options.write,
-        verify=options.verify,
-        fallback=options.fallback,
-    )
-    text = summary.migration_text(done, write=options.write, width=shutil.get_terminal_size().columns)
-    code = PROBLEM if any(report.outcome in ("flagged", "refused") for report in done) else OK
-    return summary.migration_summary(done), text, code
