@@ -40,7 +40,6 @@ LONGEST_FIRST = (
     "legacy/test_contrib.py",
     "legacy/test_batching.py",
     "legacy/migrate/test_project.py",
-    "cli/test_demo.py",
 )
 """The files that take longest, so that with `-n 2` no core is idle while the other ends the last one."""
 
