@@ -1,6 +1,5 @@
 """The command line: arguments to one call each. Everything heavy is imported inside the handlers.
 
-    seqrecorder demo [DIR]      write, read and train on the standard library's source code
     seqrecorder info PATH       what a dataset, or an unknown shard, contains
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
@@ -31,7 +30,6 @@ import argparse
 import io
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
@@ -96,24 +94,6 @@ def _fail(error: Exception, *, as_json: bool) -> int:
 
 
 # Handlers -------------------------------------------------------------------------------------------------
-
-
-def _demo(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli import demo, report
-    from seqrecorder.errors import printable
-
-    quieten_tensorflow()
-
-    def say(line: str) -> None:
-        print(printable(line), file=sys.stderr if options.json else sys.stdout, flush=True)
-
-    done = demo.run(
-        options.directory,
-        functions=options.functions,
-        overwrite=options.overwrite,
-        say=say,
-    )
-    return done, "\n" + report.demo_text(done)
 
 
 def _info(options: argparse.Namespace) -> tuple[Any, str] | tuple[Any, str, int]:
@@ -211,11 +191,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"seqrecorder {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    demo = add_command(commands, "demo", _demo, "write, read and train on the standard library's source code")
-    add(demo, "directory DIR", "keep the dataset here (default: do not keep it)", nargs="?", type=Path)
-    add(demo, "--functions N", "take at most so many functions (default: all)")
-    add(demo, "--overwrite", "replace a dataset at DIR")
 
     info = add_command(commands, "info", _info, "what a dataset, or an unknown TFRecord file, contains")
     add(info, "path PATH", "a dataset's directory, or a shard")

@@ -26,7 +26,6 @@ from seqrecorder.schema.sparse_vector import SparseVector
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from seqrecorder.cli.demo import DemoReport
     from seqrecorder.cli.inspect import ShardDescription
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.salvage_result import Salvage
@@ -344,33 +343,6 @@ def _listed(problems: Sequence[object]) -> str:
     more = len(problems) - _PROBLEMS
     rest = [f"... and {more:,} more; --json gives all"] if more > 0 else []
     return indented([*map(printable, problems[:_PROBLEMS]), *rest])
-
-
-def demo_text(report: DemoReport) -> str:
-    """Return what `demo` prints at its end."""
-    splits = ", ".join(f"{records:,} {name}" for name, records in report.splits.items())
-    write = report.write_seconds, report.write_records_per_second, report.write_megabytes_per_second
-    read = report.read_seconds, report.read_records_per_second, report.read_megabytes_per_second
-    buckets, unsorted = f"{report.bucket_efficiency:.0%}", f"{report.pad_efficiency:.0%}"
-    rows = [
-        ("dataset", f"{report.records:,} functions of {report.modules:,} modules, {report.steps:,} tokens"),
-        ("", f"{bytes_text(report.bytes)}; {splits}"),
-        ("scan", f"{report.scan_seconds:.1f} s to find and tokenize them"),
-        ("write", _speed(*write)),
-        ("read", f"{_speed(*read)}, in batches"),
-        ("padding", f"{buckets} of the steps are real in buckets, {unsorted} unsorted"),
-        ("train", f"{report.training_seconds:.1f} s, {report.training_steps:,} batches"),
-        ("accuracy", f"{report.accuracy:.1%} on the eval split (commonest kind: {report.majority_accuracy:.1%})"),
-        ("in all", f"{report.seconds:.0f} s"),
-    ]
-    lines = [f"{label:<9} {text}" for label, text in rows]
-    if report.path is not None:
-        lines += ["", f"look at it: seqrecorder info {printable(report.path)}"]
-    return "\n".join(lines)
-
-
-def _speed(seconds: float, records: float, megabytes: float) -> str:
-    return f"{seconds:.1f} s, {records:,.0f} records/s, {megabytes:.1f} MB/s"
 
 
 def _size(path: Path) -> str:
