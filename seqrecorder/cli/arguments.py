@@ -55,32 +55,11 @@ def class_name(text: str) -> str:
     return text
 
 
-def workloads(text: str) -> list[str]:
-    """Return names of workloads of the benchmark."""
-    from seqrecorder.cli.bench.workloads import WORKLOADS
-
-    found = text.split(",")
-    if set(found) - set(WORKLOADS):
-        raise argparse.ArgumentTypeError(f"expected some of {','.join(WORKLOADS)}, got {text!r}")
-    return found
-
-
 def positive(text: str) -> int:
     """Return a number of 1 or more."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text!r}")
     return int(text)
-
-
-def seconds(text: str) -> float:
-    """Return a time that is not nothing."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected seconds, such as 0.5, got {text!r}")
-    return found
 
 
 def of_writing(options: argparse.Namespace) -> dict[str, Any]:

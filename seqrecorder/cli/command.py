@@ -26,7 +26,6 @@ TYPES: dict[str, Callable[[str], Any]] = {
     "FIELD=VALUE": arguments.pair,
     "COLUMN,...": arguments.names,
     "MODULE:CLASS": arguments.class_name,
-    "W1,...": arguments.workloads,
     "HOURS": float,
 }
 """What texts become that stand where a usage line has these words."""

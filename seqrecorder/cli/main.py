@@ -17,7 +17,6 @@
     seqrecorder push PATH URL   a dataset to an object store
     seqrecorder pull URL DIR    and back
     seqrecorder clean URL       what killed writers have left there
-    seqrecorder bench           what writing and reading cost here, beside other ways
     seqrecorder completion SHELL    completes these commands in bash, zsh or fish
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
 
@@ -35,7 +34,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from seqrecorder import __version__
 from seqrecorder.cli import (
     analysis_commands,
-    arguments,
     join_commands,
     old_data_commands,
     place_commands,
@@ -134,27 +132,6 @@ def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
     return report.verification_summary(found), report.verification_text(found), OK if found.ok else PROBLEM
 
 
-def _bench(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli.bench import cores, recordings, run, table, training
-    from seqrecorder.cli.bench.timing import Effort
-    from seqrecorder.cli.bench.workloads import WORKLOADS
-
-    quieten_tensorflow()
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    names = options.workload or list(WORKLOADS)
-    rounds, seconds = (3, 1.0) if options.quick else (5, 5.0)
-    effort = Effort(options.quick, options.rounds or rounds, options.seconds or seconds)
-    if options.measured is None:
-        report = run.run(names, effort, peers=options.peers, say=say)
-        return report, table.text(report)
-    other: Any = {"training": training, "cores": cores, "recordings": recordings}[options.measured]
-    found = other.measure(names, effort, say)
-    return found, other.text(found)
-
-
 def _legacy_run(options: argparse.Namespace) -> int:
     quieten_tensorflow()
     from seqrecorder.legacy.run_script import run, traceback_in
@@ -219,20 +196,6 @@ def _parser() -> argparse.ArgumentParser:
 
     join_commands.add_commands(commands)
     place_commands.add_commands(commands)
-    bench = add_command(commands, "bench", _bench, "measure writing and reading, beside other ways")
-    add(bench, "--workload W1,...", "some of W1 to W6 (default: all)")
-    add(bench, "--quick", "a tenth of the data, three rounds of a second")
-    instead = bench.add_mutually_exclusive_group()
-    for measured, summary in (
-        ("training", "how long a GRU waits for batches of W1 and W2"),
-        ("cores", "how reading uses one core, two, four and so on"),
-        ("recordings", "long recordings of 64 channels, a buffer each, beside HDF5, Arrow and Parquet"),
-    ):
-        instead.add_argument(f"--{measured}", dest="measured", action="store_const", const=measured, help=summary)
-    add(bench, "--rounds N", "how often everything runs (default: 5)")
-    add(bench, "--seconds N", "of each reading (default: 5)", type=arguments.seconds)
-    bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
-
     what = "a script that completes this command line in a shell"
     completion = commands.add_parser("completion", help=what, description=f"completion: {what}.")
     completion.set_defaults(run=_completion, json=False)

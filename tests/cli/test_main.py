@@ -434,8 +434,6 @@ def test_errors_of_the_library_are_one_line(capsys, corpus, arguments, message):
         ["head", "x", "-n", "many"],
         ["head", "x", "--schema", "no_colon"],
         ["verify", "x", "--fast"],
-        ["bench", "--workload", "W1,W9"],
-        ["bench", "--rounds", "0"],
     ],
 )
 def test_wrong_usage_is_2(capsys, arguments):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seqrecorder.cli.bench.run import ACCESS, MEASURES, TABLES
+from .run import ACCESS, MEASURES, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from seqrecorder.cli.bench.run import BenchReport, Timing
+    from .run import BenchReport, Timing
 
 _EACH = "microseconds a record (least to most), then those of the processor, all cores added"
 _UNITS = {measure: "milliseconds (least to most)" if measure == "first_batch" else _EACH for measure in MEASURES}

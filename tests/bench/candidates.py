@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.cli.bench import handwritten
-from seqrecorder.cli.bench.content import LENGTH
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.read import read
@@ -23,11 +21,14 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.write import write
 from seqrecorder.writing.writer import Writer
 
+from . import handwritten
+from .content import LENGTH
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from seqrecorder.cli.bench.workloads import Workload
+    from .workloads import Workload
 
 OURS = "seqrecorder"
 PACKED = "seqrecorder, packed"

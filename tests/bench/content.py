@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.cli.bench.workloads import Workload
+    from .workloads import Workload
 
 LENGTH = "sequence_length"
 """Name under which batches carry the lengths of their records."""
@@ -24,11 +24,6 @@ LENGTH = "sequence_length"
 
 def content(batches: Iterable[Mapping[str, Any]], workload: Workload) -> tuple[int, int]:
     """Return how many records batches hold, and the number that stands for their content.
-
-    >>> from seqrecorder.cli.bench.workloads import make
-    >>> workload = make("W4", quick=True)
-    >>> content([whole(workload)], workload)[0]
-    20000
 
     Args:
         batches: arrays by field; feature lists of shape `(B, T, ...)`, padded with anything; and `LENGTH`.

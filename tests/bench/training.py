@@ -7,16 +7,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli.bench.machine import machine
-from seqrecorder.cli.bench.workloads import make
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.read import read
 from seqrecorder.writing.write import write
 
+from .machine import machine
+from .workloads import make
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from seqrecorder.cli.bench.timing import Effort
+    from .timing import Effort
 
 WORKLOADS = ("W1", "W2")
 """Names of the workloads that are trained on: tokens, and sensors of 16 numbers a step."""
@@ -101,13 +102,7 @@ def _train(data: Any, units: int, batches: int) -> dict[str, float]:
 
 
 def text(report: dict[str, Any]) -> str:
-    """Return the report of `measure` in lines.
-
-    >>> figures = {"seconds": 2.0, "waiting": 0.5, "share": 0.25}
-    >>> print(text({"device": "CPU", "machine": "8 cores", "units": 32, "batches": 10, "workloads": {"W1": figures}}))
-    a GRU of 32 units, 10 batches of 64, on CPU (8 cores)
-    W1  25.0% of 2.0 s waiting for data
-    """
+    """Return the report of `measure` in lines."""
     lines = [f"a GRU of {report['units']} units, {report['batches']} batches of {_BATCH}, on {report['device']}"]
     lines[0] += f" ({report['machine']})"
     for name, figures in report["workloads"].items():

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli.bench.candidates import OURS, PACKED, Operation
 from seqrecorder.codec.columns import gather
 from seqrecorder.codec.to_arrow import arrow_batch
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.write import write
 
+from .candidates import OURS, PACKED, Operation
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from seqrecorder.cli.bench.workloads import Workload
+    from .workloads import Workload
 
 PARQUET, PLAIN = "Parquet", "Parquet, not packed"
 

@@ -15,20 +15,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli.bench import handwritten
-from seqrecorder.cli.bench.candidates import EXPERT, OURS, RAW, dataset
-from seqrecorder.cli.bench.content import LENGTH
-from seqrecorder.cli.bench.table import table_lines
-from seqrecorder.cli.bench.timing import in_new_process, time_run
-from seqrecorder.cli.bench.workloads import make
 from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
-from seqrecorder.errors import OptionError
 from seqrecorder.writing.write import write
+
+from . import handwritten
+from .candidates import EXPERT, OURS, RAW, dataset
+from .content import LENGTH
+from .table import table_lines
+from .timing import in_new_process, time_run
+from .workloads import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from seqrecorder.cli.bench.timing import Effort
+    from .timing import Effort
 
 _SHARDS = 8
 _PARSER = "TensorFlow's parser alone"
@@ -50,10 +50,10 @@ def measure(names: Sequence[str], effort: Effort, say: Callable[[str], None]) ->
         their quotient (`cores`), and `records_per_second` by candidate and number of cores.
 
     Raises:
-        OptionError: the system does not tell what threads take, or cannot keep a process on some cores.
+        RuntimeError: the system does not tell what threads take, or cannot keep a process on some cores.
     """
     if not (hasattr(os, "sched_setaffinity") and Path("/proc/self/task").exists()):
-        raise OptionError("bench --cores: needs Linux, which tells what each thread takes")
+        raise RuntimeError("--cores needs Linux, which tells what each thread takes")
     available = len(os.sched_getaffinity(0))
     counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count <= available]
     report: dict[str, Any] = {}

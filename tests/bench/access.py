@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from seqrecorder.cli.bench.candidates import OURS, Operation
 from seqrecorder.dataset.corpus import open as open_corpus
+
+from .candidates import OURS, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.cli.bench.workloads import Workload
+    from .workloads import Workload
 
 _TENTH, _LEAST = 10, 8
 

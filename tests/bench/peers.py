@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.cli.bench import access
-from seqrecorder.cli.bench.candidates import Operation, Reading, seeds_of, writing
-from seqrecorder.cli.bench.content import LENGTH, pad
-from seqrecorder.cli.bench.handwritten import BATCH
 from seqrecorder.schema.schema import Schema
+
+from . import access
+from .candidates import Operation, Reading, seeds_of, writing
+from .content import LENGTH, pad
+from .handwritten import BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.cli.bench.workloads import Workload
+    from .workloads import Workload
 
     Columns = dict[str, Any]
 

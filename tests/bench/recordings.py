@@ -20,19 +20,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.cli.bench.candidates import OURS
-from seqrecorder.cli.bench.table import pivot
-from seqrecorder.cli.bench.timing import in_new_process, time_run
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.declarations import context, feature_list, record
 from seqrecorder.writing.write import write
+
+from .candidates import OURS
+from .table import pivot
+from .timing import in_new_process, time_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from seqrecorder.cli.bench.timing import Effort, Taken
+    from .timing import Effort, Taken
 
     Signals = Sequence[NDArray[np.float32]]
     Way = tuple[Callable[[], object], Callable[[], Iterable[Any]]]  # writes signals, and gives them back

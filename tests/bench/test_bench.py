@@ -2,16 +2,15 @@
 
 import json
 import os
+import subprocess
 import sys
 import types
+from pathlib import Path
 
 import attrs
 import numpy as np
 import pytest
-
-from seqrecorder import OptionError
-from seqrecorder.cli import main
-from seqrecorder.cli.bench import (
+from bench import (
     access,
     candidates,
     cores,
@@ -22,10 +21,12 @@ from seqrecorder.cli.bench import (
     tables,
     training,
 )
-from seqrecorder.cli.bench.candidates import Operation
-from seqrecorder.cli.bench.content import LENGTH, content, whole
-from seqrecorder.cli.bench.timing import Effort, Taken
-from seqrecorder.cli.bench.workloads import WORKLOADS, make
+from bench.__main__ import main
+from bench.candidates import Operation
+from bench.content import LENGTH, content, whole
+from bench.timing import Effort, Taken
+from bench.workloads import WORKLOADS, make
+
 from seqrecorder.schema.schema import Schema
 
 
@@ -223,11 +224,11 @@ def test_the_report_is_told_as_tables_and_as_json(report, monkeypatch, capsys):
         return whole_report
 
     monkeypatch.setattr(run, "run", fake)
-    assert main.main(["bench", "--workload", "W5", "--quick"]) == 0
+    main(["--workload", "W5", "--quick"])
     out = capsys.readouterr().out
     assert out.count("| candidate") == len(run.MEASURES) + 1
     assert "a tenth of the data" in out
-    assert main.main(["bench", "--json", "--rounds", "2", "--seconds", "0.5", "--no-peers"]) == 0
+    main(["--json", "--rounds", "2", "--seconds", "0.5", "--no-peers"])
     captured = capsys.readouterr()
     data = json.loads(captured.out)
     assert data["workloads"][0]["timings"][0]["candidate"] == "seqrecorder"
@@ -246,18 +247,31 @@ def test_a_candidate_that_delivers_something_else_stops_the_benchmark(clicks):
         run._compare(clicks, [candidates.Reading("somebody", lambda seed, epochs: [first])])
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon"])
-def test_seconds_are_more_than_nothing(text, capsys):
-    """A time that cannot be waited for is wrong usage, which says what is expected."""
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        *(
+            (f"--seconds={text}", f"expected a number above 0, got '{text}'")
+            for text in ("0", "-1", "nan", "inf", "soon")
+        ),
+        ("--rounds=0.5", "expected a number above 0, got '0.5'"),
+        ("--workload=W1,W9", "expected some of W1,W2"),
+    ],
+)
+def test_wrong_usage_says_what_is_expected(option, expected, capsys):
+    """A time that cannot be waited for and a workload that does not exist are wrong usage."""
     with pytest.raises(SystemExit):
-        main.main(["bench", f"--seconds={text}"])
-    assert f"expected seconds, such as 0.5, got '{text}'" in capsys.readouterr().err
+        main([option])
+    assert expected in capsys.readouterr().err
 
 
-def test_unknown_workloads_are_refused():
-    """A name that is no workload is an error that lists those that are."""
-    with pytest.raises(OptionError, match="W9: expected some of W1, W2"):
-        run.run(["W9"], Effort())
+def test_it_runs_in_a_checkout():
+    """`python -m tests.bench` finds its modules from the root of the repository."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench", "--help"], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("usage: python -m tests.bench")
 
 
 def test_packed_files_have_the_same_fields():
@@ -275,7 +289,7 @@ def test_cores_tells_what_the_busiest_thread_leaves(capsys, monkeypatch):
     monkeypatch.setattr(cores, "in_new_process", lambda function, *args, **options: function(*args, **options))
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert main.main(["bench", "--cores", "--quick", "--seconds", "0.1", "--workload", "W4", "--json"]) == 0
+    main(["--cores", "--quick", "--seconds", "0.1", "--workload", "W4", "--json"])
     figures = json.loads(capsys.readouterr().out)["W4"]
     assert 0 < figures["busiest"] <= figures["processor"]
     assert figures["cores"] == figures["processor"] / figures["busiest"]
@@ -292,7 +306,7 @@ def test_training_tells_how_long_it_waits(capsys, monkeypatch):
     """A GRU is trained on tokens and sensors, and the share of waiting is that of the seconds that are told."""
     monkeypatch.setattr(training, "_QUICK_BATCHES", 2)
     monkeypatch.setattr(training, "_QUICK_UNITS", 4)
-    assert main.main(["bench", "--training", "--quick", "--workload", "W2", "--json"]) == 0
+    main(["--training", "--quick", "--workload", "W2", "--json"])
     report = json.loads(capsys.readouterr().out)
     assert report["device"] == "CPU"
     assert f"{os.cpu_count()} cores" in report["machine"]
@@ -323,7 +337,7 @@ def test_a_table_that_comes_back_changed_stops_the_benchmark(clicks, tmp_path, m
 def test_recordings_are_written_and_read_beside_hdf5(capsys, monkeypatch):
     """Each candidate gives back what was written, and has four speeds, which the table tells."""
     monkeypatch.setattr(recordings, "in_new_process", lambda function, *args: function(*args))
-    assert main.main(["bench", "--recordings", "--quick", "--rounds", "1", "--json"]) == 0
+    main(["--recordings", "--quick", "--rounds", "1", "--json"])
     report = json.loads(capsys.readouterr().out)
     speeds = report["speeds"]
     assert {candidates.OURS, "npy", "Parquet"} <= set(speeds)

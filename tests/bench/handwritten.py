@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.cli.bench.content import LENGTH
-from seqrecorder.cli.bench.workloads import IMAGE
+from .content import LENGTH
+from .workloads import IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from seqrecorder.cli.bench.workloads import Workload
+    from .workloads import Workload
 
 BATCH = 64
 PARTS = 4
