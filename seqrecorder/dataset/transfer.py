@@ -155,11 +155,7 @@ class Destination:
             files = [pair for pair in zip(_files(new), _files(final), strict=True) if pair[1].name not in known]
             self._send(files, directory, threads, progress)
             if not self.place.put(self.name, text, expected=self.version):
-                kind, what = (DatasetExistsError, "came to be") if self.text is None else (DatasetError, "was changed")
-                raise kind(
-                    f"{self.place.url} {what} while this was written, and is left as it is; write again",
-                    path=self.place.url,
-                )
+                Standing(self.text).raise_changed(self.place.url)
         path = cached(self.place, text)
         return parse_manifest(text, path)
 

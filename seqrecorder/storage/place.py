@@ -90,6 +90,13 @@ class Place:
             raise OptionError(f"{url!r}: expected the URL of a dataset, got that of everything there; add a name")
         return cls(plain, files, str(root).rstrip("/"))
 
+    def __str__(self) -> str:
+        return self.url
+
+    def is_same(self, other: Place) -> bool:
+        """Whether two URLs name one place: those of one store may have several schemes."""
+        return (type(self.files), self.root) == (type(other.files), other.root)
+
     def at(self, name: str) -> str:
         """Return the URL of an object, for messages."""
         return f"{self.url}/{name}"

@@ -11,6 +11,7 @@ from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.statistics_file import read_statistics
 from seqrecorder.errors import DatasetError, OptionError
 from seqrecorder.schema.schema import Schema
+from seqrecorder.storage.place import Place
 from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.writer import Writer
 
@@ -77,16 +78,16 @@ def rewrite(
     some = keep if drop is None else drop
     if some is not None and not isinstance(some, Selection):
         raise OptionError(f"rewrite: expected a selection of the dataset's records, got {some!r:.100}")
-    if some is not None and some.store.manifest.path != old.path:
-        raise OptionError(f"rewrite: expected a selection of {old.path}, got {some!r}")
+    if some is not None and not some.store.manifest.is_at(Place.of(old.url) if old.url else old.path):
+        raise OptionError(f"rewrite: expected a selection of {old.where}, got {some!r}")
     if some is not None and some.store.digest != corpus.all().store.digest:
-        raise DatasetError(f"{old.path} was changed since the selection was made; select again", path=old.path)
+        raise DatasetError(f"{old.where} was changed since the selection was made; select again", path=old.where)
     unchanged: WriteKeywords = {"compression": old.compression, "metadata": old.metadata, "assets": old.assets}
     if read_statistics(old.path, old.to_json().encode()) is not None:
         unchanged["stats"] = True
     again: WriteKeywords = {**unchanged, **options, "overwrite": True}
     writer = Writer(old.url or old.path, old.schema if schema is None else schema, **again)
-    writer.keep_splitting(old)
+    writer.keep_splitting(old.splitting)
     with writer:
         for name in old.splits:
             part = corpus[name]

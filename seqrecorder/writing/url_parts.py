@@ -76,8 +76,9 @@ class UrlParts:
         """The URL under which the manifests of parts are."""
         return f"{self.destination}/{PARTS}"
 
+    @property
     def attempts(self) -> list[tuple[Path, int]]:
-        """Return the attempts that are complete, as directories in the cache, and when each was."""
+        """The attempts that are complete, as directories in the cache, and when each was."""
         return list(self.known.values())
 
     def check_files(self, parts: Sequence[Manifest]) -> None:
@@ -112,7 +113,8 @@ class UrlParts:
             DatasetError: there are other attempts, that came since an earlier commit was killed.
         """
         place, files = self.whole.place, set[str]()
-        names = (place.read(_RECORD) or b"").decode().splitlines()[1:] or list(self.known)
+        noted = (place.read(_RECORD) or b"").decode().splitlines()[1:] or list(self.known)
+        names = [name for name in self.known if name in noted]  # another commit may have noted others, too
         for name, attempt in zip(self.known, attempts, strict=True):
             files |= named(attempt) if name in names else set()
         place.remove([*sorted(files - named(published)), *names, _RECORD])

@@ -19,6 +19,7 @@ from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, combined
 from seqrecorder.dataset.progress import Progress
+from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.transfer import Destination
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
@@ -81,7 +82,8 @@ class Writer:
     Raises:
         DatasetExistsError: something stands at the destination, which is no dataset to overwrite; or came meanwhile.
         DatasetError: at the end of the block: the dataset to be overwritten, or appended to, has been changed by
-            somebody else meanwhile, and is left as it is.
+            somebody else meanwhile, and is left as it is. In `write_all`: so has the dataset to be overwritten since
+            a selection of it was made.
         OptionError: options make no sense, or the destination is no path.
     """
 
@@ -92,6 +94,7 @@ class Writer:
         self._remote = self._url_of(destination)
         # What goes to a URL is written on this disk first, all of it.
         self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
+        self._place = self.destination if self._remote is None else self._remote.place
         self.schema = Schema.of(schema)
         check_params(self.schema.record_class, self.options.params)
         clean_destination(self.destination)
@@ -302,11 +305,20 @@ class Writer:
             SourceError: the iterable failed; the number of the record is named.
         """
         intake = self._intake
-        intake.add_all(records if isinstance(records, RecordStream) else RecordStream(records, self.schema))
+        stream = records if isinstance(records, RecordStream) else RecordStream(records, self.schema)
+        for _, source in stream.columns:
+            if isinstance(source, Selection) and source.store.manifest.is_at(self._place):
+                self._check_opened(source.store.digest)
+        intake.add_all(stream)
 
-    def keep_splitting(self, manifest: Manifest) -> None:
+    def keep_splitting(self, splitting: Splitting) -> None:
         """Have the manifest say that records find their splits as in another one: of a dataset that is rewritten."""
-        self._splitting = manifest.splitting
+        self._splitting = splitting
+
+    def _check_opened(self, digest: str) -> None:
+        """Raise `DatasetError` where records replace their own dataset, and that was changed since it was opened."""
+        if self.options.overwrite:
+            self._standing.check_opened(digest, self._place)
 
     # The end --------------------------------------------------------------------------------------------------------
 
