@@ -42,19 +42,19 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1700, 17),
-    "wire": (1300, 10),
-    "storage": (2900, 31),
-    "codec": (3190, 33),
-    "dataset": (4260, 45),
-    "writing": (3160, 25),
+    "schema": (1680, 17),
+    "wire": (1290, 10),
+    "storage": (2910, 31),
+    "codec": (3170, 33),
+    "dataset": (4230, 45),
+    "writing": (3170, 25),
     "reading": (3520, 37),
     "sources": (1950, 20),
     "analysis": (2680, 27),
     "keras, distributed": (690, 9),
-    "legacy": (9980, 116),
-    "cli": (2840, 34),
-    "the top": (260, 4),
+    "legacy": (2190, 43),
+    "cli": (1090, 16),
+    "the top": (250, 4),
 }
 
 

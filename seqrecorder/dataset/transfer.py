@@ -24,7 +24,6 @@ from seqrecorder.dataset.owned_files import named
 from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.read_manifest import dataset_at, manifest_bytes, parse_manifest, read_manifest
 from seqrecorder.errors import (
-    DatasetError,
     DatasetExistsError,
     DatasetNotFoundError,
     ManifestError,
