@@ -239,8 +239,8 @@ def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: O
             raise
         if is_zlib:
             raise ShardReadError(
-                f"{path}: it is packed with ZLIB, but only plain and GZIP files are read; make it a dataset: "
-                f"seqrecorder convert {path} {path.name}.dataset",
+                f"{path}: expected a plain file or one in GZIP, got ZLIB; copy its records to a new file, which "
+                "`tf.data.TFRecordDataset(path, 'ZLIB')` reads",
                 path=path,
             )
     first = next(iter(kinds.values()), None) if wanted is None else wanted
