@@ -34,12 +34,12 @@ def names(text: str) -> list[str]:
 
 
 def shape(text: str) -> tuple[str, Any]:
-    """Return a feature and its shape: sizes (None for `?`), or the names of features that hold them."""
+    """Return a feature and its shape, None for `?`."""
     name, value = pair(text)
-    parts = [part.strip() for part in value.split(",")]
-    if all(part == "?" or part.isdecimal() for part in parts):
-        return name, tuple(None if part == "?" else int(part) for part in parts)
-    return name, parts
+    sizes = [size.strip() for size in value.split(",")]
+    if not all(size == "?" or size.isdecimal() for size in sizes):
+        raise argparse.ArgumentTypeError(f"expected FEATURE=SIZES, such as image=28,28 or image=?,3, got {text!r}")
+    return name, tuple(None if size == "?" else int(size) for size in sizes)
 
 
 def records(text: str) -> int | None:

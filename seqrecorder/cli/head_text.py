@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.cli.report import WIDTH
-from seqrecorder.cli.terminal import indented, padded, table
+from seqrecorder.cli.terminal import indented, table
 from seqrecorder.errors import printable
-from seqrecorder.schema.display import columns_of, cut, number_of
+from seqrecorder.schema.display import columns_of, cut, number_of, text_table
 from seqrecorder.schema.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def head_text(head: Head) -> str:
     for position, record in enumerate(head.records):
         rows = [(printable(name), value) for name, value in record.items()]
         width = max((columns_of(name) for name, _ in rows), default=0)
-        lines = [f"{padded(name, width)}  {_value(value, WIDTH - width - 4)}" for name, value in rows]
-        blocks.append(f"record {position}\n{indented(lines)}")
+        lines = text_table([(name, _value(value, WIDTH - width - 4)) for name, value in rows]) if rows else ""
+        blocks.append(f"record {position}\n{indented(lines.splitlines())}")
     return "\n\n".join(blocks)
 
 
@@ -41,7 +41,7 @@ def head_table(head: Head) -> str:
         [str(position), *(_value(record[name], _CELL) if name in record else "" for name in names)]
         for position, record in enumerate(head.records)
     ]
-    return f"{_opening(head)}\n\n{table(['record', *names], rows, 'record')}"
+    return f"{_opening(head)}\n\n{table(['record', *names], rows, ['record'])}"
 
 
 def _opening(head: Head) -> str:

@@ -17,7 +17,6 @@
     seqrecorder push PATH URL   a dataset to an object store
     seqrecorder pull URL DIR    and back
     seqrecorder clean URL       what killed writers have left there
-    seqrecorder completion SHELL    completes these commands in bash, zsh or fish
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
@@ -117,13 +116,6 @@ def _head(options: argparse.Namespace) -> tuple[Any, str]:
     return found, head_table(found) if options.table else head_text(found)
 
 
-def _completion(options: argparse.Namespace) -> int:
-    from seqrecorder.cli.completion import script
-
-    print(script(_parser(), options.shell))
-    return OK
-
-
 def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
     from seqrecorder.cli import report
     from seqrecorder.dataset import verify as checks
@@ -196,11 +188,6 @@ def _parser() -> argparse.ArgumentParser:
 
     join_commands.add_commands(commands)
     place_commands.add_commands(commands)
-    what = "a script that completes this command line in a shell"
-    completion = commands.add_parser("completion", help=what, description=f"completion: {what}.")
-    completion.set_defaults(run=_completion, json=False)
-    completion.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
-
     summary = "work with scripts of TensorFlow 1"
     legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
     actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)

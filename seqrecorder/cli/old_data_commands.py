@@ -48,8 +48,7 @@ def _add_inference(parser: argparse.ArgumentParser) -> None:
     add(parser, "--name CLASS", "name of the class (default: Record)", default="Record")
     add(parser, "--key FEATURE", "the feature that identifies a record")
     add(parser, "--raw FEATURE=DTYPE ...", "bytes that decode_raw makes numbers of; may be repeated")
-    shape = "the shape of such bytes: sizes (28,28 or ?,28), the feature that holds it, or the features of its "
-    add(parser, "--shape FEATURE=SHAPE ...", shape + "dimensions (height,width,depth)")
+    add(parser, "--shape FEATURE=SHAPE ...", "the shape of such bytes, as 28,28 or ?,28 (default: they are flat)")
 
 
 def _schema(options: argparse.Namespace) -> tuple[Any, str]:

@@ -22,7 +22,6 @@ def add_commands(commands: Any) -> None:
     for parser, name in ((push, "push"), (pull, "pull")):
         parser.set_defaults(transfer=name)
         add(parser, "--overwrite", "replace a dataset that is there")
-        add(parser, "--threads N", "files at a time (default: 8)", default=8)
 
     clean = add_command(commands, "clean", _clean, "remove what killed or replaced writers have left at a URL")
     add(clean, "url URL", "of a dataset")
@@ -36,9 +35,7 @@ def _transfer(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import report
     from seqrecorder.dataset import transfer
 
-    done = getattr(transfer, options.transfer)(
-        options.source, options.destination, overwrite=options.overwrite, threads=options.threads
-    )
+    done = getattr(transfer, options.transfer)(options.source, options.destination, overwrite=options.overwrite)
     return report.manifest_summary(done), report.manifest_text(done)
 
 

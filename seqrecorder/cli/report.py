@@ -186,7 +186,7 @@ def manifest_text(manifest: Manifest) -> str:
         parts.append("metadata\n" + indented(shown))
     if manifest.assets:
         rows = [(name, _size(path)) for name, path in manifest.assets.items()]
-        parts.append(table(("asset", "size"), rows, right="size"))
+        parts.append(table(("asset", "size"), rows, right=["size"]))
     return "\n\n".join(parts)
 
 

@@ -62,9 +62,7 @@ class ShardFile:
         bytes: size of the file.
         start: position of the first record in written order.
         step: distance of two records in written order.
-        kept: of the copy of a damaged shard, which of the shard's records it holds, ascending; None for all.
-        is_numbered: whether it is known where in the written order its records stand.
-        is_ordered: whether it is known that they come in their written order.
+        is_damaged: whether it is a copy of what is intact in a damaged shard, whose records have no known positions.
         runs: what is read instead of the file, which is not there then; None for the file.
     """
 
@@ -74,10 +72,8 @@ class ShardFile:
     bytes: int
     start: int
     step: int = 1
-    kept: NDArray[np.int64] | None = attrs.field(default=None, eq=False)
-    is_numbered: bool = True
+    is_damaged: bool = False
     lengths_sha256: str | None = None
-    is_ordered: bool = True
     runs: Runs | None = attrs.field(default=None, eq=False)
 
 

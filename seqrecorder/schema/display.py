@@ -28,23 +28,24 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
     return f"<table><caption>{html.escape(printable(caption))}</caption>{''.join(lines)}</table>"
 
 
-def text_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
-    """Return the lines of a table in columns, those behind the first at their right ends where these are numbers.
+def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = False) -> str:
+    """Align the cells of a table in columns.
 
     >>> print(text_table([("split", "records"), ("train", "90")], right=True))
     split  records
     train       90
+
+    Args:
+        rows: the cells, those of the heading first.
+        right: headings of the columns that are aligned at their right ends; True stands for all but the first.
     """
-    cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        [
-            cell.rjust(width) if right and at else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in cells
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in lines)
+    names = (rows[0][1:] if right else ()) if isinstance(right, bool) else right
+    columns = []
+    for column in zip(*(map(printable, row) for row in rows), strict=True):
+        width, at_end = max(map(columns_of, column)), column[0] in names
+        spaces = [" " * (width - columns_of(cell)) for cell in column]
+        columns.append([s + cell if at_end else cell + s for cell, s in zip(column, spaces, strict=True)])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def _line(kind: str, cells: Iterable[object]) -> str:

@@ -203,7 +203,6 @@ def fetch(
     directory: Path,
     files: Sequence[Wanted],
     *,
-    threads: int = 8,
     done: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Fetch the files that a directory lacks, several at a time.
@@ -212,7 +211,6 @@ def fetch(
         place: where they are.
         directory: where they shall be.
         files: which.
-        threads: how many at a time.
         done: called with the size of each that is there.
 
     Raises:
@@ -224,7 +222,7 @@ def fetch(
         _fetch_one(place, directory / file.name, file)
         done(file.bytes)
 
-    in_threads(bring, files, threads)
+    in_threads(bring, files)
 
 
 def _fetch_one(place: Place, target: Path, file: Wanted) -> None:

@@ -12,7 +12,7 @@ def test_push_pull_and_clean(tmp_path, capsys):
     """A dataset is sent, described, replaced and brought back; what was replaced is listed, and goes."""
     url = "memory://commands/corpus"
     sr.write(items(5), tmp_path / "corpus")
-    assert main.main(["push", str(tmp_path / "corpus"), url, "--threads", "2"]) == main.OK
+    assert main.main(["push", str(tmp_path / "corpus"), url]) == main.OK
     assert main.main(["info", url]) == main.OK
     assert url in capsys.readouterr().out
     assert main.main(["push", url, f"{url}2", "--json"]) == main.OK
