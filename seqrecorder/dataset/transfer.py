@@ -23,6 +23,7 @@ from seqrecorder.dataset.object_names import is_ours, plainly_named, uniquely_na
 from seqrecorder.dataset.owned_files import named
 from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.read_manifest import dataset_at, manifest_bytes, parse_manifest, read_manifest
+from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -228,6 +229,7 @@ def push(
     """
     destination, manifest = Destination.of(url), read_manifest(source)
     manifest.fetch_files(list(_files(manifest)))
+    require_fit(manifest)
     return destination.publish(
         manifest, manifest.path, overwrite=overwrite, threads=_checked(threads), progress=progress
     )
@@ -299,6 +301,7 @@ def pull(
                 link_file(brought / file.name, target)
             for split in final.splits:
                 (staging.path / split).mkdir(exist_ok=True)
+            require_fit(attrs.evolve(final, path=staging.path))
             final = publish(staging, final, old)
     finally:
         bar.close()
