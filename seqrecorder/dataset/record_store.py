@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.read_manifest import dataset_at, manifest_bytes, parse_manifest, explaining_replacement
+from seqrecorder.dataset.read_manifest import dataset_at, explaining_replacement, manifest_bytes, parse_manifest
 from seqrecorder.dataset.written_order import WrittenOrder
 from seqrecorder.errors import DatasetError, RecordError
 from seqrecorder.schema.mismatch import Mismatch

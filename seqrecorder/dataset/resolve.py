@@ -13,7 +13,7 @@ import attrs
 
 from seqrecorder.codec.message_layout import check_layout, detect_layout
 from seqrecorder.dataset.file_table import FileTable
-from seqrecorder.dataset.read_manifest import dataset_at, read_manifest, explaining_replacement
+from seqrecorder.dataset.read_manifest import dataset_at, explaining_replacement, read_manifest
 from seqrecorder.dataset.recovery.readable_copy import Expected, without_damage
 from seqrecorder.dataset.shard_info import ShardTable, bins_of
 from seqrecorder.dataset.shard_set import PEEKED, Origin, Selected, ShardFile

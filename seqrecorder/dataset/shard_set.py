@@ -10,8 +10,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.shard_info import column, longest_of
 from seqrecorder.dataset.read_manifest import explaining_replacement
+from seqrecorder.dataset.shard_info import column, longest_of
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.shard import RecordReader, check_lengths, peek, read_lengths
 from seqrecorder.storage.tfrecord.check import check_frames
@@ -212,8 +212,10 @@ class Origin:
         in bytes, such as images, are not looked at: steps that are cropped off may hold anything.
         """
         names = [field.name for field in schema.fields if not field.in_items]
-        decoder = RecordDecoder(schema.select(names), self.layout) if names else None
-        for file in self.files if self.manifest is None and decoder is not None else ():
+        if self.manifest is not None or not names:
+            return
+        decoder = RecordDecoder(schema.select(names), self.layout)
+        for file in self.files:
             samples = peek(file.path, self.compression, PEEKED)
             try:
                 decoder.decode_columns(Messages.of(samples))

@@ -25,7 +25,6 @@ from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.read_manifest import dataset_at, manifest_bytes, parse_manifest, read_manifest
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
-    DatasetError,
     DatasetExistsError,
     DatasetNotFoundError,
     ManifestError,

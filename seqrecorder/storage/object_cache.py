@@ -146,7 +146,8 @@ class _Reader:
     """What a process has asked for: a list in a directory of the cache, which it keeps locked while it lives."""
 
     def __init__(self, root: Path) -> None:
-        self._root, self._lock = root, None
+        self._root = root
+        self._lock: int | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -162,8 +163,7 @@ class _Reader:
     def of(cls, root: Path, process: int) -> _Reader:
         """Return that of this process, made anew where the cache was removed: a forked one has one of its own."""
         reader = cls._of_process(root, process)
-        if not reader._list.exists():
-            reader._begin()
+        reader.begin_anew_if_gone()
         return reader
 
     @classmethod
@@ -171,6 +171,11 @@ class _Reader:
     def _of_process(cls, root: Path, process: int) -> _Reader:
         del process
         return cls(root)
+
+    def begin_anew_if_gone(self) -> None:
+        """Make the list again where somebody has removed the cache."""
+        if not self._list.exists():
+            self._begin()
 
     def note(self, directory: Path, files: Sequence[Wanted]) -> None:
         """Keep files from being removed."""

@@ -83,7 +83,11 @@ class UrlParts:
         return list(self.known.values())
 
     def check_files(self, parts: Sequence[Manifest]) -> None:
-        """Raise `DatasetNotFoundError` where a shard of a part is missing or has another size, else see `require_fit`."""
+        """Raise `DatasetNotFoundError` where a shard of a part is missing or has another size; else see `require_fit`.
+
+        Raises:
+            ShardReadError: lengths are not what the manifest of a part says.
+        """
         place = self.whole.place
         listed, sizes = place.items(), dict[str, int]()
         for part in parts:

@@ -51,7 +51,7 @@ HOOKS = "hooks"
 """What of a part's metadata says whether hooks, or times, had a say, so that other keys may be stored than came."""
 
 OPENED = "opened"
-"""What of a part's metadata lists the digests of the manifest at the destination, of whose records the part has some."""
+"""What of a part's metadata lists the digests of the manifests at the destination whose records are in it."""
 
 _WHOLE = ("metadata", "assets")
 

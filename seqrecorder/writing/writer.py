@@ -405,9 +405,9 @@ def tell_missed_shares(manifest: Manifest) -> None:
     if missed:
         _, stratum, name, records, got = missed[0]
         _LOG.warning(
-            "%s: %d of %d strata miss their shares by more than 5 points, most of all %r: split %r has %.1f %% of its %d "
-            "records for a share of %.1f %%; groups stay whole, and go where their first record is dealt: "
-            "seqrecorder.open(path).all().split(shares, by=..., stratify=...) counts all records first, and comes nearer",
+            "%s: %d of %d strata miss their shares by more than 5 points, most of all %r: split %r has %.1f %% of its "
+            "%d records for a share of %.1f %%; groups stay whole, and go where their first record is dealt: "
+            "seqrecorder.open(path).all().split(shares, by=..., stratify=...) counts all records first: nearer",
             manifest.where,
             len({stratum for _, stratum, *_ in missed}),
             len(rule.strata or {}),
