@@ -13,10 +13,10 @@ import attrs
 
 from seqrecorder.codec.message_layout import check_layout, detect_layout
 from seqrecorder.dataset.file_table import FileTable
-from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
+from seqrecorder.dataset.read_manifest import dataset_at, explaining_replacement, read_manifest
 from seqrecorder.dataset.recovery import Expected, without_damage
 from seqrecorder.dataset.shard_info import ShardTable, bins_of
-from seqrecorder.dataset.shard_set import Origin, Selected, ShardFile
+from seqrecorder.dataset.shard_set import PEEKED, Origin, Selected, ShardFile
 from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord.format import Compression
 
 _LAYOUTS = ("auto", "steps", "packed", "example")
-_PEEKED = 8
 
 
 def resolve(
@@ -95,7 +94,8 @@ def resolve(
         )
     if layout not in ("auto", "steps"):
         raise OptionError(f"{directory}: layout is for bare shards; what seqrecorder wrote is 'steps'")
-    return resolve_dataset(manifest, split, schema, check, on_corrupt)
+    with explaining_replacement(manifest):
+        return resolve_dataset(manifest, split, schema, check, on_corrupt)
 
 
 def _dataset_directory(path: Any) -> Path | None:
@@ -206,7 +206,7 @@ def _resolve_bare(
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     samples: list[bytes] = []
     for file in files:
-        samples = peek(file.path, compression, _PEEKED)
+        samples = peek(file.path, compression, PEEKED)
         if samples:
             break
     found: Any = layout

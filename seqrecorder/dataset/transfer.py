@@ -23,6 +23,7 @@ from seqrecorder.dataset.object_names import is_ours, plainly_named, uniquely_na
 from seqrecorder.dataset.owned_files import named
 from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.read_manifest import dataset_at, manifest_bytes, parse_manifest, read_manifest
+from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
@@ -223,6 +224,7 @@ def push(
     """
     destination, manifest = Destination.of(url), read_manifest(source)
     manifest.fetch_files(list(_files(manifest)))
+    require_fit(manifest)
     return destination.publish(manifest, manifest.path, overwrite=overwrite, progress=progress)
 
 
@@ -290,6 +292,7 @@ def pull(
                 link_file(brought / file.name, target)
             for split in final.splits:
                 (staging.path / split).mkdir(exist_ok=True)
+            require_fit(attrs.evolve(final, path=staging.path))
             final = publish(staging, final, old)
     finally:
         bar.close()

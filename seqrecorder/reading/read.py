@@ -214,7 +214,8 @@ def read(
         tf.errors.InvalidArgumentError: while iterating, wherever that is done: a record is damaged, or there are not as
             many as expected; shard, record, byte and the commands to run next are named. Of a record that is whole and
             is not what the schema says the error names the dataset alone; `read_records` and `verify` tell its place.
-        tf.errors.NotFoundError: while iterating: a shard is gone, as after an overwrite.
+        tf.errors.NotFoundError: while iterating: a shard is gone, as after an overwrite, which the error says.
+        RecordError: one of the first records of bare shards is not what the class says.
     """
     import tensorflow as tf
 
@@ -259,6 +260,7 @@ def read(
     )
     wanted = needed_fields(derived.schema, options, derived.choose(chosen))
     parsed, derivations = derived.of_fields(wanted)
+    origin.check_first(parsed)
     stored = parsed if index_name is None else with_number(parsed, index_name)
     crops = {} if steps is None else dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(

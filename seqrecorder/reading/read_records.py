@@ -8,9 +8,10 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.dataset.read_manifest import explaining_replacement
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.shard_set import check_shard
+from seqrecorder.dataset.shard_set import check_shard, class_advice
 from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.record_blocks import ALONE, block_for, whole_records
@@ -128,7 +129,13 @@ def read_records(
     origin.fetch()
     origin.check_lengths()
     codec = RecordDecoder(origin.schema.select(fields), origin.layout)
-    return _records(origin, codec, deal)
+    return _explained(origin, _records(origin, codec, deal))
+
+
+def _explained(origin: Origin, records: Iterator[Any]) -> Iterator[Any]:
+    """Yield records; where reading them fails since the dataset was replaced, say so."""
+    with explaining_replacement(origin.manifest):
+        yield from records
 
 
 def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterator[Any]:
@@ -295,8 +302,8 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
         for block in RecordReader(file.path, origin.compression).blocks():
             for item in block.rows():
                 if item == data:
-                    hint = file.path if origin.manifest is None else origin.manifest.where
-                    return f"{file.path}, record {number} at byte {byte}: {message}; {advice(hint)}"
+                    hint = class_advice(file.path) if origin.manifest is None else advice(origin.manifest.where)
+                    return f"{file.path}, record {number} at byte {byte}: {message}; {hint}"
                 number, byte = number + 1, byte + HEADER + len(item) + FOOTER
     return f"{origin.where}: {message}"  # the file has changed meanwhile
 

@@ -25,7 +25,7 @@ from seqrecorder.reading.record_length import Limits, count_lengths, groups_of
 from seqrecorder.reading.tfdata_ops import flat_mapped, interleaved, mapped, one_element, rebatched, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
-from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
+from seqrecorder.storage.tfrecord.tfdata import checked_path, opened, tf_records
 from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
@@ -366,7 +366,7 @@ class _Files:
         if group not in self.stored_groups:
             return None
         path = self._of(file, "lengths_path")
-        data, count = tf.io.read_file(path), len(self.stored_groups)
+        data, count = tf.io.read_file(checked_path(path)), len(self.stored_groups)
         size = tf.strings.length(data, name="bytes")
         data = checked(
             data,

@@ -16,6 +16,7 @@ from seqrecorder.dataset.key_index import pays
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined
 from seqrecorder.dataset.owned_files import named as named_files
 from seqrecorder.dataset.read_manifest import read_manifest
+from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
     DatasetError,
     DatasetNotFoundError,
@@ -32,7 +33,6 @@ from seqrecorder.storage.paths import is_url
 from seqrecorder.storage.processes import cleanup_when_terminated
 from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.tfrecord.check import check_size
 from seqrecorder.writing.options import WriteOptions
 from seqrecorder.writing.part_keys import check_unique
 from seqrecorder.writing.split_assignment import DEFAULT_SPLIT
@@ -160,9 +160,7 @@ def _commit(place: PartsDirectory, expected: int | list[int | str] | None, optio
     _check_alike(parts, earlier)
     _check_opened(place, parts, old, options)
     for part in parts:
-        for name, split in part.manifest.splits.items():
-            for shard in split.shards:
-                check_size(part.manifest.shard_path(name, shard), shard.bytes, part.manifest.path)
+        require_fit(part.manifest)
     with Staging(place.destination, overwrite=options.overwrite or options.append) as staging:
         named = {f"part {part.name}": part.manifest for part in parts}
         index = check_unique(named, old if options.append else NOTHING, place.path)

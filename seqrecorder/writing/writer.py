@@ -20,6 +20,7 @@ from seqrecorder.dataset.generations import clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, combined
 from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.split_shares import missed_strata
 from seqrecorder.dataset.transfer import Destination
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
@@ -389,7 +390,7 @@ class Writer:
 
 
 def tell_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that groups have kept far from its share."""
+    """Log a warning for each split that groups have kept far from its share, and one for strata."""
     for name, (share, got) in manifest.missed_shares.items():
         _LOG.warning(
             "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and "
@@ -398,6 +399,23 @@ def tell_missed_shares(manifest: Manifest) -> None:
             name,
             100 * got,
             100 * share,
+        )
+    rule = manifest.splitting
+    missed = missed_strata(rule.shares or {}, (rule.strata or {}).values())
+    if missed:
+        _, stratum, name, records, got = missed[0]
+        _LOG.warning(
+            "%s: %d of %d strata miss their shares by more than 5 points, most of all %r: split %r has %.1f %% of its "
+            "%d records for a share of %.1f %%; groups stay whole, and go where their first record is dealt: "
+            "seqrecorder.open(path).all().split(shares, by=..., stratify=...) counts all records first: nearer",
+            manifest.where,
+            len({stratum for _, stratum, *_ in missed}),
+            len(rule.strata or {}),
+            stratum,
+            name,
+            100 * got,
+            records,
+            100 * (rule.shares or {})[name],
         )
 
 
