@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.cli.command import OK, PROBLEM, add, add_command
-from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
-from seqrecorder.cli.terminal import table
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command, quieten_tensorflow
 from seqrecorder.errors import printable
 from seqrecorder.schema.display import number_of
 
@@ -82,6 +80,7 @@ def _plan(options: argparse.Namespace) -> tuple[Any, str]:
 
 def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
     import seqrecorder as sr
+    from seqrecorder.cli.report import table
 
     found = sr.Vocabulary.build(
         options.path,

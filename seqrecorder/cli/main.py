@@ -31,15 +31,8 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
-from seqrecorder.cli import (
-    analysis_commands,
-    join_commands,
-    old_data_commands,
-    place_commands,
-    selection_arguments,
-)
-from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class
-from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
+from seqrecorder.cli import analysis_commands, convert_commands, dataset_commands, selection_arguments
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class, quieten_tensorflow
 from seqrecorder.errors import SeqrecorderError
 
 if TYPE_CHECKING:
@@ -106,7 +99,7 @@ def _info(options: argparse.Namespace) -> tuple[Any, str] | tuple[Any, str, int]
 
 def _head(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import inspect
-    from seqrecorder.cli.head_text import head_table, head_text
+    from seqrecorder.cli.report import head_table, head_text
 
     schema = load_class(options.schema)
     if selection_arguments.are_given(options):
@@ -179,15 +172,14 @@ def _parser() -> argparse.ArgumentParser:
     add(verify, "--schema MODULE:CLASS", "the class that a shard's records are checked against")
 
     analysis_commands.add_commands(commands)
-    old_data_commands.add_commands(commands)
+    convert_commands.add_commands(commands)
     salvage = add_command(commands, "salvage", _salvage, "write every record that is whole to a new place")
     add(salvage, "path PATH", "a damaged dataset's directory, or a shard; it is only read")
     add(salvage, "destination DESTINATION", "the new dataset, or file")
     salvage.add_argument("--compression", choices=["GZIP"], help="of a shard (default: by its first bytes)")
     add(salvage, "--schema MODULE:CLASS", "the class of the records, where no manifest says it")
 
-    join_commands.add_commands(commands)
-    place_commands.add_commands(commands)
+    dataset_commands.add_commands(commands)
     summary = "work with scripts of TensorFlow 1"
     legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
     actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
+from seqrecorder.cli.command import quieten_tensorflow
 from seqrecorder.cli.report import to_json
 
 from . import cores, recordings, run, table, training

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
+from seqrecorder.cli.command import quieten_tensorflow
 from seqrecorder.writing.write import write
 
 from . import handwritten

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
+from seqrecorder.cli.command import quieten_tensorflow
 from seqrecorder.errors import first_line
 
 from . import access, tables

@@ -1,11 +1,11 @@
-"""The commands that make one dataset of several pieces: parts of many processes, or whole datasets."""
+"""The commands on whole datasets: made of parts, merged, sent to object stores and cleaned up there."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli.command import add, add_command
-from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
+from seqrecorder.cli.command import add, add_command, quieten_tensorflow
+from seqrecorder.schema.display import bytes_text, number_of
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +28,23 @@ def add_commands(commands: Any) -> None:
     add(merge, "--shards N", "files to a split (default: by size)")
     add(merge, "--first", "leave out records whose keys came before")
     add(merge, "--overwrite", "replace a dataset at DESTINATION")
+
+    push = add_command(commands, "push", _transfer, "send a dataset to a URL, such as s3://bucket/corpus")
+    add(push, "source PATH", "a dataset's directory")
+    add(push, "destination URL", "where it shall be")
+    pull = add_command(commands, "pull", _transfer, "bring a dataset from a URL into a directory")
+    add(pull, "source URL", "of the dataset")
+    add(pull, "destination DIR", "where it shall be")
+    for parser, name in ((push, "push"), (pull, "pull")):
+        parser.set_defaults(transfer=name)
+        add(parser, "--overwrite", "replace a dataset that is there")
+
+    clean = add_command(commands, "clean", _clean, "remove what killed or replaced writers have left at a URL")
+    add(clean, "url URL", "of a dataset")
+    young = "leave what is younger, which a writer may be about to use (default: 24)"
+    add(clean, "--older-than HOURS", young, default=24.0)
+    add(clean, "--parts", "remove parts, too, that were never committed")
+    add(clean, "--dry-run", "list only")
 
 
 def _commit(options: argparse.Namespace) -> tuple[Any, str]:
@@ -53,3 +70,20 @@ def _merge(options: argparse.Namespace) -> tuple[Any, str]:
         overwrite=options.overwrite,
     )
     return report.manifest_summary(done), report.manifest_text(done)
+
+
+def _transfer(options: argparse.Namespace) -> tuple[Any, str]:
+    from seqrecorder.cli import report
+    from seqrecorder.dataset import transfer
+
+    done = getattr(transfer, options.transfer)(options.source, options.destination, overwrite=options.overwrite)
+    return report.manifest_summary(done), report.manifest_text(done)
+
+
+def _clean(options: argparse.Namespace) -> tuple[Any, str]:
+    from seqrecorder.dataset.transfer import clean
+
+    gone = clean(options.url, older_than=options.older_than, parts=options.parts, dry_run=options.dry_run)
+    said = "to be removed" if options.dry_run else "removed"
+    lines = [*gone, f"{number_of(len(gone), 'file')} {said}, {bytes_text(sum(gone.values()))}"]
+    return {"removed": gone, "dry_run": options.dry_run}, "\n".join(lines)
