@@ -349,9 +349,7 @@ def _recover_bare(
     """Salvage a file, and return its layout too, which all files share: that of the first one with a record."""
     lengths, kind = target.with_name(f"{target.name}.lengths"), kind or _compression_of(source)
     is_unique = schema is not None and schema.key_field is not None
-    done = recover_shard(
-        source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique
-    )
+    done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique)
     lengths.unlink()  # files of others have none
     return SalvagedShard(str(source), done.records, UNKNOWN, done.losses), done.layout
 
