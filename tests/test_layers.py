@@ -42,18 +42,18 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1680, 17),
-    "wire": (1290, 10),
-    "storage": (2910, 31),
-    "codec": (3170, 33),
-    "dataset": (4230, 45),
-    "writing": (3170, 25),
-    "reading": (3520, 37),
-    "sources": (1950, 20),
-    "analysis": (2680, 27),
-    "keras, distributed": (690, 9),
-    "legacy": (2190, 43),
-    "cli": (1090, 16),
+    "schema": (1690, 17),
+    "wire": (1300, 10),
+    "storage": (2940, 31),
+    "codec": (3190, 33),
+    "dataset": (4030, 40),
+    "writing": (3220, 25),
+    "reading": (3490, 37),
+    "sources": (1720, 17),
+    "analysis": (2690, 27),
+    "keras, distributed": (700, 9),
+    "legacy": (2270, 43),
+    "cli": (970, 15),
     "the top": (250, 4),
 }
 

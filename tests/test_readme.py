@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from seqrecorder.cli.main import main
 
@@ -26,6 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page's Python blocks and `seqrecorder` commands run, one after the other, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
+    tf.random.set_seed(None)  # which another page has set
     # Records are rebuilt by their class's module, so the blocks of a page run as one.
     namespace: dict[str, object] = {"__name__": page.stem}
     for number, (language, code) in enumerate(BLOCK.findall(TEXTS[page])):

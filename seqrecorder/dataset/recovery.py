@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.message_layout import PEEKED, likely_layout
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.digests import sha256
 from seqrecorder.storage.file_state import FileState, remember
@@ -24,6 +25,7 @@ from seqrecorder.storage.shard import RecordReader, ShardWriter, read_lengths
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
 from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss, find_records, opened, read_found
+from seqrecorder.wire.message_objects import message_of
 from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class Recovered:
         losses: what was lost, in the order of the file.
         positions: which of the written records they are, ascending; None where the counts or lengths do not tell.
         is_damaged: whether anything in the shard is broken; else it is sound, however many records it lacks.
+        layout: how sequences lie in its messages; None where that was to be detected, and there is no record.
     """
 
     records: int
@@ -74,6 +77,7 @@ class Recovered:
     losses: tuple[Loss, ...]
     positions: NDArray[np.int64] | None = attrs.field(eq=False)
     is_damaged: bool
+    layout: Layout | None
 
 
 def recover_shard(
@@ -83,7 +87,7 @@ def recover_shard(
     *,
     compression: Compression,
     schema: Schema | None = None,
-    layout: Layout = "steps",
+    layout: Layout | None = "steps",
     written: Written = _NOTHING,
     is_unique: bool = False,
 ) -> Recovered:
@@ -95,7 +99,7 @@ def recover_shard(
         lengths_target: the file of lengths to write.
         compression: of the shard.
         schema: what its records hold; without one every record counts that its CRC vouches for.
-        layout: how sequences lie in the messages.
+        layout: how sequences lie in the messages; None detects it.
         written: what is known of the shard as it was written.
         is_unique: whether no record was written twice, so that all that repeat are copies; see `_copies`.
 
@@ -105,6 +109,7 @@ def recover_shard(
     """
     with opened(source, compression) as shard:
         findings = find_records(shard.file, shard.size, shard.problem)
+        layout = layout or _detect_layout(shard.file, findings, schema)
         keys, lengths, reasons = _look(shard.file, findings, schema, layout)
         singles = [loss.record for loss in findings.losses if loss.records != UNKNOWN]
         excess = keys.size + len(singles) - written.records if written.records != UNKNOWN else 0
@@ -126,7 +131,16 @@ def recover_shard(
         if positions is not None and written.lengths is not None:
             positions = positions if np.array_equal(table, written.lengths[positions]) else None
         named = tuple(_with_bad_bytes(loss, shard.unreadable, compression) for loss in numbered)
-    return Recovered(len(table), table, named, positions, bool(findings.losses))
+    return Recovered(len(table), table, named, positions, bool(findings.losses), layout)
+
+
+def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) -> Layout | None:
+    """Detect the layout by the first records of a shard; None where it has none."""
+    first = slice(PEEKED)
+    samples = [row for batch in read_found(file, findings.starts[first], findings.lengths[first]) for row in batch]
+    if schema is None or not samples:
+        return None
+    return likely_layout([message for message in map(message_of, samples) if message is not None], schema)
 
 
 def _with_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
@@ -141,11 +155,11 @@ def _with_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compressi
 
 
 def _look(
-    file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout
+    file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
     """Return a hash of each record, its lengths, and by number why some cannot be read."""
     groups = max(1, len(schema.groups)) if schema is not None else 1
-    codec = RecordDecoder(schema, layout) if schema is not None else None
+    codec = RecordDecoder(schema, layout or "steps") if schema is not None else None
     keys: list[int] = []
     reasons: dict[int, str] = {}
     parts = [np.empty((0, groups), np.int64)]
@@ -154,7 +168,7 @@ def _look(
         reasons |= {len(keys) + position: reason for position, reason in bad.items()}
         good = np.array([position not in bad for position in range(len(batch))])
         part = np.full((len(batch), groups), -1)
-        part[good] = _lengths(schema, layout, list(itertools.compress(batch, good)), groups)
+        part[good] = _lengths(codec, list(itertools.compress(batch, good)), groups)
         parts.append(part)
         keys += map(hash, batch)
     return np.array(keys, np.int64), np.concatenate(parts), reasons
@@ -174,11 +188,11 @@ def _rejects(codec: RecordDecoder, batch: Sequence[bytes]) -> dict[int, str]:
     return reasons
 
 
-def _lengths(schema: Schema | None, layout: Layout, data: Sequence[bytes], groups: int) -> NDArray[np.int64]:
-    if schema is None or not schema.groups or not data:
+def _lengths(codec: RecordDecoder | None, data: Sequence[bytes], groups: int) -> NDArray[np.int64]:
+    if codec is None or not codec.schema.groups or not data:
         return np.zeros((len(data), groups), np.int64)
-    decoder, messages = RecordDecoder(schema, layout), Messages.of(data)
-    return np.stack([decoder.lengths(messages, group) for group in schema.groups], 1)
+    messages = Messages.of(data)
+    return np.stack([codec.lengths(messages, group) for group in codec.schema.groups], 1)
 
 
 def _copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most: int | None) -> NDArray[np.int64]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.message_layout import check_layout, detect_layout
+from seqrecorder.codec.message_layout import PEEKED, check_layout, detect_layout
 from seqrecorder.dataset.file_table import FileTable
 from seqrecorder.dataset.read_manifest import dataset_at, explaining_replacement, read_manifest
 from seqrecorder.dataset.recovery import Expected, without_damage
 from seqrecorder.dataset.shard_info import ShardTable, bins_of
-from seqrecorder.dataset.shard_set import PEEKED, Origin, Selected, ShardFile
+from seqrecorder.dataset.shard_set import Origin, Selected, ShardFile
 from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.digests import sha256

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.message_layout import PEEKED
 from seqrecorder.dataset.read_manifest import explaining_replacement
 from seqrecorder.dataset.shard_info import column, longest_of
 from seqrecorder.errors import OptionError, RecordError
@@ -33,9 +34,6 @@ OnCorrupt = Literal["error", "skip"]
 
 _WINDOW_BYTES = 16 << 20
 _WINDOW_RECORDS = 1024
-
-PEEKED = 8
-"""Records at the beginning of bare shards that are looked at before all."""
 
 _MOST_LOOKED_AT = 4096
 """Files that are looked at before the first record: more would take minutes, on a network or of millions of records."""
