@@ -53,7 +53,7 @@ BUDGETS = {
     "analysis": (2690, 27),
     "keras, distributed": (700, 9),
     "legacy": (2270, 43),
-    "cli": (970, 15),
+    "cli": (970, 9),
     "the top": (250, 4),
 }
 
