@@ -18,9 +18,7 @@ from seqrecorder.dataset.examples_csv import copy_listing
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
 from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
-from seqrecorder.dataset.recovery.positions import Written
-from seqrecorder.dataset.recovery.readable_copy import Expected
-from seqrecorder.dataset.recovery.shard import recover_shard
+from seqrecorder.dataset.recovery import Expected, Written, recover_shard
 from seqrecorder.dataset.salvage_result import Salvage, SalvagedShard
 from seqrecorder.errors import (
     DatasetError,
@@ -178,8 +176,8 @@ def _salvage_shard(
     groups = max(1, len(manifest.schema.groups))
     if source is not None and source.exists():
         lengths = source.with_name(shard.lengths_name)
-        of_shard = Expected(shard.records, shard.bytes, shard.sha256, lengths, shard.lengths_sha256)
-        written = of_shard.written(groups, source.stat().st_size, manifest.compression) if known else Written()
+        of_shard = Expected(shard.records, shard.sha256, lengths, shard.lengths_sha256)
+        written = of_shard.written(groups) if known else Written()
         if written.lengths is not None and whole.result():
             with writing("copy shard", target), faults_around("write", target):
                 shutil.copyfile(source, target)
@@ -193,6 +191,7 @@ def _salvage_shard(
             compression=manifest.compression,
             schema=manifest.schema,
             written=written,
+            is_unique=manifest.schema.key_field is not None,
         )
         records, table, losses, left = found.records, found.lengths, found.losses, found.positions
     else:
@@ -349,7 +348,8 @@ def _recover_bare(
 ) -> tuple[SalvagedShard, Layout | None]:
     """Salvage a file, and return its layout too, which all files share: that of the first one with a record."""
     lengths, kind = target.with_name(f"{target.name}.lengths"), kind or _compression_of(source)
-    done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout)
+    is_unique = schema is not None and schema.key_field is not None
+    done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique)
     lengths.unlink()  # files of others have none
     return SalvagedShard(str(source), done.records, UNKNOWN, done.losses), done.layout
 
