@@ -42,7 +42,7 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1690, 17),
+    "schema": (1670, 9),
     "wire": (1300, 10),
     "storage": (2940, 31),
     "codec": (3190, 33),

@@ -14,8 +14,7 @@ from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.texts import Texts
 from seqrecorder.codec.derivation import FieldMap, as_numbers
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.display import html_table
-from seqrecorder.schema.svg import outlines
+from seqrecorder.schema.display import html_table, outlines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

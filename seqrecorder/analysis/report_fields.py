@@ -12,8 +12,7 @@ from seqrecorder.analysis.report_parts import MOST_BARS, MOST_FIELDS, figure, fi
 from seqrecorder.analysis.summary import Summary
 from seqrecorder.analysis.survey import BINS
 from seqrecorder.analysis.texts import Texts
-from seqrecorder.schema.display import number_of
-from seqrecorder.schema.svg import bars, outlines, plain
+from seqrecorder.schema.display import bars, number_of, outlines, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

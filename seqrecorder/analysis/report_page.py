@@ -12,8 +12,7 @@ from seqrecorder.analysis.report_fields import fields_section, lengths_section
 from seqrecorder.analysis.report_parts import MOST_FIELDS, STYLE, figure, first_splits, table, told
 from seqrecorder.analysis.report_records import records_section
 from seqrecorder.analysis.survey import BINS
-from seqrecorder.schema.display import bytes_text, number_of
-from seqrecorder.schema.svg import plain, strips
+from seqrecorder.schema.display import bytes_text, number_of, plain, strips
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

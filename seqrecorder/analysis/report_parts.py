@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.schema.svg import plain
+from seqrecorder.schema.display import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

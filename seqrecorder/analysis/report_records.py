@@ -8,9 +8,8 @@ import numpy as np
 
 from seqrecorder.analysis.binning import number
 from seqrecorder.analysis.report_parts import MOST_BARS, table
-from seqrecorder.schema.display import number_of
+from seqrecorder.schema.display import POINTS, curves, number_of, plain
 from seqrecorder.schema.schema import Schema
-from seqrecorder.schema.svg import POINTS, curves, plain
 
 if TYPE_CHECKING:
     from seqrecorder.analysis.survey import Survey

@@ -14,8 +14,7 @@ from seqrecorder.analysis.sources import selections_of
 from seqrecorder.analysis.token_lookup import bucket_of, keras_layer, lookup, text_of
 from seqrecorder.codec.derivation import FieldMap, as_numbers
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
-from seqrecorder.schema.display import html_table, number_of, some
-from seqrecorder.schema.svg import bars
+from seqrecorder.schema.display import bars, html_table, number_of, some
 from seqrecorder.storage.digests import sealed, unsealed
 from seqrecorder.storage.files import write_file
 from seqrecorder.storage.paths import local_path

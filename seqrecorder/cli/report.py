@@ -19,8 +19,8 @@ import numpy as np
 from seqrecorder.dataset.manifest import FORMAT_VERSION
 from seqrecorder.dataset.shard_info import bins_of
 from seqrecorder.errors import SeqrecorderError, printable
+from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.display import bytes_text, columns_of, cut, number_of, text_table
-from seqrecorder.schema.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

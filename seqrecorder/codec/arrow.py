@@ -13,11 +13,9 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.casting import cast_values
+from seqrecorder.schema.conversion import ADVICE, NO_ZONE, Mismatch, cast_values, zone_of
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import Field
-from seqrecorder.schema.mismatch import Mismatch
-from seqrecorder.schema.times import ADVICE, NO_ZONE, zone_of
 from seqrecorder.wire.byte_rows import Blob, bounds
 from seqrecorder.wire.feature_bytes import features_of_texts
 

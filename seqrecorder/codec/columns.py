@@ -14,10 +14,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import FieldProblem, RecordError
-from seqrecorder.schema.conversion import require_utf8
-from seqrecorder.schema.mismatch import Mismatch, advice
+from seqrecorder.schema.conversion import Mismatch, SparseVector, advice, require_utf8
 from seqrecorder.schema.schema import Schema
-from seqrecorder.schema.sparse_vector import SparseVector
 from seqrecorder.wire.feature_bytes import LARGE, text_features
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import attrs
 
 from seqrecorder.codec.columns import scatter
 from seqrecorder.errors import FieldProblem, RecordError, SchemaError, did_you_mean
+from seqrecorder.schema.conversion import describe
 from seqrecorder.schema.declarations import METADATA_KEY
 from seqrecorder.schema.field import is_normaliser
-from seqrecorder.schema.mismatch import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,8 +14,8 @@ import numpy as np
 
 from seqrecorder.codec.construct import builder
 from seqrecorder.codec.number_converters import FLOAT_BYTES, converter_of, in_range, kind_of_numbers
+from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.field import value_features
-from seqrecorder.schema.sparse_vector import SparseVector
 from seqrecorder.wire.one_message import (
     Steps,
     Unusual,

@@ -13,7 +13,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, check_alignment, collect, with_texts
 from seqrecorder.codec.construct import only_stores
-from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.schema.conversion import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

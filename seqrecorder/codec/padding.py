@@ -9,8 +9,7 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import longest_of, sparse_to_dense, spread_rows, zero
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.conversion import exact_scalar
-from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.schema.conversion import Mismatch, exact_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

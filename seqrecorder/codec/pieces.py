@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import Column
-from seqrecorder.schema.sparse_vector import SparseVector
+from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.wire.byte_rows import cut as cut_rows
 

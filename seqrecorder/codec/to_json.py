@@ -10,7 +10,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import scatter
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.sparse_vector import SparseVector
+from seqrecorder.schema.conversion import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ import numpy as np
 from seqrecorder.codec.columns import scatter
 from seqrecorder.codec.construct import builder
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.schema.conversion import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seqrecorder.schema.svg import outlines
+from seqrecorder.schema.display import outlines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset.read_manifest import dataset_at, explaining_replacement, manifest_bytes, parse_manifest
 from seqrecorder.dataset.written_order import WrittenOrder
 from seqrecorder.errors import DatasetError, RecordError
-from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.random_access import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord.check import advice

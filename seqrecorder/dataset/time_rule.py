@@ -10,8 +10,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError, RecordError
-from seqrecorder.schema.conversion import exact_scalar
-from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.schema.conversion import Mismatch, exact_scalar
 from seqrecorder.storage.names import check_names
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed
-from seqrecorder.schema.display import html_table, some, text_table
-from seqrecorder.schema.svg import bars
+from seqrecorder.schema.display import bars, html_table, some, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

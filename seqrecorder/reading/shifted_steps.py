@@ -14,10 +14,9 @@ import numpy as np
 
 from seqrecorder.codec.derivation import Derivation
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.conversion import exact_array
+from seqrecorder.schema.conversion import Mismatch, exact_array
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import Field
-from seqrecorder.schema.mismatch import Mismatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

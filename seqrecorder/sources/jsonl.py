@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
+from seqrecorder.schema.conversion import time_of_text
 from seqrecorder.schema.schema import Schema
-from seqrecorder.schema.times import time_of_text
 from seqrecorder.sources.text_records import text_records
 from seqrecorder.storage.text_files import lines_of
 

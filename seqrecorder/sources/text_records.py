@@ -9,7 +9,7 @@ from seqrecorder.codec.columns import gather
 from seqrecorder.codec.construct import maker_from_mapping
 from seqrecorder.codec.dictionaries import columns_of_dictionaries, takes_columns
 from seqrecorder.errors import OptionError, RecordError, SourceError
-from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.paths import files_named, natural_order
 from seqrecorder.storage.text_files import STDIN, name_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import SourceError
-from seqrecorder.schema.times import time_of_text
+from seqrecorder.schema.conversion import time_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from seqrecorder.errors import OptionError, SourceError
-from seqrecorder.schema.casting import cast_values
+from seqrecorder.schema.conversion import cast_values
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.text_records import text_records
 from seqrecorder.sources.text_values import value_of_text

@@ -13,8 +13,7 @@ from seqrecorder.codec.arrow import column_of_array, column_of_sparse, columns_o
 from seqrecorder.codec.columns import Column, check_alignment, collect, with_texts
 from seqrecorder.codec.tables import is_arrow
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
-from seqrecorder.schema.conversion import exact_array, require_utf8
-from seqrecorder.schema.mismatch import Mismatch
+from seqrecorder.schema.conversion import Mismatch, exact_array, require_utf8
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.schema.sparse_vector import SparseVector
+from seqrecorder.schema.conversion import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

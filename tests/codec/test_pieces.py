@@ -8,7 +8,7 @@ import seqrecorder as sr
 from seqrecorder.codec import pieces
 from seqrecorder.codec.columns import Column, gather
 from seqrecorder.codec.pieces import bytes_of, cut, parts, sizer
-from seqrecorder.schema.equality import same_bits
+from seqrecorder.schema.conversion import same_bits
 from seqrecorder.schema.schema import Schema
 
 

@@ -12,7 +12,7 @@ import seqrecorder as sr
 from seqrecorder.codec import pieces
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.encoder import RecordEncoder
-from seqrecorder.schema.equality import same_bits
+from seqrecorder.schema.conversion import same_bits
 from seqrecorder.wire.spans import Messages
 
 LENGTHS = [3, 0, 1, 2, 5]
