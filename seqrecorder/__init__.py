@@ -49,15 +49,15 @@ if TYPE_CHECKING:
     from seqrecorder import keras as keras
     from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
-    from seqrecorder.analysis.coverage import Coverage as Coverage
-    from seqrecorder.analysis.field_stats import FieldStats as FieldStats
     from seqrecorder.analysis.leakage import Leakage as Leakage
     from seqrecorder.analysis.leakage import leakage as leakage
     from seqrecorder.analysis.plot import plot as plot
-    from seqrecorder.analysis.record_stats import Stats as Stats
     from seqrecorder.analysis.report import Report as Report
     from seqrecorder.analysis.report import report as report
+    from seqrecorder.analysis.stats import FieldStats as FieldStats
+    from seqrecorder.analysis.stats import Stats as Stats
     from seqrecorder.analysis.stats import stats as stats
+    from seqrecorder.analysis.vocabulary import Coverage as Coverage
     from seqrecorder.analysis.vocabulary import Vocabulary as Vocabulary
     from seqrecorder.codec.columns import Column as Column
     from seqrecorder.dataset.corpus import Corpus as Corpus
@@ -124,8 +124,8 @@ _LAZY = {
     "Bucket": "seqrecorder.reading.batching.bucket",
     "Column": "seqrecorder.codec.columns",
     "Corpus": "seqrecorder.dataset.corpus",
-    "Coverage": "seqrecorder.analysis.coverage",
-    "FieldStats": "seqrecorder.analysis.field_stats",
+    "Coverage": "seqrecorder.analysis.vocabulary",
+    "FieldStats": "seqrecorder.analysis.stats",
     "Crop": "seqrecorder.reading.batching.crop",
     "Leakage": "seqrecorder.analysis.leakage",
     "Manifest": "seqrecorder.dataset.manifest",
@@ -137,7 +137,7 @@ _LAZY = {
     "Report": "seqrecorder.analysis.report",
     "Salvage": "seqrecorder.dataset.salvage_result",
     "Selection": "seqrecorder.dataset.selection",
-    "Stats": "seqrecorder.analysis.record_stats",
+    "Stats": "seqrecorder.analysis.stats",
     "TokenBudget": "seqrecorder.reading.batching.token_budget",
     "Unroll": "seqrecorder.reading.batching.unroll",
     "VerifyReport": "seqrecorder.dataset.verify_report",

@@ -50,7 +50,7 @@ BUDGETS = {
     "writing": (3220, 25),
     "reading": (3490, 37),
     "sources": (1720, 17),
-    "analysis": (2690, 27),
+    "analysis": (2680, 9),
     "keras, distributed": (700, 9),
     "legacy": (2270, 43),
     "cli": (970, 9),

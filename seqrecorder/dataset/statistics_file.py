@@ -1,7 +1,7 @@
 """The statistics of a dataset's records, kept beside its manifest, so that nobody need read all records for them.
 
 The file is hidden, and belongs to one manifest: beside any other it says nothing. Its bytes: `SRSTAT01`, the SHA-256 of
-that manifest, the SHA-256 of what follows, and that, which `seqrecorder.analysis.kept_stats` makes and reads.
+that manifest, the SHA-256 of what follows, and that, which `seqrecorder.analysis.stats` makes and reads.
 """
 
 from __future__ import annotations

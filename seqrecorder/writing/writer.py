@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from seqrecorder.analysis.record_stats import Stats
+    from seqrecorder.analysis.stats import Stats
     from seqrecorder.dataset.manifest import Splitting
     from seqrecorder.writing.options import WriteKeywords
 
@@ -370,7 +370,7 @@ class Writer:
         """Return the statistics that are kept with the dataset that is appended to."""
         if self._old is None or not (self._old.path / STATISTICS).exists():
             return None
-        from seqrecorder.analysis.kept_stats import kept_stats
+        from seqrecorder.analysis.stats import kept_stats
 
         try:
             return kept_stats(self._old.path)
