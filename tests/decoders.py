@@ -12,7 +12,7 @@ from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.column_decoder import ColumnDecoder
 from seqrecorder.codec.columns import group_lengths
 from seqrecorder.codec.parser import Parser
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
 
 
 @sr.record

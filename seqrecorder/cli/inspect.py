@@ -20,7 +20,7 @@ from seqrecorder.sources.foreign.infer import infer_profile
 from seqrecorder.sources.foreign.profile import EXAMPLE, SEQUENCE_EXAMPLE, array_of, profile
 from seqrecorder.storage.shard import peek
 from seqrecorder.storage.tfrecord.format import detect_compression, walk_frames
-from seqrecorder.wire.message_objects import message_of
+from seqrecorder.wire.read import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

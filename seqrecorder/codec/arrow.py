@@ -17,7 +17,7 @@ from seqrecorder.schema.conversion import ADVICE, NO_ZONE, Mismatch, cast_values
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import Field
 from seqrecorder.wire.byte_rows import Blob, bounds
-from seqrecorder.wire.feature_bytes import features_of_texts
+from seqrecorder.wire.write import features_of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.decode_values import decode_images
 from seqrecorder.codec.encode_values import tensor_header
 from seqrecorder.codec.process_state import check_threads_of_tensorflow
-from seqrecorder.wire.spans import Spans
+from seqrecorder.wire.byte_rows import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable

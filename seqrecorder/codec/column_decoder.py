@@ -16,11 +16,8 @@ from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.flat_values import Reader, Values, kind_of
 from seqrecorder.schema.field import value_features
-from seqrecorder.wire.byte_rows import bounds
-from seqrecorder.wire.canonical_form import NoMessageError, canonical
-from seqrecorder.wire.many_messages import entries, halves, parts, payloads
-from seqrecorder.wire.spans import Messages, Spans
-from seqrecorder.wire.varints import integers
+from seqrecorder.wire.byte_rows import Messages, Spans, bounds, integers
+from seqrecorder.wire.read import NoMessageError, canonical, entries, halves, parts, payloads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ import numpy as np
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.schema.conversion import Mismatch, SparseVector, advice, require_utf8
 from seqrecorder.schema.schema import Schema
-from seqrecorder.wire.feature_bytes import LARGE, text_features
+from seqrecorder.wire.write import LARGE, text_features
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

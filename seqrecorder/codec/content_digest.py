@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from seqrecorder.wire.one_message import Unusual, message_spans
+from seqrecorder.wire.read import Unusual, message_spans
 
 if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema

@@ -16,7 +16,7 @@ from seqrecorder.codec.construct import builder
 from seqrecorder.codec.number_converters import FLOAT_BYTES, converter_of, in_range, kind_of_numbers
 from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.field import value_features
-from seqrecorder.wire.one_message import (
+from seqrecorder.wire.read import (
     Steps,
     Unusual,
     equal_payloads,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.wire.one_message import Spans
+    from seqrecorder.wire.read import FeatureSpans
 
     Converter = Callable[[bytes], NDArray[Any]]
 
@@ -97,13 +97,15 @@ class SingleDecoder:
         return values
 
 
-def _optional(field: Field, read: Callable[[bytes, Spans], Any]) -> Callable[[bytes, Spans, Spans], Any]:
+def _optional(
+    field: Field, read: Callable[[bytes, FeatureSpans], Any]
+) -> Callable[[bytes, FeatureSpans, FeatureSpans], Any]:
     """Return the function of a message, the features of a field's kind and the context to its value or None."""
     if not field.may_lack:
         return lambda data, features, _: read(data, features)
     presence, names = (field.presence or "").encode(), _names(field)
 
-    def value(data: bytes, features: Spans, context: Spans) -> Any:
+    def value(data: bytes, features: FeatureSpans, context: FeatureSpans) -> Any:
         is_held = any(name in features for name in names)
         if not field.optional:
             return read(data, features) if is_held else _absent(field)
@@ -142,14 +144,14 @@ def _names(field: Field) -> list[bytes]:
     return [name.encode() for name in value_features(field)]
 
 
-def _found(features: Spans, name: bytes) -> tuple[int, int]:
+def _found(features: FeatureSpans, name: bytes) -> tuple[int, int]:
     span = features.get(name)
     if span is None:
         raise Unusual
     return span
 
 
-def _reader(field: Field) -> Callable[[bytes, Spans], Any]:
+def _reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     """Return the function that gives a field's value from a message and the features of its kind."""
     if field.sparse is not None:
         return _sparse_reader(field)
@@ -179,12 +181,12 @@ def _shaped(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return values.reshape((values.size // count, *shape[1:]) if shape[:1] == (-1,) else shape)
 
 
-def _scalar_reader(field: Field) -> Callable[[bytes, Spans], Any]:
+def _scalar_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     name, kind, element = field.feature.encode(), kind_of_numbers(field), field.element
     numbers = converter_of(field)
     limits = np.iinfo(element.numpy) if element.numpy.kind in "iu" and element.name != "uint64" else None
 
-    def read(data: bytes, features: Spans) -> Any:
+    def read(data: bytes, features: FeatureSpans) -> Any:
         start, stop = _found(features, name)
         if kind == "bytes":
             item = _only(feature_items(data, start, stop))
@@ -217,7 +219,7 @@ def _whole_number(data: bytes, first: int, last: int) -> int:
     return int(values[0])
 
 
-def _list_reader(field: Field) -> Callable[[bytes, Spans], Any]:
+def _list_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     name, numbers = field.feature.encode(), converter_of(field)
     if field.is_single and kind_of_numbers(field) != "float" and not field.buffered:
         return _single_reader(field, name)
@@ -231,12 +233,12 @@ def _list_reader(field: Field) -> Callable[[bytes, Spans], Any]:
     return lambda data, features: read(field, numbers, data, *_found(features, name))
 
 
-def _single_reader(field: Field, name: bytes) -> Callable[[bytes, Spans], Any]:
+def _single_reader(field: Field, name: bytes) -> Callable[[bytes, FeatureSpans], Any]:
     """Return the reader of a list of one number or text a step."""
     dtype, kind = field.element.numpy, field.element.wire
     steps = Steps(kind, bytes.decode if field.element.name == "str" else None)
 
-    def read(data: bytes, features: Spans) -> Any:
+    def read(data: bytes, features: FeatureSpans) -> Any:
         values = steps.read(data, *_found(features, name))
         if kind == "bytes":
             out = np.empty(len(values), object)
@@ -334,7 +336,7 @@ def _only(items: list[bytes]) -> bytes:
     return items[0]
 
 
-def _sparse_reader(field: Field) -> Callable[[bytes, Spans], Any]:
+def _sparse_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     indices_name, values_name = _names(field)
     numbers, size = converter_of(field), field.sparse or 0
 
@@ -353,7 +355,7 @@ def _sparse_reader(field: Field) -> Callable[[bytes, Spans], Any]:
             raise Unusual
         return SparseVector(indices, values, size)
 
-    def read(data: bytes, features: Spans) -> Any:
+    def read(data: bytes, features: FeatureSpans) -> Any:
         where, what = _found(features, indices_name), _found(features, values_name)
         if not field.is_list:
             return vector(data, where, what)

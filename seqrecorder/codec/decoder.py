@@ -14,8 +14,8 @@ from seqrecorder.codec.message_layout import describe_message, has_feature
 from seqrecorder.codec.parsing_spec import require_bounds
 from seqrecorder.codec.process_state import keep_freed_memory
 from seqrecorder.errors import FieldProblem, RecordError
-from seqrecorder.wire.message_objects import message_of
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
+from seqrecorder.wire.read import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

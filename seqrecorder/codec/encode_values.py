@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.process_state import check_threads_of_tensorflow
-from seqrecorder.wire.varints import varint
+from seqrecorder.wire.byte_rows import varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,7 @@ from seqrecorder.codec.encode_values import encode_images, encode_tensors
 from seqrecorder.codec.pieces import parts, sizer
 from seqrecorder.codec.process_state import keep_freed_memory
 from seqrecorder.errors import RecordError
-from seqrecorder.wire.feature_bytes import LARGE
-from seqrecorder.wire.sequence_example import Leaf, check_limit, serialize
+from seqrecorder.wire.write import LARGE, Leaf, check_limit, serialize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,8 @@ import numpy as np
 from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.buffer_values import from_buffer, images_of, tensor_contents, viewed
 from seqrecorder.errors import FieldProblem
-from seqrecorder.wire.byte_rows import Blob, bounds
-from seqrecorder.wire.many_messages import fixed_steps, octets_at, parts, payloads, step_payloads, step_pieces
-from seqrecorder.wire.spans import Spans
-from seqrecorder.wire.varints import integers
+from seqrecorder.wire.byte_rows import Blob, Spans, bounds, integers
+from seqrecorder.wire.read import fixed_steps, octets_at, parts, payloads, step_payloads, step_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable

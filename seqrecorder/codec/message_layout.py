@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.codec.parsing_spec import require_bounds
 from seqrecorder.errors import SchemaMismatchError, did_you_mean
 from seqrecorder.schema.field import feature_names, value_features
-from seqrecorder.wire.message_objects import message_of
+from seqrecorder.wire.read import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

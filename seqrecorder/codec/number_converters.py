@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.wire.one_message import (
+from seqrecorder.wire.read import (
     Unusual,
     varint_values,
 )

@@ -22,7 +22,7 @@ from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.random_access import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord.check import advice
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

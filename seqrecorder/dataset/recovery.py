@@ -25,8 +25,8 @@ from seqrecorder.storage.shard import RecordReader, ShardWriter, read_lengths
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
 from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss, find_records, opened, read_found
-from seqrecorder.wire.message_objects import message_of
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
+from seqrecorder.wire.read import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

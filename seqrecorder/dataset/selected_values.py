@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.wire.spans import Messages
+    from seqrecorder.wire.byte_rows import Messages
 
 T = TypeVar("T")
 _SIZE = 8192

@@ -16,7 +16,7 @@ from seqrecorder.dataset.shard_info import column, longest_of
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.shard import RecordReader, check_lengths, peek, read_lengths
 from seqrecorder.storage.tfrecord.check import check_frames
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
-    from seqrecorder.wire.spans import Messages
+    from seqrecorder.wire.byte_rows import Messages
 
 
 _FETCHED = 4  # shards that are fetched at a time

@@ -19,7 +19,7 @@ from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
 from seqrecorder.storage.threads import ahead
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ from seqrecorder.storage.shard import RecordReader, damage_error
 from seqrecorder.storage.tfrecord.check import advice, check_frames, check_size
 from seqrecorder.storage.tfrecord.damaged_frames import damaged_frames, damaged_one_by_one
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts, is_framed
-from seqrecorder.wire.spans import ROOM, Messages
+from seqrecorder.wire.byte_rows import ROOM, Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from seqrecorder.storage.bad_sectors import open_source, reason_at
 from seqrecorder.storage.tfrecord.crc32c import masked_crc32c_of_one
 from seqrecorder.storage.tfrecord.damaged_frames import damaged_frames
 from seqrecorder.storage.tfrecord.format import FOOTER, GZIP_MAGIC, HEADER, unpacked_limit
-from seqrecorder.wire.spans import ROOM, Messages
+from seqrecorder.wire.byte_rows import ROOM, Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

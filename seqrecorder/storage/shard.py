@@ -29,8 +29,7 @@ from seqrecorder.storage.shard_files import (
 )
 from seqrecorder.storage.tfrecord.format import walk_frames
 from seqrecorder.storage.tfrecord.scan import find_records, opened
-from seqrecorder.wire.byte_rows import sizes
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages, sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from test_decode_one import Mixed, changed, mixed
 import seqrecorder as sr
 from seqrecorder.codec.broken_record import Broken
 from seqrecorder.codec.column_decoder import ColumnDecoder
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
 
 MIXED = sr.Schema.of(Mixed)
 

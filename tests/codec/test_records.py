@@ -13,7 +13,7 @@ from seqrecorder.codec import pieces
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.encoder import RecordEncoder
 from seqrecorder.schema.conversion import same_bits
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
 
 LENGTHS = [3, 0, 1, 2, 5]
 

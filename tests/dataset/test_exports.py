@@ -20,7 +20,7 @@ from seqrecorder.codec.construct import records_of
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.codec.to_arrow import arrow_batch
 from seqrecorder.dataset.exports import Exports
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
 
 
 @sr.record

@@ -9,7 +9,7 @@ import numpy as np
 
 from seqrecorder.codec.message_layout import describe_message
 from seqrecorder.schema.field import DEFAULT_GROUP
-from seqrecorder.wire.message_objects import message_of
+from seqrecorder.wire.read import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
