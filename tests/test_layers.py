@@ -44,7 +44,7 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1670, 9),
     "wire": (1280, 4),
-    "storage": (2940, 31),
+    "storage": (2900, 10),
     "codec": (3190, 33),
     "dataset": (4030, 40),
     "writing": (3220, 25),

@@ -37,7 +37,7 @@ from seqrecorder.schema.display import (
 )
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import write_file
-from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.names import local_path
 
 if TYPE_CHECKING:
     import os

@@ -16,9 +16,8 @@ from seqrecorder.codec.derivation import FieldMap, as_numbers
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
 from seqrecorder.schema.display import bars, html_table, number_of, some
-from seqrecorder.storage.digests import sealed, unsealed
-from seqrecorder.storage.files import write_file
-from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.files import sealed, unsealed, write_file
+from seqrecorder.storage.names import local_path
 
 if TYPE_CHECKING:
     import os

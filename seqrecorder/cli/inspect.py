@@ -19,7 +19,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import infer_profile
 from seqrecorder.sources.foreign.profile import EXAMPLE, SEQUENCE_EXAMPLE, array_of, profile
 from seqrecorder.storage.shard import peek
-from seqrecorder.storage.tfrecord.format import detect_compression, walk_frames
+from seqrecorder.storage.tfrecord import detect_compression, walk_frames
 from seqrecorder.wire.read import message_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.selection import Selection
     from seqrecorder.sources.foreign.profile import FeatureDescription
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.tfrecord import Compression
 
 _PEEKED = 1000
 _PEEKED_BYTES = 64 << 20

@@ -9,9 +9,8 @@ import attrs
 
 from seqrecorder.dataset.manifest import DEEPEST, AssetInfo, is_too_deep
 from seqrecorder.errors import DatasetNotFoundError, OptionError
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.files import write_file
-from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.files import sha256, write_file
+from seqrecorder.storage.names import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

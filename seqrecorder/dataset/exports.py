@@ -13,7 +13,7 @@ from seqrecorder.codec.to_arrow import arrow_batch, arrow_schema
 from seqrecorder.codec.to_json import check_json, json_lines
 from seqrecorder.dataset.selected_values import SelectedValues
 from seqrecorder.errors import OptionError
-from seqrecorder.storage.text_files import open_text, replaced_file
+from seqrecorder.storage.files import open_text, replaced_file
 from seqrecorder.wire.byte_rows import bounds
 
 if TYPE_CHECKING:

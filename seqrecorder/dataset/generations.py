@@ -1,6 +1,6 @@
 """Publishing: what was staged becomes a dataset, or a part of one that exists.
 
-Where nothing else is at the destination, a directory takes its place at once (see `seqrecorder.storage.staging`). Else
+Where nothing else is at the destination, a directory takes its place at once (see `seqrecorder.storage.publish`). Else
 new files go beside the old ones, and then the manifest is replaced at once. File names carry the generation, so nothing
 that a reader may hold open changes, and until the manifest is replaced the new files belong to nothing.
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.locks import Held
-    from seqrecorder.storage.staging import Staging
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.publish import Staging
+    from seqrecorder.storage.tfrecord import Compression
 
 
 @attrs.frozen

@@ -19,10 +19,9 @@ from seqrecorder.dataset.shard_info import ShardInfo as ShardInfo  # noqa: PLC04
 from seqrecorder.dataset.split_shares import Shares, missed_shares, shares_of
 from seqrecorder.errors import DatasetNotFoundError, OptionError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, some
-from seqrecorder.storage.names import ASSETS, inside
-from seqrecorder.storage.object_cache import Wanted, fetch_cached
-from seqrecorder.storage.paths import is_same_directory
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.cache import Wanted, fetch_cached
+from seqrecorder.storage.names import ASSETS, inside, is_same_directory
+from seqrecorder.storage.places import Place
 from seqrecorder.storage.shard import read_lengths
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.dataset.strata import Stratum
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.tfrecord import Compression
 
 
 FORMAT = "seqrecorder"

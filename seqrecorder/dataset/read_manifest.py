@@ -26,11 +26,10 @@ from seqrecorder.dataset.text_columns import without_columns
 from seqrecorder.dataset.time_rule import TimeRule
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, ShardReadError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.names import MANIFEST, check_names, is_special
-from seqrecorder.storage.object_cache import cached
-from seqrecorder.storage.paths import is_url, local_path, origin_of
-from seqrecorder.storage.place import Place
-from seqrecorder.storage.tfrecord.format import check_compression
+from seqrecorder.storage.cache import cached
+from seqrecorder.storage.names import MANIFEST, check_names, is_special, is_url, local_path, origin_of
+from seqrecorder.storage.places import Place
+from seqrecorder.storage.tfrecord import check_compression
 
 if TYPE_CHECKING:
     import os

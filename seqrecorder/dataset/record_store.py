@@ -20,8 +20,8 @@ from seqrecorder.dataset.written_order import WrittenOrder
 from seqrecorder.errors import DatasetError, RecordError
 from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.random_access import SoughtShard, StreamedShard
-from seqrecorder.storage.tfrecord.check import advice
+from seqrecorder.storage.shard import SoughtShard, StreamedShard
+from seqrecorder.storage.tfrecord import advice
 from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:

@@ -19,19 +19,25 @@ from seqrecorder.dataset.shard_info import ShardTable, bins_of
 from seqrecorder.dataset.shard_set import Origin, Selected, ShardFile
 from seqrecorder.errors import OptionError, ShardReadError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.names import inside
-from seqrecorder.storage.paths import files_named, is_url
+from seqrecorder.storage.files import sha256
+from seqrecorder.storage.names import files_named, inside, is_url
 from seqrecorder.storage.shard import RecordReader, peek
-from seqrecorder.storage.tfrecord.check import advice, check_size, check_walk, count_records
-from seqrecorder.storage.tfrecord.format import check_compression, detect_compression, is_packed_with_zlib
+from seqrecorder.storage.tfrecord import (
+    advice,
+    check_compression,
+    check_size,
+    check_walk,
+    count_records,
+    detect_compression,
+    is_packed_with_zlib,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from seqrecorder.dataset.manifest import Manifest, ShardInfo
     from seqrecorder.dataset.shard_set import Check, OnCorrupt
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.tfrecord import Compression
 
 _LAYOUTS = ("auto", "steps", "packed", "example")
 

@@ -29,18 +29,22 @@ from seqrecorder.errors import (
     ShardReadError,
 )
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.fault_points import faults_around
-from seqrecorder.storage.files import UNSUPPORTED, sync_directory, sync_file, writing
+from seqrecorder.storage.files import UNSUPPORTED, faults_around, sha256, sync_directory, sync_file, writing
 from seqrecorder.storage.locks import is_at
-from seqrecorder.storage.names import ASSETS, MANIFEST, check_names, generation_of, inside, shard_index
-from seqrecorder.storage.paths import files_named, local_path
-from seqrecorder.storage.processes import cleanup_when_terminated
+from seqrecorder.storage.names import (
+    ASSETS,
+    MANIFEST,
+    check_names,
+    files_named,
+    generation_of,
+    inside,
+    local_path,
+    shard_index,
+)
+from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.shard import histogram
-from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.tfrecord.format import check_compression, detect_compression
-from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss
-from seqrecorder.storage.threads import ahead
+from seqrecorder.storage.tfrecord import UNKNOWN, Loss, check_compression, detect_compression
+from seqrecorder.storage.threads import ahead, cleanup_when_terminated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.codec.parsing_spec import Layout
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.tfrecord import Compression
 
 _PATTERN = "*.tfrecord"
 _NO_LINKS = UNSUPPORTED | {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from seqrecorder.schema.display import cut, html_table, number_of
-from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss
+from seqrecorder.storage.tfrecord import UNKNOWN, Loss
 
 
 @attrs.frozen

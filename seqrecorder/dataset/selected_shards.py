@@ -21,10 +21,9 @@ from seqrecorder.dataset.resolve import resolve_dataset
 from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.fault_points import faults_around
-from seqrecorder.storage.files import writing
-from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.tfrecord.format import framed
+from seqrecorder.storage.files import faults_around, writing
+from seqrecorder.storage.tfrecord import framed
+from seqrecorder.storage.threads import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,8 +14,8 @@ import numpy as np
 
 from seqrecorder.dataset.text_columns import TextColumn
 from seqrecorder.errors import ManifestError
+from seqrecorder.storage.cache import Wanted
 from seqrecorder.storage.names import check_names, lengths_name
-from seqrecorder.storage.object_cache import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

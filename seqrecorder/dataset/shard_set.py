@@ -15,7 +15,7 @@ from seqrecorder.dataset.read_manifest import explaining_replacement
 from seqrecorder.dataset.shard_info import column, longest_of
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.shard import RecordReader, check_lengths, peek, read_lengths
-from seqrecorder.storage.tfrecord.check import check_frames
+from seqrecorder.storage.tfrecord import check_frames
 from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.parsing_spec import Layout
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.tfrecord import Compression
 
 Check = Literal["manifest", "full", "none"]
 OnCorrupt = Literal["error", "skip"]

@@ -31,23 +31,20 @@ from seqrecorder.errors import (
     OptionError,
     ShardReadError,
 )
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.files import link_file, writing
-from seqrecorder.storage.names import MANIFEST, inside
-from seqrecorder.storage.object_cache import Wanted, cached, fetch
-from seqrecorder.storage.paths import is_url
-from seqrecorder.storage.place import Place
-from seqrecorder.storage.processes import cleanup_when_terminated
-from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.threads import in_threads
+from seqrecorder.storage.cache import Wanted, cached, fetch
+from seqrecorder.storage.files import link_file, sha256, writing
+from seqrecorder.storage.names import MANIFEST, inside, is_url
+from seqrecorder.storage.places import Place
+from seqrecorder.storage.publish import Staging
+from seqrecorder.storage.threads import cleanup_when_terminated, in_threads
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.storage.place import Item
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.places import Item
+    from seqrecorder.storage.tfrecord import Compression
 
 PARTS = ".parts/"
 """How the names of the manifests of parts begin, until `commit` makes them one dataset."""

@@ -33,16 +33,12 @@ from seqrecorder.errors import (
     ShardReadError,
 )
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.files import write_file
-from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, STATISTICS, inside
-from seqrecorder.storage.paths import is_url, local_path
-from seqrecorder.storage.place import Place
-from seqrecorder.storage.record_blocks import block_for, whole_records
-from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.shard import RecordReader, histogram, read_lengths
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, detect_compression, walk_frames
-from seqrecorder.storage.threads import ahead, worked_on
+from seqrecorder.storage.files import sha256, write_file
+from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, STATISTICS, inside, is_url, local_path
+from seqrecorder.storage.places import Place
+from seqrecorder.storage.shard import RecordReader, block_for, histogram, read_lengths, whole_records
+from seqrecorder.storage.tfrecord import FOOTER, HEADER, detect_compression, walk_frames
+from seqrecorder.storage.threads import ahead, scratch, worked_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -12,9 +12,16 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.storage.digests import sealed, sha256, unsealed
-from seqrecorder.storage.fault_points import faults_around
-from seqrecorder.storage.files import sync_directory, sync_tree, write_file, writing
+from seqrecorder.storage.files import (
+    faults_around,
+    sealed,
+    sha256,
+    sync_directory,
+    sync_tree,
+    unsealed,
+    write_file,
+    writing,
+)
 
 if TYPE_CHECKING:
     import os

@@ -10,9 +10,7 @@ import numpy as np
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.dataset.shard_info import column
 from seqrecorder.reading.tfdata_ops import flat_mapped, rebatched, scanned
-from seqrecorder.storage.tfrecord.check import advice
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
-from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
+from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, opened, tf_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,10 +14,8 @@ from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import check_shard, class_advice
 from seqrecorder.dataset.written_order import in_written_order
 from seqrecorder.errors import RecordError, ShardReadError
-from seqrecorder.storage.record_blocks import ALONE, block_for, whole_records
-from seqrecorder.storage.shard import RecordReader
-from seqrecorder.storage.tfrecord.check import advice
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
+from seqrecorder.storage.shard import ALONE, RecordReader, block_for, whole_records
+from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, walk_frames
 from seqrecorder.storage.threads import ahead
 from seqrecorder.wire.byte_rows import Messages
 

@@ -23,9 +23,7 @@ from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.planned_reads import PlannedReads
 from seqrecorder.reading.record_length import Limits, count_lengths, groups_of
 from seqrecorder.reading.tfdata_ops import flat_mapped, interleaved, mapped, one_element, rebatched, scanned
-from seqrecorder.storage.tfrecord.check import advice
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
-from seqrecorder.storage.tfrecord.tfdata import checked_path, opened, tf_records
+from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, checked_path, opened, tf_records
 from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.text_records import text_records
 from seqrecorder.sources.text_values import value_of_text, values_of_texts
-from seqrecorder.storage.text_files import lines_of
+from seqrecorder.storage.files import lines_of
 
 if TYPE_CHECKING:
     import os

@@ -13,8 +13,8 @@ from seqrecorder.errors import (
     SkipRecord,
     SourceError,
 )
-from seqrecorder.storage.paths import local_path
-from seqrecorder.storage.text_files import STDIN, UNPACKING_ERRORS, opened_text
+from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, opened_text
+from seqrecorder.storage.names import local_path
 from seqrecorder.writing.column_source import SkippingSource
 from seqrecorder.writing.encoder import check_params, hook_params
 

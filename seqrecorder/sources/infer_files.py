@@ -11,7 +11,7 @@ import numpy as np
 from seqrecorder.errors import OptionError
 from seqrecorder.sources.conll import CONLLU_COLUMNS, split_sentences
 from seqrecorder.sources.ts import series_in
-from seqrecorder.storage.paths import files_named, natural_order
+from seqrecorder.storage.names import files_named, natural_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.conversion import time_of_text
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.text_records import text_records
-from seqrecorder.storage.text_files import lines_of
+from seqrecorder.storage.files import lines_of
 
 if TYPE_CHECKING:
     import os

@@ -16,7 +16,7 @@ from seqrecorder.codec.arrow import compute, one_array
 from seqrecorder.codec.tables import cut_batch
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.storage.files import writing
-from seqrecorder.storage.scratch import scratch
+from seqrecorder.storage.threads import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

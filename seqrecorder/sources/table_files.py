@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.codec.arrow import pyarrow
 from seqrecorder.codec.tables import BATCH_ROWS, Table
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError
-from seqrecorder.storage.paths import files_named, local_path, natural_order
+from seqrecorder.storage.names import files_named, local_path, natural_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -11,8 +11,8 @@ from seqrecorder.codec.dictionaries import columns_of_dictionaries, takes_column
 from seqrecorder.errors import OptionError, RecordError, SourceError
 from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.paths import files_named, natural_order
-from seqrecorder.storage.text_files import STDIN, name_of
+from seqrecorder.storage.files import STDIN, name_of
+from seqrecorder.storage.names import files_named, natural_order
 from seqrecorder.writing.column_source import ColumnSource, SkippingSource
 
 if TYPE_CHECKING:

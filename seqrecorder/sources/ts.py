@@ -13,7 +13,7 @@ from seqrecorder.schema.conversion import cast_values
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.text_records import text_records
 from seqrecorder.sources.text_values import value_of_text
-from seqrecorder.storage.text_files import lines_of, name_of
+from seqrecorder.storage.files import lines_of, name_of
 
 if TYPE_CHECKING:
     import os

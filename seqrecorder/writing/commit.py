@@ -25,14 +25,10 @@ from seqrecorder.errors import (
     SchemaMismatchError,
 )
 from seqrecorder.schema.display import number_of, some
-from seqrecorder.storage.fault_points import faults_around
-from seqrecorder.storage.files import link_file, writing
-from seqrecorder.storage.names import MANIFEST, inside, shard_name
-from seqrecorder.storage.parts_directory import PartsDirectory
-from seqrecorder.storage.paths import is_url
-from seqrecorder.storage.processes import cleanup_when_terminated
-from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.files import faults_around, link_file, writing
+from seqrecorder.storage.names import MANIFEST, inside, is_url, shard_name
+from seqrecorder.storage.publish import PartsDirectory, Staging
+from seqrecorder.storage.threads import cleanup_when_terminated, scratch
 from seqrecorder.writing.options import WriteOptions
 from seqrecorder.writing.part_keys import check_unique
 from seqrecorder.writing.split_assignment import DEFAULT_SPLIT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.dataset.object_names import unique_name
-from seqrecorder.storage.digests import sha256
+from seqrecorder.storage.files import sha256
 from seqrecorder.storage.names import lengths_name
 from seqrecorder.storage.threads import submit
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from seqrecorder.dataset.ranks import GAMMA, finalized
 from seqrecorder.errors import ShardReadError
-from seqrecorder.storage.fault_points import fault_point, faults_around
-from seqrecorder.storage.files import error_at, writing
+from seqrecorder.storage.files import error_at, fault_point, faults_around, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,9 +11,8 @@ from seqrecorder.dataset.common_keys import SortedHashes, merged_hashes
 from seqrecorder.dataset.key_index import KeyIndexFile, open_key_index
 from seqrecorder.dataset.splits import key_hashes
 from seqrecorder.errors import DuplicateKeyError, ShardReadError
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.files import write_file
-from seqrecorder.storage.tfrecord.check import advice
+from seqrecorder.storage.files import sha256, write_file
+from seqrecorder.storage.tfrecord import advice
 from seqrecorder.storage.threads import in_threads
 from seqrecorder.writing.unique_keys import UniqueKeys
 from seqrecorder.writing.write_part import HOOKS, IDENTITY, KEYS

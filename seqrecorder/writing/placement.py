@@ -9,7 +9,7 @@ import numpy as np
 
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.names import check_names
-from seqrecorder.storage.shard_files import OpenShards
+from seqrecorder.storage.shard import OpenShards
 from seqrecorder.writing.encoder import check_columns
 from seqrecorder.writing.split_writer import SplitWriter
 

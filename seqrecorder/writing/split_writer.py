@@ -11,12 +11,9 @@ import numpy as np
 from seqrecorder.dataset.examples_csv import csv_line
 from seqrecorder.dataset.manifest import ShardInfo, SplitInfo
 from seqrecorder.errors import OptionError
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.fault_points import faults_around
-from seqrecorder.storage.files import writing
+from seqrecorder.storage.files import faults_around, sha256, writing
 from seqrecorder.storage.names import examples_name, lengths_name, shard_name
-from seqrecorder.storage.shard import ShardWriter, histogram
-from seqrecorder.storage.shard_files import OpenShards
+from seqrecorder.storage.shard import OpenShards, ShardWriter, histogram
 from seqrecorder.storage.threads import in_threads
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.early_uploads import ShardFiles

@@ -13,7 +13,7 @@ from seqrecorder.dataset.key_index import pays, read_key_index, write_key_index
 from seqrecorder.dataset.splits import KeyRegistry, key_hashes
 from seqrecorder.errors import DuplicateKeyError
 from seqrecorder.storage.shard import RecordReader
-from seqrecorder.storage.tfrecord.check import check_frames
+from seqrecorder.storage.tfrecord import check_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -18,8 +18,8 @@ from seqrecorder.dataset.read_manifest import parse_manifest
 from seqrecorder.dataset.transfer import PARTS, Destination
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import DatasetError, DatasetNotFoundError
-from seqrecorder.storage.object_cache import cached
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.cache import cached
+from seqrecorder.storage.places import Place
 from seqrecorder.storage.threads import in_threads
 
 if TYPE_CHECKING:

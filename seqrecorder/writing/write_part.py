@@ -13,10 +13,9 @@ from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.dataset.split_shares import Balanced
 from seqrecorder.errors import DatasetExistsError, DuplicateKeyError, OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.names import MANIFEST, check_name
-from seqrecorder.storage.parts_directory import PartsDirectory
-from seqrecorder.storage.paths import is_url
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.names import MANIFEST, check_name, is_url
+from seqrecorder.storage.places import Place
+from seqrecorder.storage.publish import PartsDirectory
 from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.split_assignment import Router
 from seqrecorder.writing.unique_keys import UniqueKeys

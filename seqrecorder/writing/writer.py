@@ -24,12 +24,10 @@ from seqrecorder.dataset.split_shares import missed_strata
 from seqrecorder.dataset.transfer import Destination
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.names import STATISTICS
-from seqrecorder.storage.paths import is_url, local_path, origin_of
-from seqrecorder.storage.processes import cleanup_when_terminated, kept_from_children
-from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.tfrecord.format import check_compression
+from seqrecorder.storage.names import STATISTICS, is_url, local_path, origin_of
+from seqrecorder.storage.publish import Staging
+from seqrecorder.storage.tfrecord import check_compression
+from seqrecorder.storage.threads import cleanup_when_terminated, kept_from_children, scratch
 from seqrecorder.writing.early_uploads import EarlyUploads
 from seqrecorder.writing.encoder import LifeCycle, check_params
 from seqrecorder.writing.options import WriteOptions, shows_options

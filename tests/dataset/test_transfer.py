@@ -10,8 +10,8 @@ from written_records import Item, items
 
 import seqrecorder as sr
 from seqrecorder.dataset import transfer
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.places import Place
 
 
 @pytest.fixture

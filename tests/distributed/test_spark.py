@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 from seqrecorder.writing.write_part import write_pieces
 
 with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from seqrecorder.codec.graph_ops import checked
 from seqrecorder.reading.epochs import random_numbers
 from seqrecorder.reading.tfdata_ops import mapped, scanned
 from seqrecorder.reading.traced import Traced
-from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
+from seqrecorder.storage.tfrecord import opened, tf_records
 
 
 def elements(dataset):

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import seqrecorder as sr
 from seqrecorder.dataset.owned_files import named
 from seqrecorder.dataset.splits import Ratios, key_hash
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 
 
 @sr.record

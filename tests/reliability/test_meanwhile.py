@@ -18,7 +18,7 @@ from soak import Note, note
 
 import seqrecorder as sr
 from seqrecorder.dataset.owned_files import named
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 from seqrecorder.writing.url_parts import UrlParts
 
 SOAK = Path(__file__).with_name("soak.py")

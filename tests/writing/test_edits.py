@@ -9,7 +9,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 
 
 @sr.record

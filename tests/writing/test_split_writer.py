@@ -9,7 +9,7 @@ from faults import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqrecorder.storage import shard_files
+from seqrecorder.storage import shard as shard_files
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.writing.options import ShardOptions
 from seqrecorder.writing.split_writer import SplitWriter

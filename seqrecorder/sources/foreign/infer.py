@@ -21,10 +21,9 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import RESERVED, draft, identifier
 from seqrecorder.sources.foreign.profile import ABSENT, EXAMPLE, Range, aligned
 from seqrecorder.sources.foreign.profile import profile as profile_of
-from seqrecorder.storage.paths import files_named
+from seqrecorder.storage.names import files_named
 from seqrecorder.storage.shard import RecordReader
-from seqrecorder.storage.tfrecord.check import check_walk
-from seqrecorder.storage.tfrecord.format import check_compression
+from seqrecorder.storage.tfrecord import check_compression, check_walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -24,18 +24,16 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.errors import OptionError, ShardReadError, ShardWriteError
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.fault_points import faults_around
-from seqrecorder.storage.files import fcntl, link_file, write_file, writing
+from seqrecorder.storage.files import faults_around, fcntl, link_file, sha256, write_file, writing
 from seqrecorder.storage.locks import exclusive, lock, unlock
-from seqrecorder.storage.names import MANIFEST
-from seqrecorder.storage.paths import ORIGIN, cache_directory
+from seqrecorder.storage.names import MANIFEST, ORIGIN, cache_directory
 from seqrecorder.storage.threads import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from seqrecorder.storage.place import Place
+    from seqrecorder.storage.places import Place
+
 
 LIMIT = "SEQRECORDER_CACHE_BYTES"
 """The variable of the environment that says how large the cache may be."""
