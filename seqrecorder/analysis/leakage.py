@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.content_digest import content_digest
+from seqrecorder.codec.records import content_digest
 from seqrecorder.dataset.corpus import Corpus
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.partition import values_by

@@ -15,7 +15,7 @@ import numpy as np
 
 from seqrecorder.analysis.numbers import QUANTILES, Numbers, Summary, Texts, edges_of, shares_of, ticks_of
 from seqrecorder.codec.columns import Column, group_lengths
-from seqrecorder.codec.derivation import FieldMap, as_numbers
+from seqrecorder.codec.graph_ops import FieldMap, as_numbers
 from seqrecorder.dataset.corpus import (
     Corpus,
     open,  # noqa: A004 - as `seqrecorder.open`

@@ -10,7 +10,7 @@ import numpy as np
 
 from seqrecorder.analysis.leakage import leakage
 from seqrecorder.analysis.stats import Stats, selections_of, watched
-from seqrecorder.codec.content_digest import content_digest
+from seqrecorder.codec.records import content_digest
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.verify import verify
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.leakage import Leakage
     from seqrecorder.analysis.numbers import Numbers
     from seqrecorder.codec.columns import Column
-    from seqrecorder.codec.decoder import RecordDecoder
+    from seqrecorder.codec.decode import RecordDecoder
     from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.dataset.verify_report import Problem

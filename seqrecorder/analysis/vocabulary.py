@@ -12,8 +12,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.stats import columns_of, selections_of, watched
-from seqrecorder.codec.derivation import FieldMap, as_numbers
-from seqrecorder.codec.graph_ops import checked
+from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
 from seqrecorder.schema.display import bars, html_table, number_of, some
 from seqrecorder.storage.files import sealed, unsealed, write_file

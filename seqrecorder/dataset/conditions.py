@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import scatter
-from seqrecorder.codec.construct import builder
+from seqrecorder.codec.columns import builder, scatter
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.conversion import Mismatch
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.codec.arrow import one_array, pyarrow
+from seqrecorder.codec.arrow import arrow_batch, arrow_schema, one_array, pyarrow
 from seqrecorder.codec.columns import Column
-from seqrecorder.codec.to_arrow import arrow_batch, arrow_schema
-from seqrecorder.codec.to_json import check_json, json_lines
+from seqrecorder.codec.json import check_json, json_lines
 from seqrecorder.dataset.selected_values import SelectedValues
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.files import open_text, replaced_file

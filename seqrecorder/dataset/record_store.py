@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.read_manifest import dataset_at, explaining_replacement, manifest_bytes, parse_manifest
 from seqrecorder.dataset.written_order import WrittenOrder
 from seqrecorder.errors import DatasetError, RecordError

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import attrs
 import numpy as np
 
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.message_layout import PEEKED, likely_layout
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.codec.flat_values import PEEKED, likely_layout
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.files import FileState, remember, sha256
 from seqrecorder.storage.shard import RecordReader, ShardWriter, read_lengths
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.parsing_spec import Layout
+    from seqrecorder.codec.flat_values import Layout
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.tfrecord import Compression, Findings
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.message_layout import PEEKED, check_layout, detect_layout
+from seqrecorder.codec.flat_values import PEEKED, check_layout, detect_layout
 from seqrecorder.dataset.file_table import FileTable
 from seqrecorder.dataset.read_manifest import dataset_at, explaining_replacement, read_manifest
 from seqrecorder.dataset.recovery import Expected, without_damage

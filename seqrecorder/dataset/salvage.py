@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.parsing_spec import Layout
+    from seqrecorder.codec.flat_values import Layout
     from seqrecorder.storage.tfrecord import Compression
 
 _PATTERN = "*.tfrecord"

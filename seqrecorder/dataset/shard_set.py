@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.message_layout import PEEKED
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.codec.flat_values import PEEKED
 from seqrecorder.dataset.read_manifest import explaining_replacement
 from seqrecorder.dataset.shard_info import column, longest_of
 from seqrecorder.errors import OptionError, RecordError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.parsing_spec import Layout
+    from seqrecorder.codec.flat_values import Layout
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.tfrecord import Compression

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import group_lengths
-from seqrecorder.codec.construct import only_stores, records_of
-from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.columns import group_lengths, only_stores, records_of
+from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import is_as_written
 from seqrecorder.dataset.read_manifest import read_manifest, was_replaced
 from seqrecorder.dataset.resolve import resolve

@@ -15,7 +15,7 @@ import apache_beam as beam
 import attrs
 import numpy as np
 
-from seqrecorder.codec.tables import is_table
+from seqrecorder.codec.arrow import is_table
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError, RecordError, SourceError

@@ -14,8 +14,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from seqrecorder.codec.tables import table_of
-from seqrecorder.codec.to_arrow import arrow_schema
+from seqrecorder.codec.arrow import arrow_schema, table_of
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.element_encoder import encode_elements, lengths_of, serialize_fields
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.elements import encode_elements, lengths_of, serialize_fields
+from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.by_length import BatchesByLength
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.derivation import MapsField
+    from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
     from seqrecorder.reading.batching.pack import Pack

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.derivation import Derivation, derivations_of, derived_schema, sources_of
+from seqrecorder.codec.graph_ops import Derivation, derivations_of, derived_schema, sources_of
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import names_of, weight_names
 from seqrecorder.reading.shifted_steps import Shift, name_shifts
@@ -16,7 +16,7 @@ from seqrecorder.schema.field import Field
 
 if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
-    from seqrecorder.codec.derivation import FieldMap
+    from seqrecorder.codec.graph_ops import FieldMap
     from seqrecorder.schema.schema import Schema
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
 from seqrecorder.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.codec.graph_ops import numbers, rows_at
+from seqrecorder.codec.graph_ops import index_range, rows_at
 from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, one_element, staged
 from seqrecorder.reading.traced import Traced
 
@@ -46,8 +46,8 @@ def in_epochs(
     # iterations goes to all.
     each = _ENDLESS if epochs is None else epochs
     indices = tf.data.Dataset.range(first_epoch, first_epoch + each)
-    numbers = tf.data.Dataset.zip((indices, iterations_begun()))
-    return flat_mapped(numbers, lambda index, begun: epoch(_order_of(seed, index + begun * each)))
+    index_range = tf.data.Dataset.zip((indices, iterations_begun()))
+    return flat_mapped(index_range, lambda index, begun: epoch(_order_of(seed, index + begun * each)))
 
 
 def iterations_begun() -> Any:
@@ -73,8 +73,8 @@ def _place_of_seed(drawn: Any) -> Any:
     scalar = tf.TensorSpec([], tf.int64)
     other = Traced.of(lambda number: tf.not_equal(number, drawn), scalar)
     count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
-    numbers = random_numbers(0).take(1).repeat()
-    before = other.applied(tf.raw_ops.TakeWhileDataset, numbers, scalar, name="predicate")
+    index_range = random_numbers(0).take(1).repeat()
+    before = other.applied(tf.raw_ops.TakeWhileDataset, index_range, scalar, name="predicate")
     return one_element(count.reduced(before, tf.constant(0, tf.int64))).repeat()
 
 
@@ -108,7 +108,7 @@ def permuted(windows: Any, number: Any) -> Any:
     import tensorflow as tf
 
     def permute(index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
-        order = permutation(number, index, numbers(tf.size(window[0])))
+        order = permutation(number, index, index_range(tf.size(window[0])))
         return tuple(rows_at(part, order) for part in window)
 
     return mapped(windows.enumerate(), permute)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import attrs
 import numpy as np
 
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import OptionError

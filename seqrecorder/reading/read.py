@@ -5,10 +5,9 @@ from __future__ import annotations
 import numbers
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqrecorder.codec.cropping import check_steps
-from seqrecorder.codec.parser import Parser
-from seqrecorder.codec.process_state import check_threads_of_tensorflow, keep_freed_memory
-from seqrecorder.codec.record_index import with_number
+from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
+from seqrecorder.codec.graph_ops import check_steps, with_number
+from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.errors import OptionError
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from seqrecorder.codec.derivation import MapsField
+    from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.elements import Output

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import attrs
 import numpy as np
 
-from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.read_manifest import explaining_replacement
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.cropping import cropped_lengths
-from seqrecorder.codec.graph_ops import checked
-from seqrecorder.codec.parser import Parser
-from seqrecorder.codec.record_index import numbered
+from seqrecorder.codec.graph_ops import checked, cropped_lengths, numbered
+from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.file_table import FileTable
 from seqrecorder.dataset.shard_info import column
 from seqrecorder.reading.epochs import in_epochs, permuted
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.cropping import Crop
+    from seqrecorder.codec.graph_ops import Crop
     from seqrecorder.dataset.shard_set import Origin
     from seqrecorder.reading.oversampling import Oversampling
     from seqrecorder.reading.record_length import RecordLength
@@ -63,7 +61,7 @@ class StreamOptions:
         crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
         limits: which records are left out for their lengths: those that any of them does not admit.
         drop_empty: whether records without steps in the group are left out.
-        number: whether each record holds its position in written order (see `seqrecorder.codec.record_index`).
+        number: whether each record holds its position in written order (see `seqrecorder.codec.graph_ops`).
         oversampling: how often each record comes; None is once.
         known: by alignment group, the lengths of all records in the order of the files: then no file is read, and
             their places in that order stand for the records, so that batches can be planned.

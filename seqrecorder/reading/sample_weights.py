@@ -11,7 +11,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.codec.parser import length_name
+from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import mask_of, names_of, weight_names
 

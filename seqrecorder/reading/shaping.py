@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.parser import length_name
-from seqrecorder.codec.record_index import to_numbers
+from seqrecorder.codec.graph_ops import to_numbers
+from seqrecorder.codec.parse import length_name
 from seqrecorder.reading.elements import mask_of
 from seqrecorder.reading.sample_weights import fit_element, mask_of_steps
 

@@ -1,7 +1,7 @@
 """Steps beside the ones after them: what a model predicts from each step, and what it is shown while it is taught.
 
 `next_step` and `previous_step` stand for names of fields in `inputs`, `targets` and `weights`. What they give is
-derived from whole records (see `seqrecorder.codec.derivation`), so it knows the next step wherever a record is cut.
+derived from whole records (see `seqrecorder.codec.graph_ops`), so it knows the next step wherever a record is cut.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 import numpy as np
 
-from seqrecorder.codec.derivation import Derivation
+from seqrecorder.codec.graph_ops import Derivation
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.conversion import Mismatch, exact_array
 from seqrecorder.schema.dtypes import element_type

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.cropping import Stretch
-    from seqrecorder.codec.parser import Parser
+    from seqrecorder.codec.graph_ops import Stretch
+    from seqrecorder.codec.parse import Parser
     from seqrecorder.dataset.shard_set import Origin
     from seqrecorder.reading.elements import Carried
     from seqrecorder.reading.record_length import RecordLength

@@ -21,7 +21,7 @@ from seqrecorder.sources.tables import open_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from seqrecorder.codec.tables import Table
+    from seqrecorder.codec.arrow import Table
 
 _ROWS = 1 << 20
 _DRAFT_HEAD = "import numpy as np\n\nimport seqrecorder as sr\n\n\n"

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.codec.arrow import compute, one_array
-from seqrecorder.codec.tables import cut_batch
+from seqrecorder.codec.arrow import compute, cut_batch, one_array
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.storage.files import writing
 from seqrecorder.storage.threads import scratch
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.tables import Table
+    from seqrecorder.codec.arrow import Table
 
     Words = list[tuple[NDArray[np.uint64], int]]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.tables import Table
+    from seqrecorder.codec.arrow import Table
     from seqrecorder.schema.field import Field
 
 _LOG = logging.getLogger("seqrecorder")

@@ -6,8 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.codec.arrow import pyarrow
-from seqrecorder.codec.tables import BATCH_ROWS, Table
+from seqrecorder.codec.arrow import BATCH_ROWS, Table, pyarrow
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError
 from seqrecorder.storage.names import files_named, local_path, natural_order
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqrecorder.codec.arrow import pyarrow
-from seqrecorder.codec.tables import is_table, table_of
-from seqrecorder.codec.to_arrow import arrow_type
+from seqrecorder.codec.arrow import arrow_type, is_table, pyarrow, table_of
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.table_files import is_path, table_of_files
@@ -15,7 +13,7 @@ from seqrecorder.writing.column_source import TableRecords
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from seqrecorder.codec.tables import Table
+    from seqrecorder.codec.arrow import Table
 
 
 def from_table(

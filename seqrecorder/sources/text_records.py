@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from seqrecorder.codec.columns import gather
-from seqrecorder.codec.construct import maker_from_mapping
-from seqrecorder.codec.dictionaries import columns_of_dictionaries, takes_columns
+from seqrecorder.codec.columns import gather, maker_from_mapping
+from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
 from seqrecorder.errors import OptionError, RecordError, SourceError
 from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.schema.schema import Schema

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.arrow import column_of_array, column_of_sparse, columns_of_table, flat_array, outward
+from seqrecorder.codec.arrow import column_of_array, column_of_sparse, columns_of_table, flat_array, is_arrow, outward
 from seqrecorder.codec.columns import Column, check_alignment, collect, with_texts
-from seqrecorder.codec.tables import is_arrow
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, exact_array, require_utf8
 

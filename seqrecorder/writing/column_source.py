@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.construct import records_of
+from seqrecorder.codec.columns import records_of
 from seqrecorder.errors import OptionError, RecordError, did_you_mean
 from seqrecorder.writing.column_input import given_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from seqrecorder.codec.arrow import Table
     from seqrecorder.codec.columns import Column
-    from seqrecorder.codec.tables import Table
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 

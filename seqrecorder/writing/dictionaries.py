@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.codec.columns import gather
-from seqrecorder.codec.construct import maker_from_mapping
-from seqrecorder.codec.dictionaries import columns_of_dictionaries
+from seqrecorder.codec.columns import gather, maker_from_mapping
+from seqrecorder.codec.encode import columns_of_dictionaries
 from seqrecorder.errors import RecordError
 from seqrecorder.writing.column_source import ColumnSource
 from seqrecorder.writing.record_copies import CannotWait, copied

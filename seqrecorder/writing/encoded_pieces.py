@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 import numpy as np
 
-from seqrecorder.codec.construct import maker_from_mapping, records_of
-from seqrecorder.codec.pieces import cut
-from seqrecorder.codec.tables import is_table, table_of
+from seqrecorder.codec.arrow import is_table, table_of
+from seqrecorder.codec.columns import maker_from_mapping, records_of
+from seqrecorder.codec.encode import cut
 from seqrecorder.dataset.split_shares import Balanced
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.writing.column_source import ColumnSource, TableRecords

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import numpy as np
 
-from seqrecorder.codec.encoder import RecordEncoder
-from seqrecorder.codec.pieces import PIECE_BYTES, PIECE_RECORDS, sizer
+from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, RecordEncoder, sizer
 from seqrecorder.dataset.examples_csv import csv_line
 from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
 from seqrecorder.writing.record_copies import CannotWait, snapshotter

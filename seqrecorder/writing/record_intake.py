@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import scatter
-from seqrecorder.codec.construct import records_of
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.pieces import cut
+from seqrecorder.codec.columns import records_of, scatter
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.codec.encode import cut
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import RecordError
 from seqrecorder.writing.column_input import given_columns

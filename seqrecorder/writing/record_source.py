@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seqrecorder.codec.construct import maker_from_mapping
-from seqrecorder.codec.dictionaries import takes_columns
-from seqrecorder.codec.pieces import PIECE_BYTES, PIECE_RECORDS, sizer
-from seqrecorder.codec.tables import is_table, table_of
+from seqrecorder.codec.arrow import is_table, table_of
+from seqrecorder.codec.columns import maker_from_mapping
+from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, sizer, takes_columns
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import (
     DatasetError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.read_manifest import read_manifest
 from seqrecorder.dataset.split_shares import Balanced
 from seqrecorder.errors import DatasetExistsError, DuplicateKeyError, OptionError

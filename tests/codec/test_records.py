@@ -9,9 +9,9 @@ import tensorflow as tf
 from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, records_of
 
 import seqrecorder as sr
-from seqrecorder.codec import pieces
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.encoder import RecordEncoder
+from seqrecorder.codec import encode as pieces
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.codec.encode import RecordEncoder
 from seqrecorder.schema.conversion import same_bits
 from seqrecorder.wire.byte_rows import Messages
 

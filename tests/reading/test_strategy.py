@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.reading import strategy
 from seqrecorder.reading.record_stream import StreamOptions

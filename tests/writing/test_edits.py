@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.storage.files import on_fault_point
 
 

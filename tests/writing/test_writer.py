@@ -17,7 +17,7 @@ from faults import FailAt, names
 from written_records import Clip, Item, items
 
 import seqrecorder as sr
-from seqrecorder.codec import pieces
+from seqrecorder.codec import encode as pieces
 from seqrecorder.storage import shard
 from seqrecorder.storage import shard as shard_files
 from seqrecorder.storage.files import on_fault_point

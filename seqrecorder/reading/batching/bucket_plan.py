@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.graph_ops import count_up_to, numbers, rows_at
+from seqrecorder.codec.graph_ops import count_up_to, index_range, rows_at
 from seqrecorder.reading.batching.by_length import PLANNED_RECORDS, LengthPlan
 from seqrecorder.reading.batching.window_plan import Turn, drawn, in_turns, order_of, plan_batches, rows_of
 from seqrecorder.reading.record_stream import shuffle_window
@@ -175,7 +175,7 @@ def bucket_batches(
         n, first, after = tf.size(rows), count_up_to(bucket, bucket, less=True), count_up_to(bucket, bucket)
         alike = len(set(batch_sizes)) == 1
         size = tf.constant(batch_sizes[0]) if alike else rows_at(tf.constant(batch_sizes), bucket)
-        position = numbers(n)
+        position = index_range(n)
         final = position - (position - first) % size + (size - 1)  # where the last row of the row's batch is
         # A batch leaves when its last record arrives, which is never one of those left over from before; incomplete
         # ones leave after all others.

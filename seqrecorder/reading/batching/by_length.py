@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.graph_ops import checked, longest_of
-from seqrecorder.codec.padding import to_longest
-from seqrecorder.codec.parser import length_name
+from seqrecorder.codec.graph_ops import checked, longest_of, to_longest
+from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.options import NO_STEPS, PaddedBatches, one_of
 from seqrecorder.reading.record_length import (
@@ -24,7 +23,7 @@ from seqrecorder.reading.strategy import Batches, shape_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from seqrecorder.codec.padding import Padding
+    from seqrecorder.codec.graph_ops import Padding
     from seqrecorder.reading.elements import Carried
     from seqrecorder.reading.record_length import LengthCounts, LengthOf, RecordLength
     from seqrecorder.reading.strategy import Feed

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.graph_ops import checked
-from seqrecorder.codec.padding import Padding, check_values
-from seqrecorder.codec.parser import SEQUENCE_LENGTH
+from seqrecorder.codec.graph_ops import Padding, check_values, checked
+from seqrecorder.codec.parse import SEQUENCE_LENGTH
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import Carried
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
 from seqrecorder.reading.batching.best_fit import best_fit_rows
 from seqrecorder.reading.batching.options import fit_lengths, one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names, group_of_steps, parse_records

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.parser import SEQUENCE_LENGTH
+from seqrecorder.codec.parse import SEQUENCE_LENGTH
 from seqrecorder.reading.strategy import Batches
 
 if TYPE_CHECKING:

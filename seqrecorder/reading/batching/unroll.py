@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
 from seqrecorder.reading.batching.options import one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.batching.window_plan import at_end

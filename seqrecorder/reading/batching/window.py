@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.options import not_negative, one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed

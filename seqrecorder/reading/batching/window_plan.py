@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.graph_ops import joined, numbers, rows_at
+from seqrecorder.codec.graph_ops import index_range, joined, rows_at
 from seqrecorder.reading.epochs import permutation
 from seqrecorder.reading.strategy import AHEAD_BYTES, batch_count
 from seqrecorder.reading.tfdata_ops import beside, flat_mapped, mapped, one_element, rebatched, scanned, undealt
@@ -128,8 +128,8 @@ def plan_batches(
         lengths_ = joined(held_lengths, lengths)
         drawn_rows = None
         if permute:
-            arrived = numbers(first + tf.size(lengths, tf.int64), first)
-            drawn_rows = joined(numbers(first), permutation(number, index, arrived))
+            arrived = index_range(first + tf.size(lengths, tf.int64), first)
+            drawn_rows = joined(index_range(first), permutation(number, index, arrived))
             lengths_ = rows_at(lengths_, drawn_rows)
         rows, sizes = plan(lengths_, Turn(index, last, number))
         sizes = tf.cast(sizes, tf.int64)
@@ -302,7 +302,7 @@ class Consecutive:
             import tensorflow as tf
 
             n = tf.size(lengths, tf.int64)
-            rows, whole = numbers(n), n // size * size
+            rows, whole = index_range(n), n // size * size
             planned = whole if self.drop_remainder else tf.where(turn.last, n, whole)
             starts = tf.range(0, planned, size, tf.int64)
             return rows, tf.minimum(planned - starts, size)

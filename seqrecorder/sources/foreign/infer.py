@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.parsing_spec import Layout
+    from seqrecorder.codec.flat_values import Layout
     from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Storage
     from seqrecorder.sources.foreign.profile import FeatureDescription, Profile

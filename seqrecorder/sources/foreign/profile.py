@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.message_layout import describe_message
+from seqrecorder.codec.flat_values import describe_message
 from seqrecorder.schema.field import DEFAULT_GROUP
 from seqrecorder.wire.read import message_of
 
