@@ -60,18 +60,18 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.vocabulary import Coverage as Coverage
     from seqrecorder.analysis.vocabulary import Vocabulary as Vocabulary
     from seqrecorder.codec.columns import Column as Column
-    from seqrecorder.dataset.corpus import Corpus as Corpus
-    from seqrecorder.dataset.corpus import open as open  # noqa: A004 - `sr.open` is what users call
     from seqrecorder.dataset.manifest import Manifest as Manifest
+    from seqrecorder.dataset.remote import clean as clean
+    from seqrecorder.dataset.remote import pull as pull
+    from seqrecorder.dataset.remote import push as push
+    from seqrecorder.dataset.salvage import Salvage as Salvage
     from seqrecorder.dataset.salvage import salvage as salvage
-    from seqrecorder.dataset.salvage_result import Salvage as Salvage
+    from seqrecorder.dataset.selection import Corpus as Corpus
     from seqrecorder.dataset.selection import Selection as Selection
-    from seqrecorder.dataset.split_shares import Balanced as Balanced
-    from seqrecorder.dataset.transfer import clean as clean
-    from seqrecorder.dataset.transfer import pull as pull
-    from seqrecorder.dataset.transfer import push as push
+    from seqrecorder.dataset.selection import open as open  # noqa: A004 - `sr.open` is what users call
+    from seqrecorder.dataset.splits import Balanced as Balanced
+    from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
-    from seqrecorder.dataset.verify_report import VerifyReport as VerifyReport
     from seqrecorder.reading.batch import batch as batch
     from seqrecorder.reading.batching.bucket import Bucket as Bucket
     from seqrecorder.reading.batching.crop import Crop as Crop
@@ -120,10 +120,10 @@ Schema.inference = _infer
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Balanced": "seqrecorder.dataset.split_shares",
+    "Balanced": "seqrecorder.dataset.splits",
     "Bucket": "seqrecorder.reading.batching.bucket",
     "Column": "seqrecorder.codec.columns",
-    "Corpus": "seqrecorder.dataset.corpus",
+    "Corpus": "seqrecorder.dataset.selection",
     "Coverage": "seqrecorder.analysis.vocabulary",
     "FieldStats": "seqrecorder.analysis.stats",
     "Crop": "seqrecorder.reading.batching.crop",
@@ -135,18 +135,18 @@ _LAZY = {
     "PlanTable": "seqrecorder.reading.plan",
     "Ragged": "seqrecorder.reading.batching.ragged",
     "Report": "seqrecorder.analysis.report",
-    "Salvage": "seqrecorder.dataset.salvage_result",
+    "Salvage": "seqrecorder.dataset.salvage",
     "Selection": "seqrecorder.dataset.selection",
     "Stats": "seqrecorder.analysis.stats",
     "TokenBudget": "seqrecorder.reading.batching.token_budget",
     "Unroll": "seqrecorder.reading.batching.unroll",
-    "VerifyReport": "seqrecorder.dataset.verify_report",
+    "VerifyReport": "seqrecorder.dataset.verify",
     "Vocabulary": "seqrecorder.analysis.vocabulary",
     "Window": "seqrecorder.reading.batching.window",
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",
     "from_conll": "seqrecorder.sources.conll",
-    "clean": "seqrecorder.dataset.transfer",
+    "clean": "seqrecorder.dataset.remote",
     "commit": "seqrecorder.writing.commit",
     "compact": "seqrecorder.writing.edits",
     "batch": "seqrecorder.reading.batch",
@@ -160,12 +160,12 @@ _LAZY = {
     "merge": "seqrecorder.writing.edits",
     "mix": "seqrecorder.reading.mix",
     "next_step": "seqrecorder.reading.shifted_steps",
-    "open": "seqrecorder.dataset.corpus",
+    "open": "seqrecorder.dataset.selection",
     "plan": "seqrecorder.reading.plan",
     "plot": "seqrecorder.analysis.plot",
     "previous_step": "seqrecorder.reading.shifted_steps",
-    "pull": "seqrecorder.dataset.transfer",
-    "push": "seqrecorder.dataset.transfer",
+    "pull": "seqrecorder.dataset.remote",
+    "push": "seqrecorder.dataset.remote",
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read_records",
     "report": "seqrecorder.analysis.report",

@@ -46,7 +46,7 @@ BUDGETS = {
     "wire": (1280, 4),
     "storage": (2900, 10),
     "codec": (3150, 11),
-    "dataset": (4030, 40),
+    "dataset": (3990, 15),
     "writing": (3220, 25),
     "reading": (3490, 37),
     "sources": (1720, 17),

@@ -16,15 +16,14 @@ import numpy as np
 from seqrecorder.analysis.numbers import QUANTILES, Numbers, Summary, Texts, edges_of, shares_of, ticks_of
 from seqrecorder.codec.columns import Column, group_lengths
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers
-from seqrecorder.dataset.corpus import (
+from seqrecorder.dataset.manifest import lengths_picture, read_statistics, write_statistics
+from seqrecorder.dataset.progress import Progress
+from seqrecorder.dataset.selection import (
     Corpus,
+    Selection,
     open,  # noqa: A004 - as `seqrecorder.open`
 )
-from seqrecorder.dataset.corpus import open as open_corpus
-from seqrecorder.dataset.lengths_picture import lengths_picture
-from seqrecorder.dataset.progress import Progress
-from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.statistics_file import read_statistics, write_statistics
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
 from seqrecorder.schema.display import html_table, number_of, outlines, some, text_table
 

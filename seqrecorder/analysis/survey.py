@@ -11,8 +11,8 @@ import numpy as np
 from seqrecorder.analysis.leakage import leakage
 from seqrecorder.analysis.stats import Stats, selections_of, watched
 from seqrecorder.codec.records import content_digest
-from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.verify import verify
 from seqrecorder.errors import ManifestError, OptionError, SeqrecorderError
 from seqrecorder.reading.batching.bucket import Bucket
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.decode import RecordDecoder
     from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.record_store import RecordStore
-    from seqrecorder.dataset.verify_report import Problem
+    from seqrecorder.dataset.verify import Problem
     from seqrecorder.reading.plan import PlanTable
     from seqrecorder.schema.field import Field
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli import selection_arguments
 from seqrecorder.cli.command import add, add_command, load_class, of_writing, quieten_tensorflow, records
-from seqrecorder.dataset.read_manifest import dataset_at
+from seqrecorder.dataset.manifest import dataset_at
 from seqrecorder.errors import OptionError, printable
 from seqrecorder.storage.names import MANIFEST, is_url
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.manifest import FORMAT_VERSION
-from seqrecorder.dataset.shard_info import bins_of
+from seqrecorder.dataset.manifest import FORMAT_VERSION, bins_of
 from seqrecorder.errors import SeqrecorderError, printable
 from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.display import bytes_text, columns_of, cut, number_of, text_table
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
     from seqrecorder.cli.inspect import Head, ShardDescription
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.dataset.salvage_result import Salvage
-    from seqrecorder.dataset.verify_report import VerifyReport
+    from seqrecorder.dataset.salvage import Salvage
+    from seqrecorder.dataset.verify import VerifyReport
     from seqrecorder.schema.field import Field
     from seqrecorder.sources.foreign.convert import Conversion
     from seqrecorder.sources.foreign.infer import Inference

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.arrow import is_table
-from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError, RecordError, SourceError
 from seqrecorder.schema.schema import Schema

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqrecorder.codec.arrow import arrow_schema, table_of
-from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema

@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.parse import Parser
-from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.by_length import BatchesByLength
 from seqrecorder.reading.batching.pad import Pad

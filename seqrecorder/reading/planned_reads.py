@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.graph_ops import checked
-from seqrecorder.dataset.shard_info import column
+from seqrecorder.dataset.manifest import column
 from seqrecorder.reading.tfdata_ops import flat_mapped, rebatched, scanned
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, opened, tf_records
 

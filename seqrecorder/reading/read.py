@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
 from seqrecorder.codec.graph_ops import check_steps, with_number
 from seqrecorder.codec.parse import Parser
-from seqrecorder.dataset.read_manifest import read_manifest
-from seqrecorder.dataset.resolve import resolve
+from seqrecorder.dataset.manifest import read_manifest
+from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.crop import Crop

@@ -8,11 +8,10 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.read_manifest import explaining_replacement
-from seqrecorder.dataset.resolve import resolve
+from seqrecorder.dataset.manifest import explaining_replacement
+from seqrecorder.dataset.record_store import in_written_order
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.shard_set import check_shard, class_advice
-from seqrecorder.dataset.written_order import in_written_order
+from seqrecorder.dataset.shard_set import check_shard, class_advice, resolve
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.shard import ALONE, RecordReader, block_for, whole_records
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, walk_frames

@@ -15,8 +15,8 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import checked, cropped_lengths, numbered
 from seqrecorder.codec.parse import Parser
-from seqrecorder.dataset.file_table import FileTable
-from seqrecorder.dataset.shard_info import column
+from seqrecorder.dataset.manifest import column
+from seqrecorder.dataset.shard_set import FileTable
 from seqrecorder.reading.epochs import in_epochs, permuted
 from seqrecorder.reading.planned_reads import PlannedReads
 from seqrecorder.reading.record_length import Limits, count_lengths, groups_of

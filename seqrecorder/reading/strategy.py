@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.shard_info import column
+from seqrecorder.dataset.manifest import column
 from seqrecorder.reading.record_length import LengthCounts, Limits, groups_of, record_length
 from seqrecorder.reading.record_stream import StreamOptions, stream
 from seqrecorder.reading.traced import Traced

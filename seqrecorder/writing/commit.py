@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import NOTHING, clean_destination, publish, standing
-from seqrecorder.dataset.key_index import pays
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined
-from seqrecorder.dataset.owned_files import named as named_files
-from seqrecorder.dataset.read_manifest import read_manifest
+from seqrecorder.dataset.generations import named as named_files
+from seqrecorder.dataset.keys import pays
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined, read_manifest, write_assets
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
     DatasetError,

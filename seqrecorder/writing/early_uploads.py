@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.dataset.object_names import unique_name
+from seqrecorder.dataset.remote import unique_name
 from seqrecorder.storage.files import sha256
 from seqrecorder.storage.names import lengths_name
 from seqrecorder.storage.threads import submit
@@ -16,7 +16,7 @@ from seqrecorder.storage.threads import submit
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from seqrecorder.dataset.transfer import Destination
+    from seqrecorder.dataset.remote import Destination
     from seqrecorder.storage.shard import ShardWriter
 
 _AT_ONCE = 4

@@ -11,7 +11,7 @@ import numpy as np
 from seqrecorder.codec.arrow import is_table, table_of
 from seqrecorder.codec.columns import maker_from_mapping, records_of
 from seqrecorder.codec.encode import cut
-from seqrecorder.dataset.split_shares import Balanced
+from seqrecorder.dataset.splits import Balanced
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.writing.column_source import ColumnSource, TableRecords
 from seqrecorder.writing.encoder import LifeCycle, Sources, check_params

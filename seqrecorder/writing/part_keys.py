@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.dataset.common_keys import SortedHashes, merged_hashes
-from seqrecorder.dataset.key_index import KeyIndexFile, open_key_index
+from seqrecorder.dataset.keys import KeyIndexFile, SortedHashes, merged_hashes, open_key_index
 from seqrecorder.dataset.splits import key_hashes
 from seqrecorder.errors import DuplicateKeyError, ShardReadError
 from seqrecorder.storage.files import sha256, write_file

@@ -9,10 +9,17 @@ import attrs
 import numpy as np
 
 from seqrecorder.dataset.manifest import BY_FUNCTION, Splitting
-from seqrecorder.dataset.split_shares import Balanced
-from seqrecorder.dataset.splits import Ratios, key_hash, key_hashes
-from seqrecorder.dataset.strata import StratifiedDealer, Stratum
-from seqrecorder.dataset.time_rule import DROPPED, SplitsInTime, TimeRule
+from seqrecorder.dataset.splits import (
+    DROPPED,
+    Balanced,
+    Ratios,
+    SplitsInTime,
+    StratifiedDealer,
+    Stratum,
+    TimeRule,
+    key_hash,
+    key_hashes,
+)
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.names import check_name
 

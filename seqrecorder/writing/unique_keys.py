@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.key_index import pays, read_key_index, write_key_index
+from seqrecorder.dataset.keys import pays, read_key_index, write_key_index
 from seqrecorder.dataset.splits import KeyRegistry, key_hashes
 from seqrecorder.errors import DuplicateKeyError
 from seqrecorder.storage.shard import RecordReader

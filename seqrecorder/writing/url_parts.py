@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.dataset.owned_files import named
-from seqrecorder.dataset.read_manifest import parse_manifest
-from seqrecorder.dataset.transfer import PARTS, Destination
+from seqrecorder.dataset.generations import named
+from seqrecorder.dataset.manifest import parse_manifest
+from seqrecorder.dataset.remote import PARTS, Destination
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import DatasetError, DatasetNotFoundError
 from seqrecorder.storage.cache import cached

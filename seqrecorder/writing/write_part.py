@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.read_manifest import read_manifest
-from seqrecorder.dataset.split_shares import Balanced
+from seqrecorder.dataset.manifest import read_manifest
+from seqrecorder.dataset.splits import Balanced
 from seqrecorder.errors import DatasetExistsError, DuplicateKeyError, OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import MANIFEST, check_name, is_url
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.dataset.transfer import Destination
+    from seqrecorder.dataset.remote import Destination
     from seqrecorder.writing.encoded_pieces import EncodedPiece
     from seqrecorder.writing.options import WriteKeywords, WriteOptions
     from seqrecorder.writing.placement import Placement

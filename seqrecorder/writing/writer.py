@@ -15,13 +15,12 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
-from seqrecorder.dataset.manifest import Manifest, combined
+from seqrecorder.dataset.manifest import Manifest, combined, write_assets
 from seqrecorder.dataset.progress import Progress
+from seqrecorder.dataset.remote import Destination
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.split_shares import missed_strata
-from seqrecorder.dataset.transfer import Destination
+from seqrecorder.dataset.splits import missed_strata
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import STATISTICS, is_url, local_path, origin_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.arrow import arrow_batch
 from seqrecorder.codec.columns import gather
-from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.write import write
 

@@ -18,7 +18,7 @@ import seqrecorder as sr
 from seqrecorder.codec.arrow import arrow_batch
 from seqrecorder.codec.columns import gather, records_of
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.exports import Exports
+from seqrecorder.dataset.subsets import Exports
 from seqrecorder.wire.byte_rows import Messages
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from decoders import SEEDS, Line, compare, line
 
 import seqrecorder as sr
-from seqrecorder.dataset.read_manifest import parse_manifest
+from seqrecorder.dataset.manifest import parse_manifest
 
 TOKENS = ["{", "}", "null", "-1", "1e999", '"', "../", "[", ","]
 RECORDS = [line(n, n % 2) for n in range(4)]

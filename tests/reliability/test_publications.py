@@ -9,9 +9,8 @@ import threading
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.dataset.generations import clean_destination, publish, standing
+from seqrecorder.dataset.generations import clean_destination, named, publish, standing
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined
-from seqrecorder.dataset.owned_files import named
 from seqrecorder.storage import locks
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.names import lengths_name, shard_name

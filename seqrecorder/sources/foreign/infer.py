@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.resolve import common_compression
+from seqrecorder.dataset.shard_set import common_compression
 from seqrecorder.errors import OptionError, SchemaError, SchemaMismatchError, did_you_mean
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together
