@@ -101,9 +101,9 @@ if TYPE_CHECKING:
     from seqrecorder.writing.edits import merge as merge
     from seqrecorder.writing.edits import rewrite as rewrite
     from seqrecorder.writing.options import WriteOptions as WriteOptions
-    from seqrecorder.writing.write import write as write
-    from seqrecorder.writing.write_part import write_part as write_part
+    from seqrecorder.writing.part import write_part as write_part
     from seqrecorder.writing.writer import Writer as Writer
+    from seqrecorder.writing.writer import write as write
 
 # The schema's room knows neither bytes nor tensors: what its methods on them stand on is put in here, and nowhere else.
 Schema.codec_factory = _RecordCodec
@@ -173,8 +173,8 @@ _LAZY = {
     "salvage": "seqrecorder.dataset.salvage",
     "stats": "seqrecorder.analysis.stats",
     "verify": "seqrecorder.dataset.verify",
-    "write": "seqrecorder.writing.write",
-    "write_part": "seqrecorder.writing.write_part",
+    "write": "seqrecorder.writing.writer",
+    "write_part": "seqrecorder.writing.part",
 }
 
 

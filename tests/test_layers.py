@@ -47,7 +47,7 @@ BUDGETS = {
     "storage": (2900, 10),
     "codec": (3150, 11),
     "dataset": (3990, 15),
-    "writing": (3220, 25),
+    "writing": (3200, 13),
     "reading": (3490, 37),
     "sources": (1720, 17),
     "analysis": (2680, 9),

@@ -171,7 +171,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
     from seqrecorder.cli.report import manifest_line, manifest_summary
     from seqrecorder.sources.rows import from_rows
     from seqrecorder.sources.tables import from_table
-    from seqrecorder.writing.write import write
+    from seqrecorder.writing.writer import write
 
     if options.raw or options.shape or options.leave_out:
         raise OptionError("--raw, --shape and --leave-out are for TFRecord files")

@@ -22,8 +22,8 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.rows import RowGroups, from_rows
 from seqrecorder.sources.tables import from_table
 from seqrecorder.writing.commit import commit
-from seqrecorder.writing.encoded_pieces import EncodedPiece, PieceEncoder, check_unsorted
-from seqrecorder.writing.write_part import write_pieces
+from seqrecorder.writing.intake import EncodedPiece, PieceEncoder, check_unsorted
+from seqrecorder.writing.part import write_pieces
 
 if TYPE_CHECKING:
     import os

@@ -15,7 +15,7 @@ from seqrecorder.errors import (
 )
 from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, opened_text
 from seqrecorder.storage.names import local_path
-from seqrecorder.writing.column_source import SkippingSource
+from seqrecorder.writing.columns import SkippingSource
 from seqrecorder.writing.encoder import check_params, hook_params
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.row_order import MEMORY, rows_in_order
 from seqrecorder.sources.tables import open_table
 from seqrecorder.wire.byte_rows import bounds
-from seqrecorder.writing.column_source import TableSource, check_types, mapped_columns, unused_columns
+from seqrecorder.writing.columns import TableSource, check_types, mapped_columns, unused_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

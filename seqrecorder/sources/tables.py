@@ -8,7 +8,7 @@ from seqrecorder.codec.arrow import arrow_type, is_table, pyarrow, table_of
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.table_files import is_path, table_of_files
-from seqrecorder.writing.column_source import TableRecords
+from seqrecorder.writing.columns import TableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import STDIN, name_of
 from seqrecorder.storage.names import files_named, natural_order
-from seqrecorder.writing.column_source import ColumnSource, SkippingSource
+from seqrecorder.writing.columns import ColumnSource, SkippingSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -8,7 +8,7 @@ from seqrecorder.codec.arrow import arrow_batch
 from seqrecorder.codec.columns import gather
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.write import write
+from seqrecorder.writing.writer import write
 
 from .candidates import OURS, PACKED, Operation
 

@@ -15,7 +15,7 @@ import seqrecorder as sr
 from seqrecorder.codec.columns import records_of
 from seqrecorder.codec.encode import RecordEncoder
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.column_input import given_columns
+from seqrecorder.writing.columns import given_columns
 
 
 @sr.record

@@ -13,7 +13,7 @@ from seqrecorder.codec import columns as construct
 from seqrecorder.codec.arrow import arrow_batch, arrow_schema
 from seqrecorder.codec.columns import gather
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.column_input import given_columns
+from seqrecorder.writing.columns import given_columns
 
 HELD = [name for name in CASES if not name.startswith("complex")]
 CLASSES = {name: class_of(name) for name in HELD}

@@ -19,7 +19,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.storage.files import on_fault_point
-from seqrecorder.writing.write_part import write_pieces
+from seqrecorder.writing.part import write_pieces
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Spark's own

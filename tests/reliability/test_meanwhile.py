@@ -19,7 +19,7 @@ from soak import Note, note
 import seqrecorder as sr
 from seqrecorder.dataset.generations import named
 from seqrecorder.storage.files import on_fault_point
-from seqrecorder.writing.url_parts import UrlParts
+from seqrecorder.writing.part import UrlParts
 
 SOAK = Path(__file__).with_name("soak.py")
 

@@ -13,7 +13,7 @@ from pasting import pasted
 
 import seqrecorder as sr
 from seqrecorder.codec.arrow import arrow_batch
-from seqrecorder.writing.column_input import given_columns
+from seqrecorder.writing.columns import given_columns
 
 ROWS = [
     {

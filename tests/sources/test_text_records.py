@@ -6,7 +6,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.sources import text_records
-from seqrecorder.writing.column_source import ColumnSource
+from seqrecorder.writing.columns import ColumnSource
 
 
 @sr.record

@@ -8,7 +8,7 @@ import seqrecorder as sr
 from seqrecorder.codec import encode as pieces
 from seqrecorder.codec.columns import Column, gather
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.column_input import given_columns
+from seqrecorder.writing.columns import given_columns
 
 
 @sr.record

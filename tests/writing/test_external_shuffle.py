@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from seqrecorder.errors import ShardReadError, ShardWriteError
 from seqrecorder.storage.files import on_fault_point
-from seqrecorder.writing import external_shuffle as module
-from seqrecorder.writing.external_shuffle import SortedSpill, shuffle_tags
+from seqrecorder.writing import shuffle as module
+from seqrecorder.writing.shuffle import SortedSpill, shuffle_tags
 
 MASK = 2**64 - 1
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
     from seqrecorder.writing.encoder import Sources
 
+
 _TOGETHER, _TOGETHER_BYTES = 1024, 8 << 20
 
 

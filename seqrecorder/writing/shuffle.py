@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+
 _MASK = (1 << 64) - 1
 _FAN_OUT_BITS = 8  # 256 files: 64 GiB at 256 MiB of memory before a bucket must be split again
 _BUFFER = 1 << 18

@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import records_of, scatter
+from seqrecorder.codec.arrow import is_table, table_of
+from seqrecorder.codec.columns import maker_from_mapping, records_of, scatter
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import cut
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.errors import RecordError
-from seqrecorder.writing.column_input import given_columns
-from seqrecorder.writing.encoder import Block, Sources
-from seqrecorder.writing.record_source import RecordStream, Waiting
+from seqrecorder.dataset.splits import Balanced
+from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.storage.names import check_names
+from seqrecorder.storage.shard import OpenShards
+from seqrecorder.writing.columns import ColumnSource, TableRecords, given_columns
+from seqrecorder.writing.encoder import Block, LifeCycle, RecordStream, Sources, Waiting, check_columns, check_params
+from seqrecorder.writing.keys import UniqueKeys
+from seqrecorder.writing.options import WriteOptions
+from seqrecorder.writing.splits import Router, SplitWriter
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.dataset.manifest import SplitInfo
     from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.writing.column_source import ColumnSource
-    from seqrecorder.writing.encoder import LifeCycle
-    from seqrecorder.writing.options import WriteOptions
-    from seqrecorder.writing.placement import Placement
-    from seqrecorder.writing.split_assignment import Router
-    from seqrecorder.writing.unique_keys import UniqueKeys
-    from seqrecorder.writing.worker_pool import PoolEncoder
+    from seqrecorder.writing.options import ShardOptions
+    from seqrecorder.writing.splits import EarlyUploads
+    from seqrecorder.writing.workers import PoolEncoder
 
 
 class RecordIntake:
@@ -304,3 +309,277 @@ def _view_class(names: tuple[str, ...]) -> type:
     # Their own names may be no names of arguments.
     attributes = {name: attrs.field(alias=f"value_{i}") for i, name in enumerate(names)}
     return attrs.make_class("View", attributes, slots=True, eq=False)
+
+
+class Placement:
+    """Sends records to the files of their splits.
+
+    Sources are given their splits before they are encoded, which the blocks that they become are placed by.
+
+    Args:
+        schema: what the records are.
+        router: gives records their splits.
+        keys: finds records whose key came before.
+        options: how records become shards.
+        directory: of the dataset that is being made.
+        old: the splits of the dataset that is appended to.
+        uploads: takes shards that are full; None for a directory.
+
+    Attributes:
+        skipped: how many sources were left out, here or by a hook.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        router: Router,
+        keys: UniqueKeys,
+        *,
+        options: ShardOptions,
+        directory: Path,
+        old: Mapping[str, SplitInfo],
+        uploads: EarlyUploads | None = None,
+    ) -> None:
+        self._schema, self._router, self._keys, self._options = schema, router, keys, options
+        self._directory, self._old, self._uploads = directory, old, uploads
+        self.skipped = 0
+        self._writers: dict[str, SplitWriter] = {}
+        self._open_shards = OpenShards()
+        self._columns: list[str] | None = None
+        self._is_abandoned = False
+
+    def opened(self) -> Placement:
+        """Return this, while its files are open.
+
+        Raises:
+            OptionError: they were closed.
+        """
+        if self._is_abandoned:
+            raise OptionError("this Writer was closed, since the interpreter ends: nothing is published")
+        return self
+
+    def open(self, name: str) -> SplitWriter:
+        """Return the writer of a split, which is there even without a record from now on."""
+        if name not in self._writers:
+            start = self._old[name].records if name in self._old else 0
+            check_names(dict.fromkeys([*self._old, *self._writers, name]), "split")
+            self._writers[name] = SplitWriter(
+                name,
+                self._directory / name,
+                self._options,
+                self._directory,
+                start,
+                open_shards=self._open_shards,
+                uploads=self._uploads,
+            )
+        return self._writers[name]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no split yet."""
+        return not self._writers
+
+    def check_given(self, split: str | None) -> None:
+        """Raise `OptionError` for a split that was given with a record and cannot be."""
+        if split is not None and (self._router.is_in_time or split not in self._writers):
+            self._router.check_given(split)
+
+    def keep(self, sources: Sources) -> list[int] | None:
+        """Return the indices of the records whose keys are new, and whose times are of one split, or None for all.
+
+        Raises:
+            DuplicateKeyError: a key came before, and that is an error.
+            RecordError: a record has no time.
+        """
+        kept = self._keys.keep(sources)
+        in_time = self._router.keep(sources if kept is None else sources.only(kept))
+        if in_time is not None:
+            kept = in_time if kept is None else [kept[place] for place in in_time]
+        if kept is not None:
+            self.skipped += len(sources.records) - len(kept)
+        return kept
+
+    def route(self, sources: Sources, given: Sequence[str | None]) -> Sources:
+        """Return records with their splits.
+
+        Args:
+            sources: records that are not encoded yet, one at least.
+            given: the split that each was given, if any.
+
+        Raises:
+            RecordError: a record does not say its split.
+        """
+        names = self._router.assign(sources, given)
+        for name in [names] if isinstance(names, str) else dict.fromkeys(names):
+            self.open(name)
+        numbers = {name: number for number, name in enumerate(self._writers)}
+        if isinstance(names, str):
+            splits = np.full(len(given), numbers[names], np.int64)
+        else:
+            splits = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
+        return attrs.evolve(sources, splits=splits)
+
+    def place(self, block: Block) -> None:
+        """Write the records of a block into the files of their splits.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+            RecordError: lines of the CSV have different columns.
+        """
+        self.skipped += len(block.skipped)
+        if not block.data:
+            return
+        if block.columns is not None:
+            self._columns = self._columns or block.columns
+            check_columns(self._schema.name, self._columns, block.columns, int(block.sources[0]))
+        writers = list(self._writers.values())
+        if len(writers) == 1:
+            writers[0].add(block.data, block.lengths, block.columns, block.rows)
+            return
+        for number in np.unique(block.splits).tolist():
+            where = np.flatnonzero(block.splits == number)
+            part = block if where.size == len(block.data) else block.only(where.tolist())
+            writers[number].add(part.data, part.lengths, part.columns, part.rows)
+
+    def finish(self) -> dict[str, SplitInfo]:
+        """Close all files and return what the splits contain.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        return {name: writer.finish() for name, writer in self._writers.items()}
+
+    def abandon(self) -> None:
+        """Close all files without caring for their contents."""
+        self._is_abandoned = True
+        for writer in self._writers.values():
+            writer.abandon()
+
+
+_UNSORTED = ("splits", "split_by", "seed", "shards", "compression", "params", "metadata", "assets", "overwrite")
+"""The options that make sense where records come in no order, and in many processes."""
+
+
+class EncodedPiece(NamedTuple):
+    """A record that is encoded, with what decides its place.
+
+    Attributes:
+        tag: 64 bits of a hash of the bytes, by which records are dealt to shards and sorted: they come in no order.
+        split: name of its split.
+        key: the hash of its source's key, 8 bytes; empty for a source without one, and for its later chunks.
+        lengths: int64 (groups), little-endian.
+        data: the serialized SequenceExample.
+    """
+
+    tag: int
+    split: str
+    key: bytes
+    lengths: bytes
+    data: bytes
+
+
+def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
+    """Return the options of a write whose records come in no order.
+
+    Raises:
+        OptionError: one makes no sense there.
+    """
+    checked = WriteOptions.of(options)
+    for name in options:
+        if name not in _UNSORTED:
+            raise OptionError(f"{name}: not where many processes write records in any order; leave it out")
+    if isinstance(checked.split_by, Balanced):
+        raise OptionError("split_by: Balanced needs all records in one process; split by hash, without it")
+    router = Router(schema, checked.splits, checked.split_by, checked.seed)
+    if router.by_position:
+        raise OptionError("records come in no order, so that positions cannot decide splits: name split_by=, or a key")
+    check_params(schema.record_class, checked.params)
+    return checked
+
+
+Tools = tuple[LifeCycle, Router, UniqueKeys]
+
+
+@attrs.define
+class PieceEncoder:
+    """Encodes records, dictionaries and tables, in any process; pickles as what it was made of.
+
+    Args:
+        schema: what the records are.
+        options: the splits and their rule, the seed, and parameters of hooks.
+
+    Attributes:
+        skipped: sources that a hook has left out by now.
+    """
+
+    schema: Schema
+    options: WriteOptions
+    skipped: int = attrs.field(default=0, init=False)
+    _tools: Tools | None = attrs.field(default=None, init=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PieceEncoder, (self.schema, self.options)
+
+    def encode(self, given: Sequence[Any], split: str | None = None) -> Iterator[EncodedPiece]:
+        """Yield what records become.
+
+        Args:
+            given: records or dictionaries; or one table, whose rows are records; or one source that gives columns.
+            split: the name of their split, where no rule decides.
+
+        Raises:
+            RecordError: a record cannot be encoded.
+            OptionError: the columns of a table are not the fields.
+        """
+        if self._tools is None:
+            options = self.options
+            self._tools = (
+                LifeCycle(self.schema, options.params),
+                Router(self.schema, options.splits, options.split_by, options.seed),
+                UniqueKeys(self.schema, "error"),
+            )
+        try:
+            if len(given) == 1 and isinstance(given[0], ColumnSource):
+                yield from self._of_columns(given[0], split, self._tools)
+            elif len(given) == 1 and is_table(given[0]):
+                yield from self._of_columns(TableRecords(table_of(given[0]), self.schema), split, self._tools)
+            else:
+                make = maker_from_mapping(self.schema)
+                records = [make(one, at) if isinstance(one, dict) else one for at, one in enumerate(given)]
+                yield from self._of_records(records, split, self._tools)
+        except RecordError as error:
+            error.position = None  # which is that among records that came together by chance
+            raise
+
+    def _of_columns(self, source: ColumnSource, split: str | None, tools: Tools) -> Iterator[EncodedPiece]:
+        for whole, size in source.columns():
+            for _, columns in cut(whole, size):
+                given = None if tools[0].has_hooks else columns
+                yield from self._of_records(records_of(source.given, columns), split, tools, given)
+
+    def _of_records(
+        self, records: Sequence[Any], split: str | None, tools: Tools, columns: dict[str, Column] | None = None
+    ) -> Iterator[EncodedPiece]:
+        life_cycle, router, keys = tools
+        if not records:
+            return
+        sources, last = Sources(np.arange(len(records)), records, columns=columns), -1
+        found = router.assign(sources, [split] * len(records))
+        names, numbers = np.unique([found] * len(records) if isinstance(found, str) else found, return_inverse=True)
+        for block in life_cycle.encode(attrs.evolve(sources, splits=numbers)):
+            self.skipped += len(block.skipped)
+            yield from self._pieces(block, sources, names.tolist(), keys, last)
+            last = max([last, *block.sources[-1:].tolist()])
+
+    @staticmethod
+    def _pieces(
+        block: Block, sources: Sources, names: Sequence[str], keys: UniqueKeys, last: int
+    ) -> Iterator[EncodedPiece]:
+        hashes, usable = keys.hashes_of([sources.records[position] for position in block.sources.tolist()])
+        # The first chunk of a source answers for its key; the last source of the block before may go on.
+        usable &= np.diff(block.sources, prepend=last) != 0
+        rows = zip(block.data, block.splits.tolist(), hashes.tolist(), usable.tolist(), block.lengths, strict=True)
+        for data, number, key, is_first, lengths in rows:
+            tag = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+            packed = key.to_bytes(8, "little") if is_first else b""
+            yield EncodedPiece(tag, names[int(number)], packed, lengths.astype("<i8").tobytes(), bytes(data))
