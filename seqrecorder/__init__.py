@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.token_budget import TokenBudget as TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll as Unroll
     from seqrecorder.reading.batching.window import Window as Window
+    from seqrecorder.reading.elements import next_step as next_step
+    from seqrecorder.reading.elements import previous_step as previous_step
     from seqrecorder.reading.mix import mix as mix
     from seqrecorder.reading.plan import Plan as Plan
     from seqrecorder.reading.plan import PlanTable as PlanTable
@@ -88,8 +90,6 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read import info as info
     from seqrecorder.reading.read import read as read
     from seqrecorder.reading.read_records import read_records as read_records
-    from seqrecorder.reading.shifted_steps import next_step as next_step
-    from seqrecorder.reading.shifted_steps import previous_step as previous_step
     from seqrecorder.sources.conll import from_conll as from_conll
     from seqrecorder.sources.csv_rows import from_csv as from_csv
     from seqrecorder.sources.jsonl import from_jsonl as from_jsonl
@@ -159,11 +159,11 @@ _LAZY = {
     "leakage": "seqrecorder.analysis.leakage",
     "merge": "seqrecorder.writing.edits",
     "mix": "seqrecorder.reading.mix",
-    "next_step": "seqrecorder.reading.shifted_steps",
+    "next_step": "seqrecorder.reading.elements",
     "open": "seqrecorder.dataset.selection",
     "plan": "seqrecorder.reading.plan",
     "plot": "seqrecorder.analysis.plot",
-    "previous_step": "seqrecorder.reading.shifted_steps",
+    "previous_step": "seqrecorder.reading.elements",
     "pull": "seqrecorder.dataset.remote",
     "push": "seqrecorder.dataset.remote",
     "read": "seqrecorder.reading.read",

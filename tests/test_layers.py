@@ -48,7 +48,7 @@ BUDGETS = {
     "codec": (3150, 11),
     "dataset": (3990, 15),
     "writing": (3200, 13),
-    "reading": (3490, 37),
+    "reading": (3470, 21),
     "sources": (1720, 17),
     "analysis": (2680, 9),
     "keras, distributed": (700, 9),

@@ -12,11 +12,11 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.by_length import BatchesByLength
+from seqrecorder.reading.batching.bucket import BatchesByLength
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
-from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed
+from seqrecorder.reading.stream import StreamOptions
 from seqrecorder.schema.display import bars, html_table, some, text_table
 
 if TYPE_CHECKING:

@@ -16,17 +16,13 @@ from seqrecorder.reading.batching.crop import Crop
 from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
-from seqrecorder.reading.batching.single import Single
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
-from seqrecorder.reading.derived_fields import DerivedFields
-from seqrecorder.reading.elements import OutputOptions, needed_fields
-from seqrecorder.reading.oversampling import oversampling
-from seqrecorder.reading.record_length import Limits, record_length
-from seqrecorder.reading.record_stream import StreamOptions
-from seqrecorder.reading.shaping import shaper
-from seqrecorder.reading.strategy import WINDOW, Feed
+from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
+from seqrecorder.reading.strategy import WINDOW, Feed, Single
+from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
+from seqrecorder.reading.targets import shaper
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:

@@ -9,11 +9,9 @@ import attrs
 from seqrecorder.codec.graph_ops import Stretch, checked, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.options import PaddedBatches, one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names
-from seqrecorder.reading.epochs import draw_below
-from seqrecorder.reading.record_length import JointLength, record_length
-from seqrecorder.reading.strategy import Batches, batch_count, shape_of
+from seqrecorder.reading.strategy import Batches, PaddedBatches, batch_count, one_of, positive, shape_of
+from seqrecorder.reading.stream import JointLength, draw_below, record_length
 from seqrecorder.reading.tfdata_ops import mapped, rebatched
 
 if TYPE_CHECKING:

@@ -9,9 +9,17 @@ import attrs
 
 from seqrecorder.codec.graph_ops import checked, to_longest
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.options import PaddedBatches, by_group, check_count, fit_lengths, one_of, positive
-from seqrecorder.reading.batching.window_plan import Consecutive, parts_of
-from seqrecorder.reading.strategy import Batches, shape_of
+from seqrecorder.reading.batching.window import Consecutive, parts_of
+from seqrecorder.reading.strategy import (
+    Batches,
+    PaddedBatches,
+    by_group,
+    check_count,
+    fit_lengths,
+    one_of,
+    positive,
+    shape_of,
+)
 
 if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import Padding
