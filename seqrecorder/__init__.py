@@ -90,12 +90,12 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read import info as info
     from seqrecorder.reading.read import read as read
     from seqrecorder.reading.read_records import read_records as read_records
-    from seqrecorder.sources.conll import from_conll as from_conll
-    from seqrecorder.sources.csv_rows import from_csv as from_csv
-    from seqrecorder.sources.jsonl import from_jsonl as from_jsonl
+    from seqrecorder.sources.csv import from_csv as from_csv
     from seqrecorder.sources.rows import from_rows as from_rows
     from seqrecorder.sources.tables import from_table as from_table
-    from seqrecorder.sources.ts import from_ts as from_ts
+    from seqrecorder.sources.text import from_conll as from_conll
+    from seqrecorder.sources.text import from_jsonl as from_jsonl
+    from seqrecorder.sources.text import from_ts as from_ts
     from seqrecorder.writing.commit import commit as commit
     from seqrecorder.writing.edits import compact as compact
     from seqrecorder.writing.edits import merge as merge
@@ -110,7 +110,7 @@ Schema.codec_factory = _RecordCodec
 
 
 def _infer(source: Any, **options: Any) -> Schema:
-    from seqrecorder.sources.infer_tables import infer_table
+    from seqrecorder.sources.infer import infer_table
 
     return infer_table(source, **options)
 
@@ -145,16 +145,16 @@ _LAZY = {
     "Window": "seqrecorder.reading.batching.window",
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",
-    "from_conll": "seqrecorder.sources.conll",
+    "from_conll": "seqrecorder.sources.text",
     "clean": "seqrecorder.dataset.remote",
     "commit": "seqrecorder.writing.commit",
     "compact": "seqrecorder.writing.edits",
     "batch": "seqrecorder.reading.batch",
-    "from_csv": "seqrecorder.sources.csv_rows",
-    "from_jsonl": "seqrecorder.sources.jsonl",
+    "from_csv": "seqrecorder.sources.csv",
+    "from_jsonl": "seqrecorder.sources.text",
     "from_rows": "seqrecorder.sources.rows",
     "from_table": "seqrecorder.sources.tables",
-    "from_ts": "seqrecorder.sources.ts",
+    "from_ts": "seqrecorder.sources.text",
     "info": "seqrecorder.reading.read",
     "leakage": "seqrecorder.analysis.leakage",
     "merge": "seqrecorder.writing.edits",

@@ -49,7 +49,7 @@ BUDGETS = {
     "dataset": (3990, 15),
     "writing": (3200, 13),
     "reading": (3470, 21),
-    "sources": (1720, 17),
+    "sources": (1710, 9),
     "analysis": (2680, 9),
     "keras, distributed": (700, 9),
     "legacy": (2270, 43),

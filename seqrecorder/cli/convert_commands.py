@@ -143,7 +143,7 @@ def _are_tables(options: argparse.Namespace) -> bool:
     Raises:
         OptionError: some are, and some are not; or options of tables are given with other files.
     """
-    from seqrecorder.sources.table_files import is_table_file
+    from seqrecorder.sources.tables import is_table_file
 
     found = {is_table_file(path) for path in options.paths}
     if found == {True}:
@@ -199,7 +199,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
 
 
 def _inferred(options: argparse.Namespace) -> Schema:
-    from seqrecorder.sources.infer_tables import infer_table
+    from seqrecorder.sources.infer import infer_table
 
     return infer_table(options.paths, by=options.by, order=options.order, name=options.name, key=options.key)
 

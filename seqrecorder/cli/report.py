@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.verify import VerifyReport
     from seqrecorder.schema.field import Field
     from seqrecorder.sources.foreign.convert import Conversion
-    from seqrecorder.sources.foreign.infer import Inference
-    from seqrecorder.sources.foreign.profile import Range
+    from seqrecorder.sources.foreign.infer import Inference, Range
 
 WIDTH = 80
 """Columns that the text is meant for."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli.command import add
 from seqrecorder.errors import OptionError, SourceError, printable
-from seqrecorder.sources.text_values import value_of_text
+from seqrecorder.sources.text import value_of_text
 
 if TYPE_CHECKING:
     import argparse

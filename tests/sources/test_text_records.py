@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.sources import text_records
+from seqrecorder.sources import text as text_records
 from seqrecorder.writing.columns import ColumnSource
 
 

@@ -6,13 +6,7 @@ import codecs
 import csv
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from seqrecorder.errors import (
-    DatasetNotFoundError,
-    OptionError,
-    SchemaError,
-    SkipRecord,
-    SourceError,
-)
+from seqrecorder.errors import DatasetNotFoundError, OptionError, SchemaError, SkipRecord, SourceError
 from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, opened_text
 from seqrecorder.storage.names import local_path
 from seqrecorder.writing.columns import SkippingSource
@@ -21,6 +15,7 @@ from seqrecorder.writing.encoder import check_params, hook_params
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
+
 
 T = TypeVar("T")
 
