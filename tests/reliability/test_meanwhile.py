@@ -207,16 +207,16 @@ def soak(where, directory, processes, appends, edits):
         for number, log in enumerate(logs)
     ]
     try:
-        while any(process.poll() is None for process in running):
+        while any(process.poll() is None for process in running) and not any(process.poll() for process in running):
             time.sleep(0.3)  # a server has the time of this process, too
             with contextlib.suppress(sr.DatasetError):
                 assert all(record == note(record.key) for record in readings(where))
-        for process in running:
-            assert process.wait() == 0, process.communicate()[1][-3000:]
     finally:
         for process in running:
             process.kill()
-            process.communicate()
+    ends = [(process.communicate()[1][-3000:], process.returncode) for process in running]
+    failed = [text for text, code in ends if code > 0]
+    assert not any(code for _, code in ends), failed
     changes = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
     expected = {key for change in changes for key in change.get("append", ())}
     dropped = {key for change in changes for key in change.get("drop", ())}
