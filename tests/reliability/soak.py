@@ -92,7 +92,7 @@ class Worker:
 
 def main(where, number, appends, edits, log):
     with Path(log).open("w", encoding="utf-8") as file:
-        Worker(where, int(number), random.Random(number)).run(int(appends), int(edits), file)
+        Worker(where, int(number), random.Random(f"{Path(where).name} {number}")).run(int(appends), int(edits), file)
 
 
 if __name__ == "__main__":
