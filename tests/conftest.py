@@ -22,7 +22,6 @@ FAST_ROOMS = ("schema", "wire", "storage")
 LONGEST_FIRST = (
     "codec/test_records.py",
     "test_examples.py",
-    "legacy/migrate/verify/test_verification.py",
     "reliability/test_corruption.py",
     "reading/test_record_stream.py",
     "reading/test_read.py",
@@ -39,8 +38,6 @@ LONGEST_FIRST = (
     "legacy/test_readers.py",
     "legacy/test_contrib.py",
     "legacy/test_batching.py",
-    "legacy/migrate/test_project.py",
-    "cli/test_demo.py",
 )
 """The files that take longest, so that with `-n 2` no core is idle while the other ends the last one."""
 

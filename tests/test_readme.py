@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from seqrecorder.cli.main import main
 
@@ -26,6 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page's Python blocks and `seqrecorder` commands run, one after the other, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
+    tf.random.set_seed(None)  # which another page has set
     # Records are rebuilt by their class's module, so the blocks of a page run as one.
     namespace: dict[str, object] = {"__name__": page.stem}
     for number, (language, code) in enumerate(BLOCK.findall(TEXTS[page])):
@@ -58,12 +60,19 @@ def test_install_commands_are_those_of_ci() -> None:
     """The two commands that install are found and run by continuous integration, in an empty environment."""
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     commands = [line for code in blocks(README, "console") for line in code.splitlines() if "pip install" in line]
-    marks = ["/seqrecorder demo", "'.[test]'"]
+    marks = ["pip install . && .venv/bin/python examples/tag_python_tokens.py", "'.[test]'"]
     assert len(commands) == len(marks)
     for command, mark in zip(commands, marks, strict=True):
         assert mark in command
         assert [line for line in TEXTS[README].splitlines() if mark in line] == [command]
         assert mark in script
+
+
+def test_no_advice_installs_another_project() -> None:
+    """No text names this project to `pip`: on the index of packages that name belongs to another one."""
+    files = [*PAGES, *(ROOT / "seqrecorder").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    advice = re.compile(r"""pip install (?:-\S+ |['"])*seqrecorder\b""")
+    assert not [path.name for path in files if advice.search(path.read_text(encoding="utf-8"))]
 
 
 @each_page

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.message_layout import PEEKED
 from seqrecorder.dataset.read_manifest import explaining_replacement
 from seqrecorder.dataset.shard_info import column, longest_of
 from seqrecorder.errors import OptionError, RecordError
@@ -33,9 +34,6 @@ OnCorrupt = Literal["error", "skip"]
 
 _WINDOW_BYTES = 16 << 20
 _WINDOW_RECORDS = 1024
-
-PEEKED = 8
-"""Records at the beginning of bare shards that are looked at before all."""
 
 _MOST_LOOKED_AT = 4096
 """Files that are looked at before the first record: more would take minutes, on a network or of millions of records."""
@@ -67,9 +65,7 @@ class ShardFile:
         bytes: size of the file.
         start: position of the first record in written order.
         step: distance of two records in written order.
-        kept: of the copy of a damaged shard, which of the shard's records it holds, ascending; None for all.
-        is_numbered: whether it is known where in the written order its records stand.
-        is_ordered: whether it is known that they come in their written order.
+        is_damaged: whether it is a copy of what is intact in a damaged shard, whose records have no known positions.
         runs: what is read instead of the file, which is not there then; None for the file.
     """
 
@@ -79,10 +75,8 @@ class ShardFile:
     bytes: int
     start: int
     step: int = 1
-    kept: NDArray[np.int64] | None = attrs.field(default=None, eq=False)
-    is_numbered: bool = True
+    is_damaged: bool = False
     lengths_sha256: str | None = None
-    is_ordered: bool = True
     runs: Runs | None = attrs.field(default=None, eq=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.graph import READS, describe, is_pull, source_of
+from seqrecorder.legacy.graph import READS, describe, handles_of, is_pull, source_of
 from seqrecorder.legacy.subgraph import run_section
 
 if TYPE_CHECKING:
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 def sources(section: Section) -> set[str]:
     """Return the names of the sources that a section takes from; of readers, also the queues that they read."""
-    return {
-        source_of(handle).name
-        for pull in section.pulls
-        if is_pull(pull)
-        for handle in pull.inputs[: 2 if pull.type in READS else 1]
-    }
+    return {source_of(handle).name for pull in section.pulls if is_pull(pull) for handle in handles_of(pull)}
 
 
 def families(sections: Sequence[Section]) -> list[list[int]]:
@@ -36,6 +31,18 @@ def families(sections: Sequence[Section]) -> list[list[int]]:
             names, members = names | group[0], group[1] + members
         groups.append((names, members))
     return [members for _, members in groups]
+
+
+def are_apart(sections: Sequence[Section]) -> bool:
+    """Whether each of some sections reads with readers and takes from queues of its own, be the files the same."""
+    own = [{source_of(pull.inputs[0]).name for pull in section.pulls if is_pull(pull)} for section in sections]
+    limits = [op.name for section in sections for op in section.limits]
+    return len(set(limits)) == len(limits) and len(set().union(*own)) == sum(map(len, own))
+
+
+def have_one_pull_each(sections: Sequence[Section]) -> bool:
+    """Whether each of some sections takes from one source, by operations of one type."""
+    return len({tuple(pull.type for pull in section.pulls) for section in sections}) == len(sections[0].pulls) == 1
 
 
 def common_pulls(sections: Sequence[Section], feeds: Sequence[Feed], queue: Any) -> list[Any]:

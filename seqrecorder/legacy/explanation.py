@@ -48,12 +48,14 @@ class Lifted:
         stages: of the pipeline, from the source on.
         notes: what took a part of the elements away in the original, and does not any more.
         sources: names of the operations that it empties: queues, readers, and what stands for a dataset.
+        pulls: names of the operations that took from them.
     """
 
     dataset: Any
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()
     sources: frozenset[str] = frozenset()
+    pulls: frozenset[str] = frozenset()
 
     @property
     def exact(self) -> bool:

@@ -16,7 +16,7 @@ import attrs
 from seqrecorder.errors import LiftError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _KINDS = ("TFRecord", "TextLine", "FixedLengthRecord", "WholeFile", "Identity")
 QUEUES = frozenset(f"{kind}QueueV2" for kind in ("FIFO", "PaddingFIFO", "RandomShuffle", "Priority"))
@@ -29,6 +29,7 @@ DEQUEUES = {
 READS = {"ReaderReadV2": "read", "ReaderReadUpToV2": "read_up_to"}
 ENQUEUES = {"QueueEnqueueV2": False, "QueueEnqueueManyV2": True}
 CONDITIONALS = ("If", "StatelessIf")
+PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 QUEUE_RUNNERS = "queue_runners"
 _LIFTED_RUNNERS = "seqrecorder_lifted_queue_runners"
 """The collection of runners that nobody starts any more, since the tensors of their queues are lifted."""
@@ -197,18 +198,49 @@ class Runners:
             self._feeds.setdefault(queue.name, []).append(feed)
 
 
-def put_runners_aside(graph: Any, targets: Sequence[Any]) -> None:
-    """Let no thread fill the queues of `tf.train.batch` and its like from which some tensors came, which are lifted.
+def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[str]) -> None:
+    """Let no thread fill the queues that were lifted: it would eat what the dataset reads.
 
-    A script has no name for such a queue, so that nothing else takes from it. Other queues may have other consumers,
-    and stay; they are filled once, and wait.
+    A queue that something else takes from, too, stays as it is: what fills it reads the same files once more.
+
+    Args:
+        graph: of the queues.
+        sources: names of the queues and readers that were lifted.
+        pulls: names of the operations that took from them.
+
+    Raises:
+        LiftError: threads fill such a queue already; or a Python function does, whose values the dataset and another
+            consumer would divide.
     """
-    pulls = [op for op in back_from(target.op for target in targets) if op.type in DEQUEUES]
-    mine = {source_of(pull.inputs[0]) for pull in pulls}
-    nameless = {queue for queue in mine if any("training/input.py" in f.filename for f in queue.traceback or [])}
     runners = graph.get_collection_ref(QUEUE_RUNNERS)
-    for runner in [each for each in runners if source_of(each.queue.queue_ref) in nameless]:
+    mine = {runner: source_of(runner.queue.queue_ref) for runner in runners}
+    mine = {runner: queue for runner, queue in mine.items() if queue.name in sources}
+    others = {
+        queue: op.name for queue in mine.values() for op in consumers(queue) if is_pull(op) and op.name not in pulls
+    }
+    aside = dict(mine)
+    while kept := next((runner for runner, queue in aside.items() if queue in others), None):
+        queue = aside.pop(kept)
+        filling = [*back_from(getattr(op, "op", op) for op in kept.enqueue_ops)]
+        if any(op.type in PYTHON for op in filling):
+            raise LiftError(
+                f"a Python function fills it, and {others[queue]!r} takes from it besides what is lifted",
+                advice="lift what both take together, as a tuple; or remove the operation that nothing needs",
+                op=queue.name,
+                place=made_in(queue),
+            )
+        others |= {source_of(handle): others[queue] for op in filling if is_pull(op) for handle in handles_of(op)}
+    for runner, queue in aside.items():
+        if runner._runs_per_session:  # noqa: SLF001 - how many threads run, by session
+            raise LiftError(
+                "threads fill it already, and would go on taking records away from the dataset",
+                advice="lift before tf.train.start_queue_runners",
+                op=queue.name,
+                place=made_in(queue),
+            )
+    for runner in aside:
         runners.remove(runner)
+        runner.create_threads = lambda *_, **__: []  # for scripts that start the threads of each runner themselves
         graph.add_to_collection(_LIFTED_RUNNERS, runner)
 
 
@@ -298,6 +330,12 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 def _function(graph: Any, name: str) -> Any:
     """Return the definition of a function of a graph."""
     return next(f for f in graph.as_graph_def().library.function if f.signature.name == name)
+
+
+def handles_of(pull: Any) -> Sequence[Any]:
+    """Return the handles of the sources that a pull empties: a queue's, or those of a reader and its queue."""
+    handles: Sequence[Any] = pull.inputs[: 2 if pull.type in READS else 1]
+    return handles
 
 
 def is_pull(op: Any) -> bool:

@@ -10,7 +10,7 @@ import attrs
 from seqrecorder.errors import LiftError, OptionError
 from seqrecorder.legacy.dequeue import check_shuffle_buffer
 from seqrecorder.legacy.explanation import Lifted
-from seqrecorder.legacy.graph import QUEUES, made_in, put_runners_aside
+from seqrecorder.legacy.graph import QUEUES, made_in, put_runners_aside, seeds
 from seqrecorder.legacy.initial_values import State
 from seqrecorder.legacy.nested_output import Returned
 from seqrecorder.legacy.registry import check_apart, datasets_of
@@ -67,7 +67,7 @@ def lift(
     TensorFlow refuses to save.
 
     Inside a graph, tensors that stand there already can be lifted too, where queues are made in one place of a script
-    and used in another: `x = get_next(lift(x))`. What their batch was taken from is not filled by threads any more.
+    and used in another: `x = get_next(lift(x))`. No thread fills the queues behind them any more.
     Several who took from one queue divided what it held, and each lift gives all of it: lift what they took together.
 
     Args:
@@ -76,7 +76,8 @@ def lift(
             of what is put into them: tuples of the components, one element at a time; or, where graphs are on, a
             function that makes it.
         graph_seed: what `tf.set_random_seed` was given before the function was called, where it was; by default, the
-            seed of the graph inside which `lift` is called.
+            seed of the graph inside which `lift` is called. In eager execution a seed that was set before is refused
+            where operations draw by it.
         shuffle_buffer: from how many elements a random queue chooses: `"capacity"`, which is what it held where
             training was slower than reading, `"min_after_dequeue"`, the least that it held, or a number.
         explain: prints the stages that were found.
@@ -86,8 +87,9 @@ def lift(
         than that of a `tf.py_func` in the function.
 
     Raises:
-        LiftError: something cannot be translated, or other tensors of the graph were lifted that come from the same
-            queue; it says what, why, and the way out.
+        LiftError: something cannot be translated; or other tensors of the graph were lifted that come from the same
+            queue; or a record is returned beside the batch that holds it, where a session could ask for one alone. It
+            says what, why, and the way out.
         OptionError: an option makes no sense.
     """
     lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
@@ -108,16 +110,22 @@ def trace(
     Takes and raises what `lift` does.
     """
     import tensorflow as tf
+    from tensorflow.python.eager import context  # no public name tells the seed
 
     check_shuffle_buffer(shuffle_buffer)
     if callable(input_fn):
-        if graph_seed is None and not tf.executing_eagerly():
+        outside = None
+        if graph_seed is None and tf.executing_eagerly():
+            outside = context.global_seed()
+        elif graph_seed is None:
             graph_seed = tf.compat.v1.get_default_graph().seed
         graph = tf.Graph()
         with graph.as_default(), quiet(), first_behaviour():
             if graph_seed is not None:
                 tf.compat.v1.set_random_seed(graph_seed)
             returned = Returned(_called(input_fn), graph)
+        if outside is not None:
+            _check_seeds(graph, outside)
     elif tf.executing_eagerly():
         raise LiftError(
             f"{type(input_fn).__name__} is no function, and eager execution is on, so it is of no graph either",
@@ -132,7 +140,7 @@ def trace(
     lifted = translate(graph, returned.tensors, feed=feed, shuffle_buffer=shuffle_buffer)
     if not callable(input_fn):
         check_apart(graph, lifted.sources, returned.tensors)
-        put_runners_aside(graph, returned.tensors)
+        put_runners_aside(graph, lifted.sources, lifted.pulls)
     with eagerly():
         options = tf.data.Options()
         options.deterministic = True
@@ -142,6 +150,19 @@ def trace(
         packed = lifted.dataset.map(lambda *tensors: returned.pack(tensors)).prefetch(_AHEAD)
         dataset = packed.with_options(options)
     return attrs.evolve(lifted, dataset=dataset)
+
+
+def _check_seeds(graph: Any, outside: int) -> None:
+    """Refuse random operations where a seed was set that the graph of the function does not have."""
+    for op in graph.get_operations():
+        if seeds(op) is not None:
+            raise LiftError(
+                f"{op.type} draws by the seed of the graph, and tf.set_random_seed({outside}) or tf.random.set_seed "
+                "was called outside of the function that is lifted",
+                advice=f"give graph_seed={outside} if the old program set it; else lift before the seed is set",
+                op=op.name,
+                place=made_in(op),
+            )
 
 
 def _called(input_fn: Callable[[], Any]) -> Any:
@@ -191,4 +212,4 @@ def translate(
     notes = tuple(dict.fromkeys(translation.notes))
     for note in notes:
         warnings.warn(f"lift: {note}", stacklevel=4)
-    return Lifted(dataset, tuple(translation.stages), notes, translation.sources)
+    return Lifted(dataset, tuple(translation.stages), notes, translation.sources, translation.pulls)

@@ -9,16 +9,26 @@ import attrs
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.dequeue import flat, given_contents, grouped, ordered, several_at_once
 from seqrecorder.legacy.enqueue import check_kept, drawn, keeps, put, rows, steps, unseeded
-from seqrecorder.legacy.enqueue_many_threads import common_pulls, families, run_branch, take_alike
+from seqrecorder.legacy.enqueue_many_threads import (
+    are_apart,
+    common_pulls,
+    families,
+    have_one_pull_each,
+    run_branch,
+    take_alike,
+)
 from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.graph import (
     DEQUEUES,
+    PYTHON,
+    QUEUES,
     READS,
     Feed,
     Runners,
     back_from,
     consumers,
     describe,
+    handles_of,
     is_pull,
     made_in,
     seeds,
@@ -66,6 +76,7 @@ class Translation:
         self._returned: set[str] = set()
         self._sources = SharedSources({})
         self._lifted: set[str] = set()
+        self._taken: set[str] = set()
         self._sparse: dict[str, tuple[bool, ...]] = {}
 
     def outputs(self, tensors: Sequence[Any]) -> Any:
@@ -89,12 +100,49 @@ class Translation:
                 "what the function returns depends on no queue or reader",
                 advice="check that it returns what comes out of the queues; constants need no lifting",
             )
+        self._check_stages(tensors)
         dataset = self._section(section, "what is returned", 1)
         if section.inner:
             found = f"{len(section.inner)} operations on what is taken"
             self._note_stage("outputs", found, "map", drawn=self._drawn([section], 1))
         self._note_competitors()
         return dataset
+
+    def _check_stages(self, tensors: Sequence[Any]) -> None:
+        """Refuse tensors that empty one source at different stages, such as a record beside the batch it goes into.
+
+        A session may ask for one of them and leave the others out; a dataset takes all at each step.
+        """
+        emptied = {tensor.name: self._stages_of(parts_of(tensor), 0, {}) for tensor in tensors}
+        for name, stages in emptied.items():
+            for other, known in emptied.items():
+                for source in stages.keys() & known.keys():
+                    if stages[source] != known[source]:
+                        raise LiftError(
+                            f"{name} and {other} are returned together, and take elements of it at different stages: "
+                            "a session that asks for one of them loses nothing, a dataset would take both at each step",
+                            advice="return only the last of them (the batch holds the record), or give each a reader, "
+                            "or a producer, of its own",
+                            op=source,
+                        )
+
+    def _stages_of(self, tensors: Sequence[Any], stage: int, seen: dict[str, set[int]]) -> dict[str, set[int]]:
+        """Return at which stages, in queues from the end, each source is emptied of what some tensors need."""
+        for pull in filter(is_pull, back_from([tensor.op for tensor in tensors])):
+            for handle in handles_of(pull):
+                source = source_of(handle)
+                if stage in seen.setdefault(source.name, set()):
+                    continue
+                seen[source.name].add(stage)
+                if source.type in QUEUES and source.name not in self._filled:
+                    for feed in self._runners.feeds(source):
+                        self._stages_of([*feed.components, *keeps(feed)], stage + 1, seen)
+        return seen
+
+    @property
+    def pulls(self) -> frozenset[str]:
+        """The names of the operations that took from them."""
+        return frozenset(self._taken)
 
     @property
     def sources(self) -> frozenset[str]:
@@ -104,7 +152,9 @@ class Translation:
     # Sections ---------------------------------------------------------------------------------------------
 
     def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
-        return cut_section(targets, after, self._datasets, self._state.feed)
+        section = cut_section(targets, after, self._datasets, self._state.feed)
+        self._taken |= {pull.name for pull in section.pulls}
+        return section
 
     def _section(self, section: Section, place: str, threads: int) -> Any:
         """Return a dataset of what running a section again and again gives."""
@@ -121,8 +171,8 @@ class Translation:
 
     def _run(self, section: Section, elements: Any, unpack: Any, parallel: int | None = None) -> Any:
         """Return a dataset of what a section makes of elements, which a function sorts by pull."""
-        return elements.map(
-            lambda *groups: tuple(run_section(section, unpack(groups), self._state)), num_parallel_calls=parallel
+        return _map(
+            elements, lambda *groups: tuple(run_section(section, unpack(groups), self._state)), [section], parallel
         )
 
     def _made(self, section: Section, times: Any) -> Any:
@@ -267,16 +317,19 @@ class Translation:
             for feed, section in zip(feeds, sections, strict=True):
                 check_kept(queue, feed, section)
         place = f"what fills {describe(queue)}"
-        groups = families(sections)
+        groups = []
+        for group in families(sections):
+            mine = [sections[i] for i in group]
+            groups += [[i] for i in group] if are_apart(mine) and not have_one_pull_each(mine) else [group]
         parts = []
         for group in groups:
-            mine = [feeds[i] for i in group]
+            filling = [feeds[i] for i in group]
             raw = (
-                self._section(sections[group[0]], place, mine[0].threads)
+                self._section(sections[group[0]], place, filling[0].threads)
                 if len(group) == 1
-                else self._shared([sections[i] for i in group], mine, queue, place)
+                else self._shared([sections[i] for i in group], filling, queue, place)
             )
-            parts.append(put(raw, mine[0]))
+            parts.append(put(raw, filling[0]))
         contents = parts[0]
         threads = sum(feed.threads for feed in feeds)
         raced = threads > 1 and queue.type != "RandomShuffleQueueV2"
@@ -299,8 +352,10 @@ class Translation:
         """Return what several feeds of a queue give that share the one source they have, or all of several."""
         if take_alike(sections, feeds):
             pulled, unpack = self._pulled(sections[0].pulls, place)
-            return pulled.enumerate().map(
-                lambda i, rows: tuple(run_branch(sections, i % len(sections), unpack(rows), self._state))
+            return _map(
+                pulled.enumerate(),
+                lambda i, rows: tuple(run_branch(sections, i % len(sections), unpack(rows), self._state)),
+                sections,
             )
         pulls = common_pulls(sections, feeds, queue)
         count = len(pulls)
@@ -322,7 +377,7 @@ class Translation:
         else:
             dealt = self._pull(pulls[0], place)
             dealt = dealt.map(lambda *row: (row,)).enumerate().map(lambda i, row: (i % count, row[0]))
-        return dealt.map(lambda i, row: tuple(run_branch(sections, i, [row], self._state)))
+        return _map(dealt, lambda i, row: tuple(run_branch(sections, i, [row], self._state)), sections)
 
     def _producer(self, section: Section, feed: Feed) -> tuple[str, str]:
         """Describe what fills a queue from nothing but constants."""
@@ -370,6 +425,16 @@ class Translation:
         """Note what took from the same sources in the original and is not part of what was lifted."""
         for op in self._runners.running():
             for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():
-                names = [source_of(handle).name for handle in pull.inputs[: 2 if pull.type in READS else 1]]
+                names = [source_of(handle).name for handle in handles_of(pull)]
                 if not self.sources.isdisjoint(names):
                     self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")
+
+
+def _map(elements: Any, run: Callable[..., Any], sections: Sequence[Section], parallel: int | None = None) -> Any:
+    """Map a function that runs sections; a Python function in them may end the dataset, as it closed a queue."""
+    from tensorflow.python.data.ops import map_op
+
+    if any(op.type in PYTHON for section in sections for op in section.inner.values()):
+        # Keeping the cardinality would make an error of its StopIteration, and lose what a shuffle holds.
+        return map_op._MapDataset(elements, run, preserve_cardinality=False)  # noqa: SLF001 - no public way
+    return elements.map(run, num_parallel_calls=parallel)

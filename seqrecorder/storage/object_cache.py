@@ -233,7 +233,6 @@ def fetch(
     directory: Path,
     files: Sequence[Wanted],
     *,
-    threads: int = 8,
     done: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Fetch the files that a directory lacks, several at a time.
@@ -242,7 +241,6 @@ def fetch(
         place: where they are.
         directory: where they shall be.
         files: which.
-        threads: how many at a time.
         done: called with the size of each that is there.
 
     Raises:
@@ -254,7 +252,7 @@ def fetch(
         _fetch_one(place, directory / file.name, file)
         done(file.bytes)
 
-    in_threads(bring, files, threads)
+    in_threads(bring, files)
 
 
 def _fetch_one(place: Place, target: Path, file: Wanted) -> None:

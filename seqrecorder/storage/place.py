@@ -81,7 +81,7 @@ class Place:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
-            raise OptionError(f"{url!r}: URLs need fsspec: pip install 'seqrecorder[remote]'") from None
+            raise OptionError(f"{url!r}: URLs need fsspec: pip install fsspec, and s3fs, gcsfs or adlfs") from None
         try:
             files, root = url_to_fs(plain)
         except Exception as error:  # whatever the clients of stores raise

@@ -51,7 +51,7 @@ HOOKS = "hooks"
 """What of a part's metadata says whether hooks, or times, had a say, so that other keys may be stored than came."""
 
 OPENED = "opened"
-"""What of a part's metadata lists the digests of the manifests at the destination whose records are in it."""
+"""Key of a part's metadata: digests of the manifests whose records the part holds."""
 
 _WHOLE = ("metadata", "assets")
 

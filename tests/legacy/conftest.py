@@ -2,6 +2,12 @@ import pytest
 import tensorflow as tf
 
 
+@pytest.fixture(autouse=True)
+def _no_seed():
+    """Seeds that other tests have set are not those of the programs here."""
+    tf.random.set_seed(None)
+
+
 @pytest.fixture(scope="session")
 def records(tmp_path_factory):
     """Four files of 3 to 6 records, whose payloads are numbers of 1 to 4 digits."""

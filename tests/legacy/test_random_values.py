@@ -8,6 +8,7 @@ import tensorflow as tf
 from queue_runs import assert_equal_elements, assert_lifts_exactly, v1
 
 from seqrecorder import legacy
+from seqrecorder.errors import LiftError
 
 
 def numbers(limit=20):
@@ -137,3 +138,30 @@ def test_what_has_a_state_is_not_saved(input_fn, tmp_path):
     assert next(iterator) is not None
     with pytest.raises(tf.errors.FailedPreconditionError, match="is stateful"):
         tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "no"))
+
+
+def test_a_seed_from_outside_is_not_lost():
+    """A seed that was set before, eagerly, is none of the function's graph: what draws by it is refused without one."""
+
+    def shuffled():
+        return v1.train.range_input_producer(9, num_epochs=2, seed=3).dequeue()
+
+    def drawn():
+        return v1.train.range_input_producer(9, num_epochs=1, shuffle=False).dequeue(), tf.random.uniform([])
+
+    def fixed():
+        return v1.train.range_input_producer(9, num_epochs=1, shuffle=False).dequeue()
+
+    tf.random.set_seed(5)
+    try:
+        for input_fn in (shuffled, drawn):
+            with pytest.raises(LiftError, match=r"draws by the seed of the graph.*give graph_seed=5"):
+                legacy.lift(input_fn)
+        assert len(list(legacy.lift(fixed))) == 9
+        assert_lifts_exactly(shuffled, graph_seed=5)
+        with tf.Graph().as_default():
+            v1.set_random_seed(5)
+            inside = legacy.lift(shuffled)
+        assert [*inside.as_numpy_iterator()] == [*legacy.lift(shuffled, graph_seed=5).as_numpy_iterator()]
+    finally:
+        tf.random.set_seed(None)

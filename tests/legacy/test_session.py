@@ -1,5 +1,7 @@
 """Lifted pipelines in the training loops of TensorFlow 1."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -66,7 +68,8 @@ def test_tensors_of_a_graph_are_lifted_where_they_stand():
         runners = v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS)
         first, again = (legacy.get_next(legacy.lift(tensors)) for _ in range(2))
         left = v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS)
-        assert [runner.queue.name for runner in runners if runner not in left] == ["batch/fifo_queue"]
+        assert [runner.queue.name for runner in runners] == ["input_producer", "batch/fifo_queue"]
+        assert left == []
         with v1.Session() as session:
             session.run(v1.local_variables_initializer())
             v1.train.start_queue_runners(session)
@@ -74,6 +77,85 @@ def test_tensors_of_a_graph_are_lifted_where_they_stand():
             assert plain(session.run(again))["number"].tolist() == [0, 1, 2]
     for ours, theirs in zip(found, map(plain, legacy.lift(batches)), strict=True):
         assert_equal_elements(ours, theirs)
+
+
+@contextlib.contextmanager
+def running(session):
+    """Run the queue runners of a graph."""
+    coordinator = tf.train.Coordinator()
+    threads = v1.train.start_queue_runners(session, coordinator)
+    yield
+    coordinator.request_stop()
+    coordinator.join(threads)
+
+
+def by_hand(kind, fill):
+    """A queue of one's own with a runner that fills it from Python or from another queue of one's own."""
+    numbers = iter(range(40))
+    if fill == "python":
+        number = v1.py_func(lambda: np.int64(next(numbers)), [], tf.int64)
+        number.set_shape([])
+    else:
+        number = tf.cast(v1.train.range_input_producer(40, num_epochs=1, shuffle=False).dequeue(), tf.int64)
+    if fill == "queue":
+        between = tf.queue.FIFOQueue(3, [tf.int64], shapes=[[]])
+        v1.train.add_queue_runner(v1.train.QueueRunner(between, [between.enqueue(number)]))
+        number = between.dequeue()
+    queue = {
+        "random": v1.RandomShuffleQueue(10, 0, [tf.int64], shapes=[[]]),
+        "first": tf.queue.FIFOQueue(9, tf.int64, []),
+    }[kind]
+    v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue([number])] * 2))
+    return queue
+
+
+@pytest.mark.parametrize("fill", ["python", "producer", "queue"])
+@pytest.mark.parametrize("kind", ["random", "first"])
+@pytest.mark.parametrize("starting", ["all", "each"])
+def test_runners_of_lifted_queues_eat_nothing(kind, fill, starting):
+    """All that a queue by hand holds comes, though the script starts its runners; those before it rest, too."""
+    found = []
+    with tf.Graph().as_default(), v1.Session() as session:
+        queue = by_hand(kind, fill)
+        runners = v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS)
+        number = legacy.get_next(legacy.lift(queue.dequeue()))
+        assert v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS) == []
+        session.run(v1.local_variables_initializer())
+        if starting == "each":
+            assert [thread for runner in runners for thread in runner.create_threads(session, start=True)] == []
+        else:
+            v1.train.start_queue_runners(session)
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                found.append(int(session.run(number)))
+    assert sorted(found) == [*range(40)]
+
+
+def test_python_that_fills_a_queue_for_two_is_not_lifted_for_one():
+    """Threads would go on taking from the function what the dataset misses; files are read once more for each."""
+    for fill in ("python", "producer"):
+        with tf.Graph().as_default():
+            queue = by_hand("first", fill)
+            other, mine = queue.dequeue(), queue.dequeue()
+            if fill == "python":
+                with pytest.raises(sr.LiftError, match="a Python function fills it, and 'fifo_queue_Dequeue'"):
+                    legacy.lift(mine)
+            else:
+                lifted = legacy.get_next(legacy.lift(mine))
+                with v1.Session() as session:
+                    session.run(v1.local_variables_initializer())
+                    with running(session):
+                        assert session.run(other) in range(2)
+                        assert session.run(lifted) in range(2)
+
+
+def test_queues_whose_threads_run_are_not_lifted():
+    """What they have put into the queue is in no dataset."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        queue = by_hand("first", "producer")
+        session.run(v1.local_variables_initializer())
+        with running(session), pytest.raises(sr.LiftError, match=r"threads fill it already.*lift before tf\.train\."):
+            legacy.lift(queue.dequeue())
 
 
 @pytest.mark.parametrize("taken", ["read", "dequeued", "parts"])

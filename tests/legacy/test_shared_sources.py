@@ -25,7 +25,7 @@ def two_ways(shuffle):
 def two_of_a_random_queue(shuffle):
     queue = v1.RandomShuffleQueue(9, 3, [tf.int32], shapes=[[]])
     v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue(numbers(shuffle))]))
-    return queue.dequeue(), v1.train.batch([queue.dequeue()], 1)
+    return queue.dequeue(), queue.dequeue_up_to(1)
 
 
 def two_joins(files):
@@ -77,3 +77,90 @@ def test_several_joins_of_the_same_readers(tmp_path):
     lifted = legacy.trace(lambda: two_joins([*map(str, files)]))
     assert sorted(flat(lifted)) == sorted(f"{path.name}{number}".encode() for path in files for number in range(4))
     assert sum("is emptied by" in stage.found for stage in lifted.stages) == 2
+
+
+def beside_its_batch(files):
+    """A record that is dequeued, and the batch of it."""
+    one = v1.train.string_input_producer(files, num_epochs=2).dequeue()
+    return one, v1.train.batch([one], 2)
+
+
+def beside_a_batch_of_its_reader(files):
+    """A read of the reader that a batch reads by another operation."""
+    queue, reader = v1.train.string_input_producer(files, num_epochs=1), v1.TextLineReader()
+    return reader.read(queue).key, v1.train.batch([reader.read(queue).value], 2)
+
+
+def beside_a_batch_of_its_files(files):
+    """Readers of their own that share the files."""
+    queue = v1.train.string_input_producer(files, num_epochs=1)
+    return v1.TextLineReader().read(queue).value, v1.train.shuffle_batch(
+        [v1.TextLineReader().read(queue).value], 2, 9, 1
+    )
+
+
+def beside_what_it_is_kept_for(files):
+    """The record decides what goes into the batch, and is not in it."""
+    one = v1.train.string_input_producer(files, num_epochs=1).dequeue()
+    return one, v1.train.maybe_batch([tf.constant(1)], tf.equal(one, files[0]), 1)
+
+
+def batch_beside_a_batch_of_it(files):
+    """A batch, and batches of its rows."""
+    batch = v1.train.batch([v1.train.string_input_producer(files, num_epochs=1).dequeue()], 2)
+    return {"rows": v1.train.batch([batch], 1, enqueue_many=True), "batch": batch}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        beside_its_batch,
+        beside_a_batch_of_its_reader,
+        beside_a_batch_of_its_files,
+        beside_what_it_is_kept_for,
+        batch_beside_a_batch_of_it,
+    ],
+)
+def test_a_record_beside_its_batch_is_refused(make):
+    """A session that asks for the batch alone loses nothing; a dataset would deal the records between them."""
+    with pytest.raises(LiftError, match="returned together, and take elements of it at different stages") as raised:
+        legacy.lift(lambda: make(["a", "b"]))
+    assert "return only the last of them" in raised.value.advice
+    assert __file__ in str(raised.value)
+
+
+def test_one_tensor_of_two_stages_is_lifted():
+    """Where every tensor needs both, a session took both at each step, too."""
+
+    def input_fn():
+        number = numbers(shuffle=False)
+        return tf.concat([[number], v1.train.batch([number], 2)], 0)
+
+    found = flat(legacy.trace(input_fn))
+    assert len(set(found)) == len(found) > 12
+
+
+@pytest.mark.parametrize("arms", [1, 2, 3])
+@pytest.mark.parametrize("kinds", ["alike", "different"])
+def test_arms_with_queues_of_their_own(tmp_path, arms, kinds):
+    """Arms share their files; each has a reader and a shuffle queue, which gives it other records as well."""
+    files = [tmp_path / name for name in "abcdef"]
+    for path in files:
+        path.write_text("".join(f"{path.name}{number}\n" for number in range(4)))
+
+    def input_fn():
+        queue = v1.train.string_input_producer([*map(str, files)], num_epochs=2)
+        examples = []
+        for arm in range(arms):
+            record = v1.TextLineReader(skip_header_lines=arm if kinds == "different" else 0).read(queue).value
+            others = v1.RandomShuffleQueue(4, 1, tf.string, shapes=[[]])
+            v1.train.add_queue_runner(v1.train.QueueRunner(others, [others.enqueue(record)]))
+            examples.append((record, others.dequeue()))
+        return v1.train.shuffle_batch_join(examples, 1, 100, 1)
+
+    lifted = legacy.trace(input_fn)
+    found = flat(lifted)
+    assert all(found.count(record) <= 2 for record in found)  # two epochs
+    assert {record[:1] for record in found} >= {b"a", b"b"} or arms > 1
+    assert 48 - 16 * arms <= len(found) <= 48
+    assert not lifted.exact

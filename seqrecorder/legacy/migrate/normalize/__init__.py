@@ -1,1 +1,0 @@
-"""Scripts brought into the one form that the rewriting knows."""

@@ -1,1 +1,0 @@
-"""The statements of a pipeline, written anew for tf.data."""
