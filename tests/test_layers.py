@@ -44,9 +44,9 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1680, 9),
     "wire": (1280, 4),
-    "storage": (2900, 10),
+    "storage": (2910, 10),
     "codec": (3180, 11),
-    "dataset": (4010, 15),
+    "dataset": (4030, 15),
     "writing": (3200, 13),
     "reading": (3470, 21),
     "sources": (1710, 9),

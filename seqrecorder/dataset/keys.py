@@ -7,6 +7,7 @@ the hashes as a uint32, and the hashes, uint64, ascending; all little-endian.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 import zlib
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.files import writing
 from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.names import KEY_INDEX, MANIFEST
@@ -44,7 +46,8 @@ class SortedHashes:
 
     def __init__(self, path: Path, start: int = 0) -> None:
         self._path, self._start = path, start
-        self._size = (path.stat().st_size - start) // _HASH_BYTES
+        with self._reading():
+            self._size = (path.stat().st_size - start) // _HASH_BYTES
         self._next = 0
 
     def __len__(self) -> int:
@@ -52,21 +55,37 @@ class SortedHashes:
         return self._size
 
     def through(self, last: int) -> NDArray[np.uint64]:
-        """Return the hashes that come next, up to `last`, and go on behind them the next time."""
+        """Return the hashes that come next, up to `last`, and go on behind them the next time.
+
+        Raises:
+            ShardReadError: the file cannot be read any more.
+        """
         if self._next == self._size:
             return np.empty(0, np.uint64)
-        values = np.memmap(self._path, "<u8", mode="r", offset=self._start + _HASH_BYTES * self._next)
+        with self._reading():
+            values = np.memmap(self._path, "<u8", mode="r", offset=self._start + _HASH_BYTES * self._next)
         found = np.array(values[: np.searchsorted(values, np.uint64(last), side="right")], np.uint64)
         self._next += found.size
         return found
 
     def finds(self, value: int) -> bool:
-        """Whether a hash is in the file."""
+        """Whether a hash is in the file; raises what `through` does."""
         if not self._size:
             return False
-        values = np.memmap(self._path, "<u8", mode="r", offset=self._start)
+        with self._reading():
+            values = np.memmap(self._path, "<u8", mode="r", offset=self._start)
         at = int(np.searchsorted(values, np.uint64(value)))
         return at < self._size and int(values[at]) == value
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:  # gone, or shorter than it was
+            raise ShardReadError(
+                f"{self._path}: cannot be read: {error}; where somebody else has changed the dataset, try again",
+                path=self._path,
+            ) from error
 
 
 def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import heapq
 import operator
 import os
 import re
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 LIMIT = "SEQRECORDER_CACHE_BYTES"
 """The variable of the environment that says how large the cache may be."""
 
+_EARLIER = 8  # manifests whose files are looked for; among thousands that take longer than fetching
 _READERS, _LIST, _COUNTED = ".readers", "files", ".counted"
 _MOST_BYTES = 100 << 30
 _TRIES = 2
@@ -107,8 +109,8 @@ def fetch_cached(place: Place, directory: Path, files: Sequence[Wanted]) -> None
         reader = _Reader.of(root, os.getpid())
         reader.note(directory, files)
         missing = [file for file in files if not _is_touched(directory / file.name)]
-    earlier = [path for path in directory.parent.iterdir() if path != directory and not path.name.startswith(".")]
-    if missing and earlier:
+    earlier = _latest(directory) if missing else []
+    if earlier:
         in_threads(lambda file: _take_over(earlier, directory, file), missing)
         missing = [file for file in missing if not (directory / file.name).exists()]
     if missing:
@@ -128,6 +130,16 @@ def _is_touched(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _latest(directory: Path) -> list[Path]:
+    """Return the directories of the manifests of a dataset that were used last, but for one, the latest first."""
+    known = []
+    for path in directory.parent.iterdir():
+        with contextlib.suppress(OSError):
+            if path != directory and not path.name.startswith("."):
+                known.append(((path / MANIFEST).stat().st_mtime_ns, path))
+    return [path for _, path in heapq.nlargest(_EARLIER, known)]
 
 
 def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:

@@ -772,7 +772,10 @@ class SoughtShard:
     def __init__(self, path: Path, records: int, size: int, dataset: Path) -> None:
         check_size(path, size, dataset)
         self.path, self.records, self.size, self.dataset = path, records, size, dataset
-        self._file = PlacedFile(path)
+        try:
+            self._file = PlacedFile(path)
+        except OSError as error:  # it went since
+            raise self._unreadable(error) from error
 
     @functools.cached_property
     def starts(self) -> NDArray[np.int64]:

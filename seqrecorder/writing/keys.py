@@ -10,6 +10,7 @@ import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.keys import pays, read_key_index, write_key_index
+from seqrecorder.dataset.manifest import explaining_replacement
 from seqrecorder.dataset.splits import KeyRegistry, key_hashes
 from seqrecorder.errors import DuplicateKeyError
 from seqrecorder.storage.shard import RecordReader
@@ -124,9 +125,10 @@ class UniqueKeys:
             ShardReadError: a shard is damaged.
         """
         codec = RecordDecoder(manifest.schema.select(self.needs))
-        for data in _stored(manifest, splits):
-            known = self._identities(codec.decode_batch(data))
-            yield [identity for identity in known if identity is not None]
+        with explaining_replacement(manifest):
+            for data in _stored(manifest, splits):
+                known = self._identities(codec.decode_batch(data))
+                yield [identity for identity in known if identity is not None]
 
     def _stored_hashes(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[NDArray[np.uint64]]:
         return map(key_hashes, self.stored(manifest, splits))

@@ -114,10 +114,13 @@ class UrlParts:
                             path=place.at(file.name),
                         )
                     sizes[file.name] = size
-            part.fetch(
-                [(split.name, shard) for split in part.splits.values() for shard in split.shards], lengths_only=True
-            )
+
+        def check_lengths(part: Manifest) -> None:
+            shards = [(split.name, shard) for split in part.splits.values() for shard in split.shards]
+            part.fetch(shards, lengths_only=True)
             require_fit(part, sizes)
+
+        in_threads(check_lengths, parts)  # each waits for the place
 
     def note(self, identity: str) -> None:
         """Remember what is about to be published, and of which attempts."""

@@ -7,6 +7,7 @@ of its own. What returned goes to the log, a line each: the model of the test. W
 import json
 import random
 import sys
+import time
 from pathlib import Path
 
 import attrs
@@ -80,6 +81,7 @@ class Worker:
         while appends > 0 or edits > 0:
             is_edit = edits > 0 and (appends <= 0 or self.draw.random() < 0.2)
             kinds = [self.drop, self.edit] if is_edit else [self.append] * 9 + [self.commit] * (not self.number)
+            began = time.monotonic()
             try:
                 change = self.draw.choice(kinds)()
             except sr.DatasetError:
@@ -87,12 +89,13 @@ class Worker:
                 continue
             log.write(json.dumps({**change, "edit": is_edit, "refused": self.refused}) + "\n")
             log.flush()
+            time.sleep(self.draw.random() * 2 * (time.monotonic() - began))  # else who is slower never wins
             appends, edits, self.refused = appends - (not is_edit), edits - is_edit, 0
 
 
 def main(where, number, appends, edits, log):
     with Path(log).open("w", encoding="utf-8") as file:
-        Worker(where, int(number), random.Random(number)).run(int(appends), int(edits), file)
+        Worker(where, int(number), random.Random(f"{Path(where).name} {number}")).run(int(appends), int(edits), file)
 
 
 if __name__ == "__main__":

@@ -100,3 +100,13 @@ def test_starts_of_frames(tmp_path: Path) -> None:
     assert frame_starts(path) is None
     path.write_bytes(b"\xff" * 40)
     assert frame_starts(path) is None
+
+
+def test_a_shard_that_goes_while_it_is_opened(
+    shard: tuple[SoughtShard, list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at its size and its opening a writer may remove it: that is an error of ours, too."""
+    path = shard[0].path
+    monkeypatch.setattr(random_access, "check_size", lambda path, *_: path.unlink())
+    with pytest.raises(sr.ShardReadError, match="cannot be read: No such file"):
+        SoughtShard(path, len(SIZES), 1, path.parent)
