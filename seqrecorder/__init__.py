@@ -100,8 +100,8 @@ if TYPE_CHECKING:
     from seqrecorder.writing.edits import compact as compact
     from seqrecorder.writing.edits import merge as merge
     from seqrecorder.writing.edits import rewrite as rewrite
-    from seqrecorder.writing.options import WriteOptions as WriteOptions
     from seqrecorder.writing.part import write_part as write_part
+    from seqrecorder.writing.writer import WriteOptions as WriteOptions
     from seqrecorder.writing.writer import Writer as Writer
     from seqrecorder.writing.writer import write as write
 
@@ -143,7 +143,7 @@ _LAZY = {
     "VerifyReport": "seqrecorder.dataset.verify",
     "Vocabulary": "seqrecorder.analysis.vocabulary",
     "Window": "seqrecorder.reading.batching.window",
-    "WriteOptions": "seqrecorder.writing.options",
+    "WriteOptions": "seqrecorder.writing.writer",
     "Writer": "seqrecorder.writing.writer",
     "from_conll": "seqrecorder.sources.text",
     "clean": "seqrecorder.dataset.remote",

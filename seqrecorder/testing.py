@@ -12,7 +12,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.conversion import same_bits
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.encoder import LifeCycle, check_params
+from seqrecorder.writing.intake import LifeCycle, check_params
 from seqrecorder.writing.writer import write
 
 if TYPE_CHECKING:

@@ -44,10 +44,10 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1680, 9),
     "wire": (1280, 4),
-    "storage": (2910, 10),
+    "storage": (2940, 9),
     "codec": (3180, 11),
-    "dataset": (4030, 15),
-    "writing": (3200, 13),
+    "dataset": (3990, 14),
+    "writing": (3210, 11),
     "reading": (3470, 21),
     "sources": (1710, 9),
     "analysis": (2680, 9),

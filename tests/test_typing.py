@@ -10,7 +10,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.sources.foreign.convert import convert
-from seqrecorder.writing.options import WriteKeywords, WriteOptions
+from seqrecorder.writing.writer import WriteKeywords, WriteOptions
 
 CODE = """
 import attrs

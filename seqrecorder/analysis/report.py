@@ -36,8 +36,7 @@ from seqrecorder.schema.display import (
     strips,
 )
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import write_file
-from seqrecorder.storage.names import local_path
+from seqrecorder.storage.files import local_path, write_file
 
 if TYPE_CHECKING:
     import os

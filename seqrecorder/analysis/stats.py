@@ -17,7 +17,6 @@ from seqrecorder.analysis.numbers import QUANTILES, Numbers, Summary, Texts, edg
 from seqrecorder.codec.columns import Column, group_lengths
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers
 from seqrecorder.dataset.manifest import lengths_picture, read_statistics, write_statistics
-from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.selection import (
     Corpus,
     Selection,
@@ -26,6 +25,7 @@ from seqrecorder.dataset.selection import (
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
 from seqrecorder.schema.display import html_table, number_of, outlines, some, text_table
+from seqrecorder.storage.threads import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.numbers import Numbers
     from seqrecorder.codec.columns import Column
     from seqrecorder.codec.decode import RecordDecoder
-    from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.dataset.verify import Problem
     from seqrecorder.reading.plan import PlanTable
     from seqrecorder.schema.field import Field
+    from seqrecorder.storage.threads import Progress
 
 
 def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, seed: int | None = None) -> PlanTable:

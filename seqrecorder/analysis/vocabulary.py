@@ -15,8 +15,7 @@ from seqrecorder.analysis.stats import columns_of, selections_of, watched
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
 from seqrecorder.schema.display import bars, html_table, number_of, some
-from seqrecorder.storage.files import sealed, unsealed, write_file
-from seqrecorder.storage.names import local_path
+from seqrecorder.storage.files import local_path, sealed, unsealed, write_file
 
 if TYPE_CHECKING:
     import os

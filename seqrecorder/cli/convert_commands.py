@@ -8,7 +8,7 @@ from seqrecorder.cli import selection_arguments
 from seqrecorder.cli.command import add, add_command, load_class, of_writing, quieten_tensorflow, records
 from seqrecorder.dataset.manifest import dataset_at
 from seqrecorder.errors import OptionError, printable
-from seqrecorder.storage.names import MANIFEST, is_url
+from seqrecorder.storage.files import MANIFEST, is_url
 
 if TYPE_CHECKING:
     import argparse

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import Column
+from seqrecorder.codec.columns import Column, _is_hub_dataset
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.conversion import ADVICE, NO_ZONE, Mismatch, cast_values, zone_of
 from seqrecorder.schema.dtypes import element_type, widen
@@ -389,33 +389,6 @@ class Table:
             raise SourceError(f"{self.name}: {error}") from error
 
 
-def is_arrow(given: object) -> bool:
-    """Whether an object is given out through the Arrow C interface.
-
-    >>> is_arrow([1, 2])
-    False
-    """
-    kind = type(given)
-    return hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__") or _is_series_of_lists(given)
-
-
-def _is_series_of_lists(given: Any) -> bool:
-    """Whether an object is a series of pandas before version 3, whose frames have the interface, and which lack it."""
-    kind = type(given)
-    if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or given.dtype != object:
-        return False
-    return isinstance(next((item for item in given if item is not None), None), list | tuple | np.ndarray)
-
-
-def is_table(given: object) -> bool:
-    """Whether an object is a table: one with the Arrow C interface, or a dataset of Hugging Face's library.
-
-    >>> is_table([1, 2])
-    False
-    """
-    return is_arrow(given) or _is_hub_dataset(given)
-
-
 def table_of(given: Any) -> Table:
     """Return a table in memory, or a stream, as batches.
 
@@ -491,10 +464,6 @@ def cut_batch(batch: Any) -> Iterator[Any]:
     rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // each))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
-
-
-def _is_hub_dataset(given: object) -> bool:
-    return type(given).__module__.partition(".")[0] == "datasets" and hasattr(given, "with_format")
 
 
 def _hub_dataset(given: Any) -> Table:

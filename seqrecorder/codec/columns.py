@@ -20,9 +20,15 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, SchemaError, did_you_mean
-from seqrecorder.schema.conversion import Mismatch, SparseVector, advice, describe, require_utf8
+from seqrecorder.schema.conversion import (
+    Mismatch,
+    SparseVector,
+    advice,
+    describe,
+    require_utf8,
+)
 from seqrecorder.schema.declarations import METADATA_KEY
-from seqrecorder.schema.field import is_normaliser
+from seqrecorder.schema.field import Field, is_normaliser
 from seqrecorder.schema.schema import Schema
 from seqrecorder.wire.write import LARGE, text_features
 
@@ -31,10 +37,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.schema.field import Field
     from seqrecorder.wire.byte_rows import Blob
 
-if TYPE_CHECKING:
     Builder = Callable[[Sequence[Sequence[Any]]], list[Any]]
 
 
@@ -558,3 +562,34 @@ def _storing(schema: Schema) -> Builder:
         return records
 
     return build
+
+
+def is_arrow(given: object) -> bool:
+    """Whether an object is given out through the Arrow C interface.
+
+    >>> is_arrow([1, 2])
+    False
+    """
+    kind = type(given)
+    return hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__") or _is_series_of_lists(given)
+
+
+def _is_series_of_lists(given: Any) -> bool:
+    """Whether an object is a series of pandas before version 3, whose frames have the interface, and which lack it."""
+    kind = type(given)
+    if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or given.dtype != object:
+        return False
+    return isinstance(next((item for item in given if item is not None), None), list | tuple | np.ndarray)
+
+
+def is_table(given: object) -> bool:
+    """Whether an object is a table: one with the Arrow C interface, or a dataset of Hugging Face's library.
+
+    >>> is_table([1, 2])
+    False
+    """
+    return is_arrow(given) or _is_hub_dataset(given)
+
+
+def _is_hub_dataset(given: object) -> bool:
+    return type(given).__module__.partition(".")[0] == "datasets" and hasattr(given, "with_format")

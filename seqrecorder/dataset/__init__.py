@@ -5,7 +5,6 @@ __all__ = [
     "generations",
     "keys",
     "manifest",
-    "progress",
     "record_store",
     "remote",
     "salvage",

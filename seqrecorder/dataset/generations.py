@@ -30,9 +30,7 @@ from seqrecorder.errors import (
     OptionError,
     SchemaMismatchError,
 )
-from seqrecorder.storage.files import sync_tree, write_file, writing
-from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.names import (
+from seqrecorder.storage.files import (
     ASSETS,
     BESIDE_MANIFEST,
     EXAMPLES_CSV,
@@ -40,7 +38,11 @@ from seqrecorder.storage.names import (
     examples_name,
     generation_of,
     lengths_name,
+    sync_tree,
+    write_file,
+    writing,
 )
+from seqrecorder.storage.locks import exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

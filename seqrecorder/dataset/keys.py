@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seqrecorder.errors import ShardReadError
-from seqrecorder.storage.files import writing
+from seqrecorder.storage.files import KEY_INDEX, MANIFEST, writing
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.names import KEY_INDEX, MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

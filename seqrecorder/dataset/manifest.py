@@ -24,9 +24,7 @@ from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError,
 from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, outlines, some
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.cache import Wanted, cached, fetch_cached
-from seqrecorder.storage.files import sha256, write_file
-from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.names import (
+from seqrecorder.storage.files import (
     ASSETS,
     MANIFEST,
     STATISTICS,
@@ -38,7 +36,10 @@ from seqrecorder.storage.names import (
     lengths_name,
     local_path,
     origin_of,
+    sha256,
+    write_file,
 )
+from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.places import Place
 from seqrecorder.storage.shard import read_lengths
 from seqrecorder.storage.tfrecord import check_compression

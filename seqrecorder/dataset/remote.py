@@ -28,15 +28,23 @@ from seqrecorder.dataset.manifest import (
     parse_manifest,
     read_manifest,
 )
-from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, ManifestError, OptionError, ShardReadError
 from seqrecorder.storage.cache import Wanted, cached, fetch
-from seqrecorder.storage.files import link_file, sha256, writing
-from seqrecorder.storage.names import ASSETS, MANIFEST, generation_of, inside, is_url, shard_name
+from seqrecorder.storage.files import (
+    ASSETS,
+    MANIFEST,
+    generation_of,
+    inside,
+    is_url,
+    link_file,
+    sha256,
+    shard_name,
+    writing,
+)
 from seqrecorder.storage.places import Place
 from seqrecorder.storage.publish import Staging
-from seqrecorder.storage.threads import cleanup_when_terminated, in_threads
+from seqrecorder.storage.threads import Progress, cleanup_when_terminated, in_threads
 
 if TYPE_CHECKING:
     import os

@@ -28,18 +28,23 @@ from seqrecorder.errors import (
 )
 from seqrecorder.schema.display import cut, html_table, number_of
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import UNSUPPORTED, faults_around, sha256, sync_directory, sync_file, writing
-from seqrecorder.storage.locks import is_at
-from seqrecorder.storage.names import (
+from seqrecorder.storage.files import (
     ASSETS,
     MANIFEST,
+    UNSUPPORTED,
     check_names,
+    faults_around,
     files_named,
     generation_of,
     inside,
     local_path,
+    sha256,
     shard_index,
+    sync_directory,
+    sync_file,
+    writing,
 )
+from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.shard import histogram
 from seqrecorder.storage.tfrecord import UNKNOWN, Loss, check_compression, detect_compression

@@ -26,8 +26,7 @@ from seqrecorder.dataset.manifest import (
 from seqrecorder.dataset.recovery import Expected, without_damage
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import sha256
-from seqrecorder.storage.names import files_named, inside, is_url, lengths_name
+from seqrecorder.storage.files import files_named, inside, is_url, lengths_name, sha256
 from seqrecorder.storage.shard import RecordReader, check_lengths, peek, read_lengths
 from seqrecorder.storage.tfrecord import (
     advice,

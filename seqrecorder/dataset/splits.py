@@ -21,7 +21,7 @@ import numpy as np
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.schema.conversion import Mismatch, exact_scalar
 from seqrecorder.schema.display import cut, html_table, text_table
-from seqrecorder.storage.names import check_names
+from seqrecorder.storage.files import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -18,8 +18,7 @@ from seqrecorder.codec.json import check_json, json_lines
 from seqrecorder.dataset.splits import Ratios, Shares, lowest_ranked, ranked, shares_of, time_field, time_of
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.conversion import Mismatch
-from seqrecorder.storage.files import open_text, replaced_file
-from seqrecorder.storage.names import check_names
+from seqrecorder.storage.files import check_names, open_text, replaced_file
 from seqrecorder.storage.threads import ahead
 from seqrecorder.wire.byte_rows import bounds
 

@@ -28,8 +28,7 @@ from seqrecorder.errors import (
 )
 from seqrecorder.schema.display import cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import sha256, write_file
-from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, STATISTICS, inside, is_url, local_path
+from seqrecorder.storage.files import EXAMPLES_CSV, MANIFEST, STATISTICS, inside, is_url, local_path, sha256, write_file
 from seqrecorder.storage.places import Place
 from seqrecorder.storage.shard import RecordReader, block_for, histogram, read_lengths, whole_records
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, detect_compression, walk_frames

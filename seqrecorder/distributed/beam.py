@@ -15,14 +15,13 @@ import apache_beam as beam
 import attrs
 import numpy as np
 
-from seqrecorder.codec.arrow import is_table
+from seqrecorder.codec.columns import is_table
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError, RecordError, SourceError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.commit import commit
-from seqrecorder.writing.intake import EncodedPiece, PieceEncoder, check_unsorted
-from seqrecorder.writing.part import write_pieces
+from seqrecorder.writing.part import EncodedPiece, PieceEncoder, check_unsorted, write_pieces
 from seqrecorder.writing.shuffle import SortedSpill
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.writing.options import WriteOptions
+    from seqrecorder.writing.writer import WriteOptions
 
 _TOGETHER = 1024
 

@@ -22,8 +22,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.rows import RowGroups, from_rows
 from seqrecorder.sources.tables import from_table
 from seqrecorder.writing.commit import commit
-from seqrecorder.writing.intake import EncodedPiece, PieceEncoder, check_unsorted
-from seqrecorder.writing.part import write_pieces
+from seqrecorder.writing.part import EncodedPiece, PieceEncoder, check_unsorted, write_pieces
 
 if TYPE_CHECKING:
     import os
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.selection import Selection
-    from seqrecorder.writing.options import WriteOptions
+    from seqrecorder.writing.writer import WriteOptions
 
 _PIECES = "shard int, tag long, split string, key binary, lengths binary, data binary"
 _MIDDLE = 1 << 63  # Spark has no unsigned numbers; the order of tags stays what it is

@@ -7,10 +7,9 @@ import csv
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SchemaError, SkipRecord, SourceError
-from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, opened_text
-from seqrecorder.storage.names import local_path
+from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, local_path, opened_text
 from seqrecorder.writing.columns import SkippingSource
-from seqrecorder.writing.encoder import check_params, hook_params
+from seqrecorder.writing.intake import check_params, hook_params
 
 if TYPE_CHECKING:
     import os

@@ -18,7 +18,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
 from seqrecorder.sources.tables import open_table
 from seqrecorder.sources.text import CONLLU_COLUMNS, series_in, split_sentences
-from seqrecorder.storage.names import files_named, natural_order
+from seqrecorder.storage.files import files_named, natural_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from seqrecorder.codec.arrow import compute, cut_batch, one_array
-from seqrecorder.dataset.progress import Progress
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.tables import open_table
 from seqrecorder.storage.files import writing
-from seqrecorder.storage.threads import scratch
+from seqrecorder.storage.threads import Progress, scratch
 from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.writing.columns import TableSource, check_types, mapped_columns, unused_columns
 

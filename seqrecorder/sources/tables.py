@@ -6,10 +6,11 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqrecorder.codec.arrow import BATCH_ROWS, Table, arrow_type, is_table, pyarrow, table_of
+from seqrecorder.codec.arrow import BATCH_ROWS, Table, arrow_type, pyarrow, table_of
+from seqrecorder.codec.columns import is_table
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.names import files_named, local_path, natural_order
+from seqrecorder.storage.files import files_named, local_path, natural_order
 from seqrecorder.writing.columns import TableRecords
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
 from seqrecorder.errors import OptionError, RecordError, SourceError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, cast_values, time_of_text
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import STDIN, lines_of, name_of
-from seqrecorder.storage.names import files_named, natural_order
+from seqrecorder.storage.files import STDIN, files_named, lines_of, name_of, natural_order
 from seqrecorder.writing.columns import ColumnSource, SkippingSource
 
 if TYPE_CHECKING:

@@ -25,9 +25,18 @@ from typing import TYPE_CHECKING
 import attrs
 
 from seqrecorder.errors import OptionError, ShardReadError, ShardWriteError
-from seqrecorder.storage.files import faults_around, fcntl, link_file, sha256, write_file, writing
+from seqrecorder.storage.files import (
+    MANIFEST,
+    ORIGIN,
+    cache_directory,
+    faults_around,
+    fcntl,
+    link_file,
+    sha256,
+    write_file,
+    writing,
+)
 from seqrecorder.storage.locks import exclusive, lock, unlock
-from seqrecorder.storage.names import MANIFEST, ORIGIN, cache_directory
 from seqrecorder.storage.threads import in_threads
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import DatasetError, OptionError, ShardReadError, ShardWriteError
-from seqrecorder.storage.files import faults_around
-from seqrecorder.storage.names import MANIFEST
+from seqrecorder.storage.files import MANIFEST, faults_around
 
 if TYPE_CHECKING:
     import datetime as dt

@@ -25,10 +25,12 @@ import attrs
 
 from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, OptionError
 from seqrecorder.storage.files import (
+    MANIFEST,
     REPLACING,
     UNSUPPORTED,
     fault_point,
     faults_around,
+    local_path,
     replace_file,
     sync_directory,
     sync_tree,
@@ -36,7 +38,6 @@ from seqrecorder.storage.files import (
     writing,
 )
 from seqrecorder.storage.locks import Held, exclusive, is_at, lock, remove_abandoned, unlock
-from seqrecorder.storage.names import MANIFEST, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -24,6 +24,7 @@ import numpy as np
 from seqrecorder.errors import OptionError, ShardReadError, ShardWriteError, first_line
 from seqrecorder.storage import tfrecord
 from seqrecorder.storage.files import (
+    MANIFEST,
     FileState,
     Follower,
     PlacedFile,
@@ -35,7 +36,6 @@ from seqrecorder.storage.files import (
     remember,
     sha256,
 )
-from seqrecorder.storage.names import MANIFEST
 from seqrecorder.storage.tfrecord import (
     FOOTER,
     GZIP_MAGIC,

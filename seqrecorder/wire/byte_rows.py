@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-if TYPE_CHECKING:
     Places = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
@@ -636,3 +635,23 @@ def _compact(words: NDArray[Any]) -> NDArray[np.int64]:
         words = words & low.astype(words.dtype)
         words |= moved
     return words.astype(np.int64)
+
+
+FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
+"""By kind of list, what stands before it in a Feature."""
+
+
+def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:
+    r"""Return what stands before the one value of a bytes Feature, or all values of a float Feature.
+
+    >>> feature_header(4, "float", wrapped=False)
+    b'\x12\x06\n\x04'
+
+    Args:
+        width: bytes of what follows.
+        kind: `bytes` or `float`.
+        wrapped: whether the feature has a header of its own, as in a FeatureList.
+    """
+    item = b"\x0a" + varint(width)
+    feature = bytes([FEATURE_TAG[kind]]) + varint(len(item) + width) + item
+    return b"\x0a" + varint(len(feature) + width) + feature if wrapped else feature

@@ -17,8 +17,17 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.wire.byte_rows import MASKS, WORD, Messages, Spans, bounds, varint, words_of
-from seqrecorder.wire.write import FEATURE_TAG, feature_header
+from seqrecorder.wire.byte_rows import (
+    FEATURE_TAG,
+    MASKS,
+    WORD,
+    Messages,
+    Spans,
+    bounds,
+    feature_header,
+    varint,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

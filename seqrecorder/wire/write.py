@@ -29,11 +29,13 @@ import numpy as np
 
 from seqrecorder.errors import LimitExceededError
 from seqrecorder.wire.byte_rows import (
+    FEATURE_TAG,
     LARGEST_IN_A_BYTE,
     Blob,
     Head,
     Unjoined,
     bounds,
+    feature_header,
     fill_varints,
     in_groups,
     interleave,
@@ -57,9 +59,6 @@ if TYPE_CHECKING:
 LARGE, WIDE = 1 << 14, 1 << 10
 """Bytes of a field of a record, and of each value of it, from which these are copied once, to where they end up."""
 
-FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
-"""By kind of list, what stands before it in a Feature."""
-
 _ROOM = {False: 4, True: 6}  # bytes of a header before a short text
 
 _INT_HEADS = {
@@ -67,22 +66,6 @@ _INT_HEADS = {
     False: Head(4, 0x00_0A_02_1A, 0x01_00_01_00),
     True: Head(6, 0x00_0A_02_1A_04_0A, 0x01_00_01_00_01_00),
 }
-
-
-def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:
-    r"""Return what stands before the one value of a bytes Feature, or all values of a float Feature.
-
-    >>> feature_header(4, "float", wrapped=False)
-    b'\x12\x06\n\x04'
-
-    Args:
-        width: bytes of what follows.
-        kind: `bytes` or `float`.
-        wrapped: whether the feature has a header of its own, as in a FeatureList.
-    """
-    item = b"\x0a" + varint(width)
-    feature = bytes([FEATURE_TAG[kind]]) + varint(len(item) + width) + item
-    return b"\x0a" + varint(len(feature) + width) + feature if wrapped else feature
 
 
 def with_room(features: int, width: int, kind: str, *, wrapped: bool) -> tuple[NDArray[np.uint8], int]:

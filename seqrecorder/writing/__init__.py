@@ -1,3 +1,3 @@
 """Records in, a published dataset out: hooks, splits, order on disk, worker processes."""
 
-__all__ = ["columns", "commit", "edits", "encoder", "intake", "options", "part", "shuffle", "writer"]
+__all__ = ["columns", "commit", "edits", "intake", "part", "shuffle", "writer"]

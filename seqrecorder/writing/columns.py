@@ -12,29 +12,37 @@ import itertools
 import logging
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import FunctionType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 import numpy as np
 
-from seqrecorder.codec.arrow import column_of_array, column_of_sparse, columns_of_table, flat_array, is_arrow, outward
+from seqrecorder.codec.arrow import column_of_array, column_of_sparse, columns_of_table, flat_array, outward
 from seqrecorder.codec.columns import (
     Column,
     check_alignment,
     collect,
     gather,
+    is_arrow,
     maker_from_mapping,
     records_of,
     with_texts,
 )
-from seqrecorder.codec.encode import columns_of_dictionaries
-from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
+from seqrecorder.codec.encode import (
+    columns_of_dictionaries,
+)
+from seqrecorder.errors import (
+    FieldProblem,
+    OptionError,
+    RecordError,
+    did_you_mean,
+)
 from seqrecorder.schema.conversion import Mismatch, SparseVector, exact_array, require_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -739,3 +747,90 @@ def _weight(value: Any) -> int:
     if kind in (list, tuple) and value and type(value[0]) not in _NUMBERS:
         return sum(map(_weight, value))
     return sys.getsizeof(value)
+
+
+T = TypeVar("T")
+
+
+def _no_splits(sources: Sources) -> NDArray[np.int64]:
+    return np.zeros(len(sources.positions), np.int64)
+
+
+@attrs.frozen(eq=False)
+class Sources:
+    """Source records, whose hooks have not run.
+
+    Attributes:
+        positions: int64, ascending.
+        records: as many.
+        splits: int64, the number of each one's split; 0 until they have one.
+        columns: what they are, where they are given in columns; then the records are what is looked at of them.
+        kept: the indices of those that are written, of all in columns; None is all.
+    """
+
+    positions: NDArray[np.int64]
+    records: Sequence[Any]
+    splits: NDArray[np.int64] = attrs.field(default=attrs.Factory(_no_splits, takes_self=True))
+    columns: dict[str, Column] | None = None
+    kept: Sequence[int] | None = None
+
+    def only(self, kept: Sequence[int]) -> Sources:
+        """Return some of them, by their indices."""
+        return Sources(self.positions[kept], [self.records[i] for i in kept], self.splits[kept])
+
+    def become(self, origins: Sequence[int], records: Sequence[Any]) -> Sources:
+        """Return what hooks made of them: records, and for each the index of its source."""
+        indices = np.asarray(origins, np.int64)
+        return Sources(self.positions[indices], records, self.splits[indices])
+
+    def after(self, done: int) -> Sources:
+        """Return those behind the first `done`."""
+        return self.between(done, len(self.records))
+
+    def between(self, start: int, stop: int) -> Sources:
+        """Return some that stand together."""
+        return Sources(self.positions[start:stop], self.records[start:stop], self.splits[start:stop])
+
+
+@attrs.frozen(eq=False)
+class Block:
+    """Encoded records.
+
+    Attributes:
+        data: serialized SequenceExamples.
+        lengths: int64 (records, groups).
+        sources: int64, position of the source that each came from.
+        splits: int64, the number of each one's split, which is that of its source.
+        columns: columns of the CSV, or None.
+        rows: a line for the CSV of each record, or None.
+        skipped: positions of sources that a hook left out.
+        done: how many of the sources that were given are through; 0 where that is not known, as inside of one.
+    """
+
+    data: Sequence[bytes]
+    lengths: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    splits: NDArray[np.int64]
+    columns: list[str] | None
+    rows: list[str] | None
+    skipped: list[int]
+    done: int
+
+    def only(self, kept: Sequence[int] | None) -> Block:
+        """Return some of the records, by their indices; None is all."""
+        if kept is None:
+            return self
+        return attrs.evolve(
+            self,
+            data=chosen(self.data, kept),
+            lengths=self.lengths[kept],
+            sources=self.sources[kept],
+            splits=self.splits[kept],
+            rows=None if self.rows is None else chosen(self.rows, kept),
+        )
+
+
+def chosen(items: Sequence[T], indices: Sequence[int]) -> list[T]:
+    """Return some items by their indices."""
+    every = list(items)
+    return [every[i] for i in indices]

@@ -28,16 +28,24 @@ from seqrecorder.errors import (
     ShardReadError,
 )
 from seqrecorder.schema.display import number_of, some
-from seqrecorder.storage.files import faults_around, link_file, sha256, write_file, writing
-from seqrecorder.storage.names import MANIFEST, inside, is_url, shard_name
+from seqrecorder.storage.files import (
+    MANIFEST,
+    faults_around,
+    inside,
+    is_url,
+    link_file,
+    sha256,
+    shard_name,
+    write_file,
+    writing,
+)
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.storage.threads import cleanup_when_terminated, in_threads, scratch
 from seqrecorder.writing.keys import UniqueKeys
-from seqrecorder.writing.options import WriteOptions
 from seqrecorder.writing.part import HOOKS, IDENTITY, KEYS, OPENED, PART, UrlParts, checked_part
 from seqrecorder.writing.splits import DEFAULT_SPLIT
-from seqrecorder.writing.writer import tell_missed_shares
+from seqrecorder.writing.writer import WriteOptions, tell_missed_shares
 
 if TYPE_CHECKING:
     import os

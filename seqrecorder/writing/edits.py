@@ -14,8 +14,7 @@ from seqrecorder.dataset.splits import Stratum
 from seqrecorder.errors import DatasetError, OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.places import Place
-from seqrecorder.writing.options import shows_options
-from seqrecorder.writing.writer import Writer
+from seqrecorder.writing.writer import Writer, shows_options
 
 if TYPE_CHECKING:
     import os
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from seqrecorder.dataset.manifest import Manifest, Splitting
-    from seqrecorder.writing.options import WriteKeywords
+    from seqrecorder.writing.writer import WriteKeywords
 
 _DECIDED = ("splits", "split_by", "stratify", "time", "end", "straddling", "seed", "append", "overwrite")
 

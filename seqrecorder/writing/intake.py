@@ -2,44 +2,575 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
-import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+import inspect
+import itertools
+from collections.abc import Iterable, Mapping, Sized
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import attrs
 import numpy as np
 
-from seqrecorder.codec.arrow import is_table, table_of
-from seqrecorder.codec.columns import maker_from_mapping, records_of, scatter
+from seqrecorder.codec.arrow import table_of
+from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of, scatter
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.codec.encode import cut
+from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, RecordEncoder, cut, sizer, takes_columns
+from seqrecorder.dataset.examples_csv import csv_line
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.splits import Balanced
-from seqrecorder.errors import OptionError, RecordError
-from seqrecorder.storage.names import check_names
+from seqrecorder.errors import DatasetError, OptionError, RecordError, SkipRecord, SourceError, did_you_mean
+from seqrecorder.storage.files import check_names
 from seqrecorder.storage.shard import OpenShards
-from seqrecorder.writing.columns import ColumnSource, TableRecords, given_columns
-from seqrecorder.writing.encoder import Block, LifeCycle, RecordStream, Sources, Waiting, check_columns, check_params
-from seqrecorder.writing.keys import UniqueKeys
-from seqrecorder.writing.options import WriteOptions
+from seqrecorder.wire.byte_rows import sizes
+from seqrecorder.writing.columns import (
+    Block,
+    CannotWait,
+    ColumnSource,
+    Dictionaries,
+    SkippingSource,
+    Sources,
+    TableRecords,
+    given_columns,
+    snapshotter,
+)
 from seqrecorder.writing.splits import Router, SplitWriter
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.manifest import SplitInfo
-    from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.record_store import RecordStore
+    from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.writing.options import ShardOptions
-    from seqrecorder.writing.splits import EarlyUploads
-    from seqrecorder.writing.workers import PoolEncoder
+    from seqrecorder.storage.threads import Progress
+    from seqrecorder.writing.keys import UniqueKeys
+    from seqrecorder.writing.splits import EarlyUploads, ShardOptions
+
+
+HOOKS = ("from_csv_row", "load", "split")
+
+
+def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = HOOKS) -> None:
+    """Raise `OptionError` for a parameter that no hook of the class takes."""
+    taken: set[str] = set()
+    for name in hooks:
+        names = _parameters(record_class, name)
+        if names is None:
+            return
+        taken |= names
+    for name in params:
+        if name not in taken:
+            raise OptionError(
+                f"params: no hook of {record_class.__name__} ({', '.join(hooks)}) takes {name!r}"
+                f"{did_you_mean(name, taken)}"
+            )
+
+
+def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the parameters that a hook takes."""
+    names = _parameters(record_class, name)
+    return {key: value for key, value in params.items() if names is None or key in names}
+
+
+def _parameters(record_class: type, name: str) -> set[str] | None:
+    """Return the names of the parameters of a hook, None for any name."""
+    hook = getattr(record_class, name, None)
+    if not callable(hook):  # there is none, or a field has that name
+        return set()
+    # The first is the record itself, or the row: nobody's parameter.
+    parameters = list(inspect.signature(hook).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
+
+
+class LifeCycle:
+    """Takes source records to encoded ones, in this process; `PoolEncoder` has others do it.
+
+    Args:
+        schema: what is written.
+        params: for the hooks.
+        rows: whether a line for the CSV is wanted of each record.
+
+    Attributes:
+        has_hooks: whether the class has `load` or `split`.
+    """
+
+    def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False) -> None:
+        self._schema, self._rows = schema, rows
+        self._encoder = RecordEncoder(schema)
+        record_class = schema.record_class
+        self._params = {name: hook_params(record_class, name, params) for name in ("load", "split")}
+        self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))
+        self.has_hooks = self._loads or self._splits
+        self._size = sizer(schema)
+        self._snapshot = snapshotter(schema)
+        stored = {field.name: field for field in schema.fields}
+        self._columns = [
+            attribute.name
+            for attribute in attrs.fields(record_class)
+            if attribute.name not in stored or _is_scalar(stored[attribute.name])
+        ]
+        self._has_row = callable(getattr(record_class, "to_csv_row", None))
+
+    def encode(self, sources: Sources) -> Iterator[Block]:
+        """Yield blocks of encoded records, in order.
+
+        A source is written with all of its chunks or, where `SkipRecord` comes in the middle, with none.
+
+        Args:
+            sources: records whose hooks have not run.
+
+        Raises:
+            RecordError: a record cannot be encoded, or a hook failed; the position is that of the source.
+        """
+        if not self.has_hooks or sources.columns is not None:
+            yield self._block(sources, done=len(sources.records))
+            return
+        origins, records, skipped, size = list[int](), list[Any](), list[int](), 0
+        pairs = zip(sources.positions.tolist(), sources.records, strict=True)
+        for done, (position, source) in enumerate(pairs, 1):
+            chunks = self._chunks(position, source)
+            if not chunks:
+                skipped.append(position)
+            while chunks:
+                origins.append(done - 1)
+                records.append(chunks.popleft())
+                size += self._size(records[-1:])
+                if size > PIECE_BYTES or len(records) == PIECE_RECORDS:
+                    yield self._block(sources.become(origins, records), skipped, 0 if chunks else done)
+                    origins, records, skipped, size = [], [], [], 0
+                elif not self._splits:  # others are snapshots already
+                    records[-1] = self._taken(records[-1])
+        if records or skipped:
+            yield self._block(sources.become(origins, records), skipped, len(sources.records))
+
+    def drain(self) -> Iterator[Block]:
+        """Yield nothing: all that came is encoded."""
+        return iter(())
+
+    def close(self) -> None:
+        """Do nothing: nothing is held."""
+
+    def finished(self, sources: Iterable[Any]) -> list[Any]:
+        """Return the records that sources become: what would be encoded."""
+        return [record for position, source in enumerate(sources) for record in self._chunks(position, source)]
+
+    def _chunks(self, position: int, source: Any) -> collections.deque[Any]:
+        """Return the records that a source becomes; none where a hook leaves it out."""
+        record = source
+        try:
+            if self._loads:
+                record = self._taken(record)
+                loaded = self._call("load", position, record)
+                record = record if loaded is None else loaded
+            if not self._splits:
+                return collections.deque([record])
+            chunks = self._call("split", position, record)
+            self._check_chunks(position, chunks)
+            return collections.deque(map(self._taken, self._guarded(position, chunks)))
+        except SkipRecord:
+            return collections.deque()
+
+    def _taken(self, record: Any) -> Any:
+        """Return a snapshot of a record, before code of the class runs again."""
+        try:
+            return self._snapshot(record)
+        except CannotWait:  # its values do not fit, so that encoding refuses them
+            return record
+
+    def _check_chunks(self, position: int, chunks: Any) -> None:
+        is_record = isinstance(chunks, self._schema.record_class)
+        if is_record or isinstance(chunks, (str, bytes)) or not hasattr(chunks, "__iter__"):
+            raise RecordError(
+                f"{self._schema.name}.split: expected records (yield them one by one), got {type(chunks).__name__}",
+                position=position,
+            )
+
+    def _call(self, name: str, position: int, record: Any) -> Any:
+        hook = getattr(record, name, None)
+        if hook is None:
+            raise RecordError(
+                f"expected a record of class {self._schema.name}, got {type(record).__name__}",
+                position=position,
+            )
+        try:
+            return hook(**self._params[name])
+        except SkipRecord:
+            raise
+        except Exception as error:
+            raise self._hook_failed(name, position, error) from error
+
+    def _guarded(self, position: int, chunks: Iterable[Any]) -> Iterator[Any]:
+        try:
+            yield from chunks
+        except SkipRecord:
+            raise
+        except Exception as error:
+            raise self._hook_failed("split", position, error) from error
+
+    def _hook_failed(self, name: str, position: int, error: Exception) -> RecordError:
+        return RecordError(
+            f"{self._schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
+            " seqrecorder.SkipRecord in load or split to leave the record out)",
+            position=position,
+        )
+
+    def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
+        """Return the block of records whose hooks have run, or of columns, of which none runs."""
+        encoder, count, positions = self._encoder, len(sources.records), sources.positions
+        try:
+            given = sources.columns
+            encoded = encoder.encode(sources.records) if given is None else encoder.encode_columns(given, count)
+        except RecordError as error:
+            if error.position is not None:  # the source is named, and not the place among others
+                error.position = int(positions[error.position])
+            raise
+        columns = rows = None
+        if self._rows and count:
+            columns, rows = self._lines(sources.records, positions.tolist())
+        return Block(*encoded, positions, sources.splits, columns, rows, list(skipped), done).only(sources.kept)
+
+    # Lines of the CSV ---------------------------------------------------------------------------------------
+
+    def _lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
+        """Return the columns, and for each record its `to_csv_row`, or its scalars and plain fields.
+
+        Raises:
+            RecordError: `to_csv_row` failed, or records have different columns.
+        """
+        columns: list[str] = []
+        lines = []
+        for position, record in zip(positions, records, strict=True):
+            row = self._row(position, record)
+            columns = columns or list(row)
+            check_columns(self._schema.name, columns, list(row), position)
+            try:
+                lines.append(csv_line(row.values()))
+            except ValueError as error:
+                raise RecordError(f"its line of the CSV: {error}", position=position) from error
+        return columns, lines
+
+    def _row(self, position: int, record: Any) -> Mapping[str, Any]:
+        if not self._has_row:
+            return {name: getattr(record, name) for name in self._columns}
+        try:
+            row = record.to_csv_row()
+        except Exception as error:
+            raise self._hook_failed("to_csv_row", position, error) from error
+        if isinstance(row, (list, tuple)) and row:  # without names, columns are numbered
+            row = {f"column_{number}": value for number, value in enumerate(row)}
+        if not isinstance(row, dict) or not row:
+            raise RecordError(
+                f"{self._schema.name}.to_csv_row: expected a dict of columns, or a list, got {row!r}",
+                position=position,
+            )
+        return row
+
+
+def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:
+    """Raise `RecordError` where a record's line of the CSV has other columns than the first one's."""
+    if list(got) != list(expected):
+        raise RecordError(
+            f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
+            position=position,
+        )
+
+
+def _is_scalar(field: Field) -> bool:
+    return not (field.is_list or field.shape or field.sparse is not None)
+
+
+# With hooks records are made larger later: there, chunks for workers begin with one source and grow as far as the bytes
+# of what came back allow.
+_HOOK_RECORDS = 256
+_CHUNK_BYTES = PIECE_BYTES * 2 // 3  # the record that makes it full fits into the same piece, as a rule
+
+# A block is what is taken from a source at once.
+_BLOCK, _BLOCK_OF_LIST = 32, 1024
+_BLOCKS_OF_CHUNK = 16
+
+# What is left over of a list is encoded at once if it is so many records, and waits for more if it is fewer.
+_ENOUGH = 1024
+
+
+class RecordStream:
+    """Source records in blocks, each with the name of its split, or None where the source does not say.
+
+    >>> stream = RecordStream({"train": "abc", "eval": "d"})
+    >>> stream.take(2), stream.take(2), stream.take(2), stream.take(2)
+    (('train', ['a', 'b']), ('train', ['c']), ('eval', ['d']), (None, []))
+
+    Args:
+        records: an iterable of records or of dictionaries, a table, a `ColumnSource`, or a mapping of a split's name
+            to such.
+        schema: what the records are; needed for dictionaries and tables.
+
+    Attributes:
+        splits: the names, where the source has them.
+        columns: what gives its records in columns, or encoded, each with the name of its split; `take` gives the
+            others.
+        turn: a split and its dictionaries, where they are to be written before more is taken.
+        size: how many records there are; None where the source does not know.
+        skipped: how many rows `from_csv` left out, of the parts that came to their end.
+        cannot_wait: whether no snapshot could be taken of the record that was taken last.
+    """
+
+    def __init__(self, records: Any, schema: Schema | None = None) -> None:
+        if isinstance(records, RecordStream):
+            raise OptionError("a RecordStream is consumed once: give the records themselves")
+        self.splits = check_names(records, "split") if isinstance(records, Mapping) else ()
+        parts = list(records.values()) if isinstance(records, Mapping) else [records]
+        self._schema = schema
+        self.columns: list[tuple[str | None, ColumnSource | Selection]] = []
+        self._parts: Iterator[tuple[str | None, Any]]
+        rows: list[tuple[str | None, Any]] = []
+        for split, part in zip(self.splits or (None,), parts, strict=True):
+            if isinstance(part, (ColumnSource, Selection)):
+                self.columns.append((split, part))
+            elif is_table(part):
+                if schema is None:
+                    raise OptionError(f"a {type(part).__name__} does not say what its records are: pass schema=Class")
+                self.columns.append((split, TableRecords(table_of(part), schema)))
+            elif not isinstance(part, Iterable) or isinstance(part, (type, Mapping)):
+                raise OptionError(
+                    "records: expected an iterable of records or dictionaries, a table, or a mapping of names of splits"
+                    f" to such, got {type(part).__name__}"
+                )
+            else:
+                rows.append((split, part))
+        sizes = [len(part) if isinstance(part, Sized) else None for _, part in rows]
+        self.size = None if None in sizes or self.columns else sum(filter(None, sizes))
+        self.turn: tuple[str | None, Dictionaries] | None = None
+        self.skipped = 0
+        self.cannot_wait = False
+        self._taken = 0
+        self._parts = iter(rows)
+        self._part: Any = None
+        self._split: str | None = None
+        self._records: Iterator[Any] | None = None  # of the part
+        self._left = 0  # records of the part, if it is a list
+        self._failure: Exception | None = None
+        self._first: tuple[str | None, list[Any]] | None = None
+
+    def peek(self) -> Any:
+        """Return the first record, or None if there is none; it still comes with `take`."""
+        if self._first is None:
+            self._first = self.take(1)
+        return next(iter(self._first[1]), None)
+
+    @property
+    def held(self) -> bool:
+        """Whether what comes next is of a list, taken from before: no code of the program runs to make it."""
+        return self._left > 0
+
+    def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
+        """Return the name of a split and its next records, at most so many; no record at the end.
+
+        Args:
+            most: how many at most.
+            snapshot: is called with each record before the next one is asked for, and what it returns takes its place.
+                Where it raises `CannotWait`, the record is the last that is taken.
+
+        Raises:
+            SourceError: the source failed; the number of the record is named.
+        """
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        block: list[Any] = []
+        self.cannot_wait = False
+        while not block:
+            if self._failure is not None:
+                raise self._failed(self._failure)
+            try:
+                if self._records is None:
+                    self._records = self._begin_part()
+                if self._records is None:
+                    return self._split, []
+                records = itertools.islice(self._records, most)
+                if snapshot is None:
+                    block.extend(records)
+                else:
+                    self._take_snapshots(records, snapshot, block)
+            except Exception as error:  # noqa: BLE001 - what came before it is given first
+                self._failure = error
+            else:
+                if len(block) < most and not self.cannot_wait:
+                    self._end_part()
+            self._taken += len(block)
+            self._left = max(0, self._left - len(block))
+        return self._split, block
+
+    def _begin_part(self) -> Iterator[Any] | None:
+        """Return the records of the next part; None if there is none, or it has dictionaries."""
+        self._split, self._part = next(self._parts, (None, None))
+        return None if self._part is None else self._iterate(self._part)
+
+    def _iterate(self, part: Iterable[Any]) -> Iterator[Any] | None:
+        """Return the records of a part; None where they are dictionaries, which come in columns."""
+        held = type(part) in (list, tuple)
+        records = iter(part)
+        if self._schema is not None:
+            first = list(itertools.islice(part if held else records, 1))
+            records = records if held else itertools.chain(first, records)
+            if first and isinstance(first[0], Mapping):
+                if takes_columns(self._schema):
+                    rows = part if held else self._guarded(records)
+                    self.turn = self._split, Dictionaries(rows, self._schema)
+                    return None
+                make = maker_from_mapping(self._schema)
+                return map(make, records, itertools.count(self._taken))
+        self._left = len(part) if held else 0  # type: ignore[arg-type]  # lists and tuples have a length
+        return records
+
+    def _guarded(self, rows: Iterator[Any]) -> Iterator[Any]:
+        """Yield rows; raise what says at which of them their source failed."""
+        try:
+            for row in rows:
+                yield row
+                self._taken += 1
+        except Exception as error:  # noqa: BLE001 - raised as what the source did
+            failure = self._failed(error)
+        else:
+            return
+        raise failure
+
+    def _take_snapshots(self, records: Iterable[Any], snapshot: Callable[[Any], Any], block: list[Any]) -> None:
+        for record in records:
+            try:
+                block.append(snapshot(record))
+            except CannotWait:
+                self.cannot_wait = True
+                block.append(record)
+                return
+
+    def _end_part(self) -> None:
+        self._records, self._left = None, 0
+        # What `from_csv` left out, which is known when it has come to its end.
+        if isinstance(self._part, SkippingSource):
+            self.skipped += self._part.skipped
+
+    def _failed(self, error: Exception) -> Exception:
+        if isinstance(error, (SourceError, DatasetError, OptionError, RecordError)):
+            return error
+        ours = SourceError(
+            f"the source of records failed at record {self._taken}: {type(error).__name__}: {error};"
+            " nothing was published"
+        )
+        ours.__cause__ = error
+        return ours
+
+
+class Waiting:
+    """Records that wait, and the splits that they were given.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Point:
+    ...     name: str = sr.context(str)
+    >>> waiting = Waiting(sr.Schema.of(Point), hooks=False, workers=1)
+    >>> waiting.add(Point("origin"), "train")
+    >>> waiting.is_full, waiting.take()
+    (False, ([Point(name='origin')], ['train']))
+
+    Args:
+        schema: what the records are.
+        hooks: whether the class has hooks that make them larger.
+        workers: number of processes that may encode them, or `"auto"`.
+        whole: whether attributes that are not stored are looked at, later, too.
+    """
+
+    def __init__(self, schema: Schema, *, hooks: bool, workers: int | Literal["auto"], whole: bool = False) -> None:
+        self._size = sizer(schema)
+        self._snapshot = snapshotter(schema, whole=whole or hooks)
+        self._adapts = hooks and workers != 1
+        self._most = (1 if self._adapts else _HOOK_RECORDS) if hooks else PIECE_RECORDS
+        self._records: list[Any] = []
+        self._given: list[str | None] = []
+        self._bytes = 0
+        self._settled = 0  # so many of the first are snapshots
+        self._hastens = False  # one of them cannot wait
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they are to be encoded now."""
+        return len(self._records) >= self._most or self._bytes >= _CHUNK_BYTES or self._hastens
+
+    def add(self, record: Any, split: str | None) -> None:
+        """Add a record, with the split that the caller gives it, if any."""
+        self._records.append(record)
+        self._given.append(split)
+        self._bytes += self._size([record])
+        if not self.is_full:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Make those that wait snapshots, before code of the program runs; they are full where one cannot be."""
+        try:
+            for place in range(self._settled, len(self._records)):
+                self._records[place] = self._snapshot(self._records[place])
+                self._settled = place + 1
+        except CannotWait:
+            self._hastens = True
+
+    def fill(self, stream: RecordStream) -> Iterator[None]:
+        """Add all records of a source; yield whenever those that wait are to be taken, before any other is added."""
+        # What is taken at once is small beside a chunk, as far as the records before tell, since records of an iterator
+        # come into being as they are taken.
+        most = 1
+        while True:
+            held = stream.held
+            if not held:
+                if len(self._records) - self._settled < _ENOUGH:
+                    self._settle()
+                if self._settled < len(self._records):
+                    yield
+            count = min(most, self._most - len(self._records))
+            # One that comes alone may be large, and fill the chunk: it becomes a snapshot above, if it does not.
+            takes_snapshots = not held and count > 1
+            split, block = stream.take(count, self._snapshot if takes_snapshots else None)
+            if not block:
+                break
+            self._records += block
+            self._given += [split] * len(block)
+            if takes_snapshots:
+                self._hastens = stream.cannot_wait
+                self._settled = len(self._records) - self._hastens
+            size = self._size(block)
+            self._bytes += size
+            fits = _CHUNK_BYTES * len(block) // (_BLOCKS_OF_CHUNK * max(1, size))
+            most = max(1, min(2 * most, fits, _BLOCK_OF_LIST if held else _BLOCK))
+            if self.is_full:
+                yield
+
+    def take(self) -> tuple[list[Any], list[str | None]]:
+        """Return those that wait and the splits that they were given; from now on none wait."""
+        records, given = self._records, self._given
+        self._records, self._given, self._bytes, self._settled, self._hastens = [], [], 0, 0, False
+        return records, given
+
+    def adapt(self, block: Block) -> None:
+        """Let chunks grow as far as the bytes of a source allow, where hooks run in workers."""
+        if self._adapts and block.data:
+            each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
+            self._most = max(1, min(_HOOK_RECORDS, 2 * self._most, _CHUNK_BYTES // max(1, each)))
+
+
+class Encoder(Protocol):
+    """Interface of what encodes sources: the life cycle in this process, or a pool of workers."""
+
+    def encode(self, sources: Sources) -> Iterable[Block]:
+        """Encode sources, or take them; give what is encoded by now, in order."""
+
+    def drain(self) -> Iterable[Block]:
+        """Give the rest."""
 
 
 class RecordIntake:
@@ -50,7 +581,8 @@ class RecordIntake:
 
     Args:
         schema: what the records are.
-        options: of the writer.
+        csv: whether each record has a line in a CSV file.
+        workers: how many processes encode, or `"auto"`.
         life_cycle: of the records.
         encoder: runs the life cycle.
         placement: where encoded records go.
@@ -66,10 +598,11 @@ class RecordIntake:
     def __init__(
         self,
         schema: Schema,
-        options: WriteOptions,
         life_cycle: LifeCycle,
-        encoder: LifeCycle | PoolEncoder,
+        encoder: Encoder,
         *,
+        csv: bool,
+        workers: int | Literal["auto"],
         placement: Placement,
         router: Router,
         keys: UniqueKeys,
@@ -80,12 +613,12 @@ class RecordIntake:
         self._progress, self._lock = progress, lock
         self._failure: BaseException | None = None
         needs, stored = router.needs, {field.name for field in schema.fields}
-        self._lines = options.csv
+        self._lines = csv
         # Whether splits or lines of the CSV come from more than the stored fields.
-        self._whole = options.csv or router.cuts or needs is None or bool(set(needs) - stored)
+        self._whole = csv or router.cuts or needs is None or bool(set(needs) - stored)
         self._router = router
         self._needs = list(dict.fromkeys([*(needs or ()), *keys.needs]))
-        self._waiting = Waiting(schema, hooks=life_cycle.has_hooks, workers=options.workers, whole=self._whole)
+        self._waiting = Waiting(schema, hooks=life_cycle.has_hooks, workers=workers, whole=self._whole)
         self.position = 0
 
     def add(self, record: Any, split: str | None) -> None:
@@ -454,132 +987,3 @@ class Placement:
         self._is_abandoned = True
         for writer in self._writers.values():
             writer.abandon()
-
-
-_UNSORTED = ("splits", "split_by", "seed", "shards", "compression", "params", "metadata", "assets", "overwrite")
-"""The options that make sense where records come in no order, and in many processes."""
-
-
-class EncodedPiece(NamedTuple):
-    """A record that is encoded, with what decides its place.
-
-    Attributes:
-        tag: 64 bits of a hash of the bytes, by which records are dealt to shards and sorted: they come in no order.
-        split: name of its split.
-        key: the hash of its source's key, 8 bytes; empty for a source without one, and for its later chunks.
-        lengths: int64 (groups), little-endian.
-        data: the serialized SequenceExample.
-    """
-
-    tag: int
-    split: str
-    key: bytes
-    lengths: bytes
-    data: bytes
-
-
-def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
-    """Return the options of a write whose records come in no order.
-
-    Raises:
-        OptionError: one makes no sense there.
-    """
-    checked = WriteOptions.of(options)
-    for name in options:
-        if name not in _UNSORTED:
-            raise OptionError(f"{name}: not where many processes write records in any order; leave it out")
-    if isinstance(checked.split_by, Balanced):
-        raise OptionError("split_by: Balanced needs all records in one process; split by hash, without it")
-    router = Router(schema, checked.splits, checked.split_by, checked.seed)
-    if router.by_position:
-        raise OptionError("records come in no order, so that positions cannot decide splits: name split_by=, or a key")
-    check_params(schema.record_class, checked.params)
-    return checked
-
-
-Tools = tuple[LifeCycle, Router, UniqueKeys]
-
-
-@attrs.define
-class PieceEncoder:
-    """Encodes records, dictionaries and tables, in any process; pickles as what it was made of.
-
-    Args:
-        schema: what the records are.
-        options: the splits and their rule, the seed, and parameters of hooks.
-
-    Attributes:
-        skipped: sources that a hook has left out by now.
-    """
-
-    schema: Schema
-    options: WriteOptions
-    skipped: int = attrs.field(default=0, init=False)
-    _tools: Tools | None = attrs.field(default=None, init=False)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return PieceEncoder, (self.schema, self.options)
-
-    def encode(self, given: Sequence[Any], split: str | None = None) -> Iterator[EncodedPiece]:
-        """Yield what records become.
-
-        Args:
-            given: records or dictionaries; or one table, whose rows are records; or one source that gives columns.
-            split: the name of their split, where no rule decides.
-
-        Raises:
-            RecordError: a record cannot be encoded.
-            OptionError: the columns of a table are not the fields.
-        """
-        if self._tools is None:
-            options = self.options
-            self._tools = (
-                LifeCycle(self.schema, options.params),
-                Router(self.schema, options.splits, options.split_by, options.seed),
-                UniqueKeys(self.schema, "error"),
-            )
-        try:
-            if len(given) == 1 and isinstance(given[0], ColumnSource):
-                yield from self._of_columns(given[0], split, self._tools)
-            elif len(given) == 1 and is_table(given[0]):
-                yield from self._of_columns(TableRecords(table_of(given[0]), self.schema), split, self._tools)
-            else:
-                make = maker_from_mapping(self.schema)
-                records = [make(one, at) if isinstance(one, dict) else one for at, one in enumerate(given)]
-                yield from self._of_records(records, split, self._tools)
-        except RecordError as error:
-            error.position = None  # which is that among records that came together by chance
-            raise
-
-    def _of_columns(self, source: ColumnSource, split: str | None, tools: Tools) -> Iterator[EncodedPiece]:
-        for whole, size in source.columns():
-            for _, columns in cut(whole, size):
-                given = None if tools[0].has_hooks else columns
-                yield from self._of_records(records_of(source.given, columns), split, tools, given)
-
-    def _of_records(
-        self, records: Sequence[Any], split: str | None, tools: Tools, columns: dict[str, Column] | None = None
-    ) -> Iterator[EncodedPiece]:
-        life_cycle, router, keys = tools
-        if not records:
-            return
-        sources, last = Sources(np.arange(len(records)), records, columns=columns), -1
-        found = router.assign(sources, [split] * len(records))
-        names, numbers = np.unique([found] * len(records) if isinstance(found, str) else found, return_inverse=True)
-        for block in life_cycle.encode(attrs.evolve(sources, splits=numbers)):
-            self.skipped += len(block.skipped)
-            yield from self._pieces(block, sources, names.tolist(), keys, last)
-            last = max([last, *block.sources[-1:].tolist()])
-
-    @staticmethod
-    def _pieces(
-        block: Block, sources: Sources, names: Sequence[str], keys: UniqueKeys, last: int
-    ) -> Iterator[EncodedPiece]:
-        hashes, usable = keys.hashes_of([sources.records[position] for position in block.sources.tolist()])
-        # The first chunk of a source answers for its key; the last source of the block before may go on.
-        usable &= np.diff(block.sources, prepend=last) != 0
-        rows = zip(block.data, block.splits.tolist(), hashes.tolist(), usable.tolist(), block.lengths, strict=True)
-        for data, number, key, is_first, lengths in rows:
-            tag = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
-            packed = key.to_bytes(8, "little") if is_first else b""
-            yield EncodedPiece(tag, names[int(number)], packed, lengths.astype("<i8").tobytes(), bytes(data))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.dataset.manifest import Manifest, SplitInfo
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.writing.encoder import Sources
+    from seqrecorder.writing.columns import Sources
 
 
 _TOGETHER, _TOGETHER_BYTES = 1024, 8 << 20

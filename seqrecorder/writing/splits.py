@@ -26,8 +26,15 @@ from seqrecorder.dataset.splits import (
     key_hashes,
 )
 from seqrecorder.errors import OptionError, RecordError
-from seqrecorder.storage.files import faults_around, sha256, writing
-from seqrecorder.storage.names import check_name, examples_name, lengths_name, shard_name
+from seqrecorder.storage.files import (
+    check_name,
+    examples_name,
+    faults_around,
+    lengths_name,
+    sha256,
+    shard_name,
+    writing,
+)
 from seqrecorder.storage.shard import OpenShards, ShardWriter, histogram
 from seqrecorder.storage.threads import in_threads, submit
 from seqrecorder.wire.byte_rows import sizes
@@ -43,8 +50,8 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.remote import Destination
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.writing.encoder import Sources
-    from seqrecorder.writing.options import ShardOptions
+    from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.writing.columns import Sources
 
 
 DEFAULT_SPLIT = "train"
@@ -629,3 +636,26 @@ class SplitWriter:
             shard.abandon()
         if self._spill is not None:
             self._spill.close()
+
+
+@attrs.frozen
+class ShardOptions:
+    """How records become shards.
+
+    Attributes:
+        shards: their number; record i goes to shard i mod n.
+        shard_bytes: their size; records fill one shard after the other.
+        compression: None or `GZIP`.
+        shuffle_seed: seed of the order on disk; None keeps the order of arrival.
+        generation: which stands in the names of shards.
+        csv_generation: which stands in the name of the CSV.
+        groups: alignment groups of the schema.
+    """
+
+    shards: int | None = None
+    shard_bytes: int | None = None
+    compression: Compression = None
+    shuffle_seed: int | None = None
+    generation: int = 0
+    csv_generation: int = 0
+    groups: int = 1

@@ -27,7 +27,8 @@ from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.threads import cores
 from seqrecorder.wire.byte_rows import sizes
-from seqrecorder.writing.encoder import Block, LifeCycle
+from seqrecorder.writing.columns import Block
+from seqrecorder.writing.intake import LifeCycle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from seqrecorder.writing.encoder import Sources
+    from seqrecorder.writing.columns import Sources
 
 
 _LOOK_SECONDS = 0.5

@@ -9,7 +9,7 @@ import pytest
 import seqrecorder as sr
 from seqrecorder.analysis.stats import Stats, from_bytes, kept_stats, to_bytes
 from seqrecorder.errors import ManifestError, OptionError
-from seqrecorder.storage.names import STATISTICS
+from seqrecorder.storage.files import STATISTICS
 
 
 @sr.record

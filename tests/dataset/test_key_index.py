@@ -7,7 +7,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.dataset import keys as key_index
-from seqrecorder.storage.names import KEY_INDEX
+from seqrecorder.storage.files import KEY_INDEX
 
 
 @sr.record

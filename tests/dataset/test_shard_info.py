@@ -23,7 +23,7 @@ from seqrecorder.dataset.manifest import (
 )
 from seqrecorder.dataset.record_store import WrittenOrder
 from seqrecorder.dataset.splits import lowest_ranked, ranked
-from seqrecorder.storage import names
+from seqrecorder.storage import files as names
 
 COUNT = 1200
 

@@ -12,8 +12,7 @@ import seqrecorder as sr
 from seqrecorder.dataset.generations import clean_destination, named, publish, standing
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined
 from seqrecorder.storage import locks
-from seqrecorder.storage.files import on_fault_point
-from seqrecorder.storage.names import lengths_name, shard_name
+from seqrecorder.storage.files import lengths_name, on_fault_point, shard_name
 from seqrecorder.storage.publish import Staging
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqrecorder.errors import ManifestError, OptionError
-from seqrecorder.storage.names import check_name, check_names, inside, is_special, lengths_name, shard_name
+from seqrecorder.storage.files import check_name, check_names, inside, is_special, lengths_name, shard_name
 
 NOT_COMPONENTS = [
     "",

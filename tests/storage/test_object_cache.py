@@ -11,11 +11,10 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.storage import cache as object_cache
-from seqrecorder.storage import names as paths
+from seqrecorder.storage import files as paths
 from seqrecorder.storage.cache import Wanted, cached, fetch_cached
-from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.files import on_fault_point, origin_of
 from seqrecorder.storage.locks import unlock
-from seqrecorder.storage.names import origin_of
 from seqrecorder.storage.places import Place
 
 

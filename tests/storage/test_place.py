@@ -4,8 +4,7 @@ import fsspec
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.files import on_fault_point
-from seqrecorder.storage.names import is_url
+from seqrecorder.storage.files import is_url, on_fault_point
 from seqrecorder.storage.places import Place
 
 

@@ -10,7 +10,7 @@ import pytest
 from faults import names
 
 import seqrecorder as sr
-from seqrecorder.storage.names import KEY_INDEX
+from seqrecorder.storage.files import KEY_INDEX
 from seqrecorder.writing import commit as part_keys
 from seqrecorder.writing import keys as unique_keys
 from seqrecorder.writing import part as write_part

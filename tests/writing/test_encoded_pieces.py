@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.writing.intake import EncodedPiece, PieceEncoder, check_unsorted
-from seqrecorder.writing.part import write_pieces
+from seqrecorder.writing.part import EncodedPiece, PieceEncoder, check_unsorted, write_pieces
 
 
 @sr.record
@@ -87,7 +86,7 @@ def test_hooks(tmp_path: Path) -> None:
 
 def test_chunks_of_a_source_that_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source whose chunks fill several blocks has one key."""
-    monkeypatch.setattr("seqrecorder.writing.encoder.PIECE_RECORDS", 4)
+    monkeypatch.setattr("seqrecorder.writing.intake.PIECE_RECORDS", 4)
     pieces = list(encoder(Chunked, params={"chunks": 10}).encode([Chunked("a"), Chunked("b")]))
     assert [number for number, piece in enumerate(pieces) if piece.key] == [0, 10]
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.dataset.progress import Progress
+from seqrecorder.storage.threads import Progress
 
 
 @attrs.define

@@ -15,7 +15,7 @@ from written_records import Item, items
 import seqrecorder as sr
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.locks import Held, exclusive
-from seqrecorder.writing import encoder
+from seqrecorder.writing import intake as encoder
 
 
 def modes(directory):

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.writing import encoder as record_source
-from seqrecorder.writing.encoder import Block, RecordStream, Waiting
+from seqrecorder.writing import intake as record_source
+from seqrecorder.writing.columns import Block
+from seqrecorder.writing.intake import RecordStream, Waiting
 
 
 @sr.record

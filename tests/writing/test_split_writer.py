@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from seqrecorder.storage import shard as shard_files
 from seqrecorder.storage.shard import RecordReader
-from seqrecorder.writing.options import ShardOptions
-from seqrecorder.writing.splits import SplitWriter
+from seqrecorder.writing.splits import ShardOptions, SplitWriter
 
 sizes = st.lists(st.integers(0, 60), max_size=30)
 

@@ -19,7 +19,7 @@ from written_records import Clip, Tokens
 
 import seqrecorder as sr
 from seqrecorder.writing import workers as worker_pool
-from seqrecorder.writing.encoder import Block
+from seqrecorder.writing.columns import Block
 from seqrecorder.writing.workers import WorkerTraceback, _Costs
 
 

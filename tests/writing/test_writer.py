@@ -22,7 +22,7 @@ from seqrecorder.storage import shard
 from seqrecorder.storage import shard as shard_files
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.tfrecord import walk_frames
-from seqrecorder.writing import encoder as record_source
+from seqrecorder.writing import intake as record_source
 from seqrecorder.writing import keys as unique_keys
 
 

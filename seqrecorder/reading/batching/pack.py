@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.reading.batching.bucket import at_end
 from seqrecorder.reading.batching.step_slices import check_names, group_of_steps, parse_records
-from seqrecorder.reading.batching.window import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches, fit_lengths, one_of, positive
 from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, one_element, rebatched, scanned

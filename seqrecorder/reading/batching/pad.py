@@ -9,7 +9,7 @@ import attrs
 
 from seqrecorder.codec.graph_ops import checked, to_longest
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.window import Consecutive, parts_of
+from seqrecorder.reading.batching.bucket import Consecutive, parts_of
 from seqrecorder.reading.strategy import (
     Batches,
     PaddedBatches,

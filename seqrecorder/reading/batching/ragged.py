@@ -8,8 +8,8 @@ import attrs
 
 from seqrecorder.codec.graph_ops import Padding, checked, longest_of, of_all_rows, padded
 from seqrecorder.codec.parse import SEQUENCE_LENGTH, Parser, length_name
+from seqrecorder.reading.batching.bucket import Consecutive, parts_of
 from seqrecorder.reading.batching.step_slices import check_names
-from seqrecorder.reading.batching.window import Consecutive, parts_of
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import EMPTY, NO_STEPS, Batches, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP

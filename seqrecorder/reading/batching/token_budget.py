@@ -8,8 +8,16 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import BatchesByLength, LengthPlan
-from seqrecorder.reading.batching.window import Turn, drawn, in_turns, plan_batches, rows_of, sort_rows
+from seqrecorder.reading.batching.bucket import (
+    BatchesByLength,
+    LengthPlan,
+    Turn,
+    drawn,
+    in_turns,
+    plan_batches,
+    rows_of,
+    sort_rows,
+)
 from seqrecorder.reading.strategy import fit_lengths, one_of, positive
 from seqrecorder.reading.tfdata_ops import rebatched
 
@@ -86,7 +94,7 @@ def budget_batches(
     for longer than that.
 
     >>> import tensorflow as tf
-    >>> from seqrecorder.reading.batching.window import in_turns
+    >>> from seqrecorder.reading.batching.bucket import in_turns
     >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
     >>> for batch in budget_batches(in_turns(records.batch(4)), max_steps=4):

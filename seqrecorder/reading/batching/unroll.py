@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.reading.batching.bucket import at_end
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
-from seqrecorder.reading.batching.window import at_end
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import WINDOW, Batches, one_of, positive
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned

@@ -12,9 +12,8 @@ from seqrecorder.errors import OptionError, SchemaMismatchError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import Inference, infer
-from seqrecorder.storage.names import files_named
-from seqrecorder.writing.options import shows_options
-from seqrecorder.writing.writer import write
+from seqrecorder.storage.files import files_named
+from seqrecorder.writing.writer import shows_options, write
 
 if TYPE_CHECKING:
     import os
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.writing.options import WriteKeywords
+    from seqrecorder.writing.writer import WriteKeywords
 
 
 @attrs.frozen

@@ -20,7 +20,7 @@ from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import RESERVED, draft, identifier
-from seqrecorder.storage.names import files_named
+from seqrecorder.storage.files import files_named
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord import check_compression, check_walk
 from seqrecorder.wire.read import message_of

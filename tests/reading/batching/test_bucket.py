@@ -9,8 +9,7 @@ from slow_records import written
 from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epochs, plain, rows, streams_of, windows_of
 
 import seqrecorder as sr
-from seqrecorder.reading.batching.bucket import bucket_batches
-from seqrecorder.reading.batching.window import in_turns
+from seqrecorder.reading.batching.bucket import bucket_batches, in_turns
 from seqrecorder.reading.stream import permutation
 
 
