@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import Column, _is_hub_dataset
+from seqrecorder.codec.columns import Column, is_hub_dataset
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.conversion import ADVICE, NO_ZONE, Mismatch, cast_values, zone_of
 from seqrecorder.schema.dtypes import element_type, widen
@@ -401,7 +401,7 @@ def table_of(given: Any) -> Table:
     """
     pa = pyarrow()
     name = type(given).__name__
-    if _is_hub_dataset(given):
+    if is_hub_dataset(given):
         return _hub_dataset(given)
     if type(given).__module__.partition(".")[0] in _HELD and hasattr(given, "__len__"):
         names = getattr(given, "column_names", None) or getattr(given, "columns", None)

@@ -588,8 +588,8 @@ def is_table(given: object) -> bool:
     >>> is_table([1, 2])
     False
     """
-    return is_arrow(given) or _is_hub_dataset(given)
+    return is_arrow(given) or is_hub_dataset(given)
 
 
-def _is_hub_dataset(given: object) -> bool:
+def is_hub_dataset(given: object) -> bool:
     return type(given).__module__.partition(".")[0] == "datasets" and hasattr(given, "with_format")
