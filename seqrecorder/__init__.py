@@ -119,62 +119,46 @@ Schema.inference = _infer
 
 __version__ = "0.1.0"
 
+# Where each name is that is loaded when it is first used.
 _LAZY = {
-    "Balanced": "seqrecorder.dataset.splits",
-    "Bucket": "seqrecorder.reading.batching.bucket",
-    "Column": "seqrecorder.codec.columns",
-    "Corpus": "seqrecorder.dataset.selection",
-    "Coverage": "seqrecorder.analysis.vocabulary",
-    "FieldStats": "seqrecorder.analysis.stats",
-    "Crop": "seqrecorder.reading.batching.crop",
-    "Leakage": "seqrecorder.analysis.leakage",
-    "Manifest": "seqrecorder.dataset.manifest",
-    "Pack": "seqrecorder.reading.batching.pack",
-    "Pad": "seqrecorder.reading.batching.pad",
-    "Plan": "seqrecorder.reading.plan",
-    "PlanTable": "seqrecorder.reading.plan",
-    "Ragged": "seqrecorder.reading.batching.ragged",
-    "Report": "seqrecorder.analysis.report",
-    "Salvage": "seqrecorder.dataset.salvage",
-    "Selection": "seqrecorder.dataset.selection",
-    "Stats": "seqrecorder.analysis.stats",
-    "TokenBudget": "seqrecorder.reading.batching.token_budget",
-    "Unroll": "seqrecorder.reading.batching.unroll",
-    "VerifyReport": "seqrecorder.dataset.verify",
-    "Vocabulary": "seqrecorder.analysis.vocabulary",
-    "Window": "seqrecorder.reading.batching.window",
-    "WriteOptions": "seqrecorder.writing.writer",
-    "Writer": "seqrecorder.writing.writer",
-    "from_conll": "seqrecorder.sources.text",
-    "clean": "seqrecorder.dataset.remote",
-    "commit": "seqrecorder.writing.commit",
-    "compact": "seqrecorder.writing.edits",
-    "batch": "seqrecorder.reading.batch",
-    "from_csv": "seqrecorder.sources.csv",
-    "from_jsonl": "seqrecorder.sources.text",
-    "from_rows": "seqrecorder.sources.rows",
-    "from_table": "seqrecorder.sources.tables",
-    "from_ts": "seqrecorder.sources.text",
-    "info": "seqrecorder.reading.read",
-    "leakage": "seqrecorder.analysis.leakage",
-    "merge": "seqrecorder.writing.edits",
-    "mix": "seqrecorder.reading.mix",
-    "next_step": "seqrecorder.reading.elements",
-    "open": "seqrecorder.dataset.selection",
-    "plan": "seqrecorder.reading.plan",
-    "plot": "seqrecorder.analysis.plot",
-    "previous_step": "seqrecorder.reading.elements",
-    "pull": "seqrecorder.dataset.remote",
-    "push": "seqrecorder.dataset.remote",
-    "read": "seqrecorder.reading.read",
-    "read_records": "seqrecorder.reading.read_records",
-    "report": "seqrecorder.analysis.report",
-    "rewrite": "seqrecorder.writing.edits",
-    "salvage": "seqrecorder.dataset.salvage",
-    "stats": "seqrecorder.analysis.stats",
-    "verify": "seqrecorder.dataset.verify",
-    "write": "seqrecorder.writing.writer",
-    "write_part": "seqrecorder.writing.part",
+    name: f"seqrecorder.{module}"
+    for module, names in {
+        "writing.commit": "commit",
+        "writing.edits": "compact merge rewrite",
+        "writing.part": "write_part",
+        "writing.writer": "WriteOptions Writer write",
+        "reading.batch": "batch",
+        "reading.batching.bucket": "Bucket",
+        "reading.batching.crop": "Crop",
+        "reading.batching.pack": "Pack",
+        "reading.batching.pad": "Pad",
+        "reading.batching.ragged": "Ragged",
+        "reading.batching.token_budget": "TokenBudget",
+        "reading.batching.unroll": "Unroll",
+        "reading.batching.window": "Window",
+        "reading.elements": "next_step previous_step",
+        "reading.mix": "mix",
+        "reading.plan": "Plan PlanTable plan",
+        "reading.read": "info read",
+        "reading.read_records": "read_records",
+        "dataset.manifest": "Manifest",
+        "dataset.remote": "clean pull push",
+        "dataset.salvage": "Salvage salvage",
+        "dataset.selection": "Corpus Selection open",
+        "dataset.splits": "Balanced",
+        "dataset.verify": "VerifyReport verify",
+        "sources.csv": "from_csv",
+        "sources.rows": "from_rows",
+        "sources.tables": "from_table",
+        "sources.text": "from_conll from_jsonl from_ts",
+        "analysis.leakage": "Leakage leakage",
+        "analysis.plot": "plot",
+        "analysis.report": "Report report",
+        "analysis.stats": "FieldStats Stats stats",
+        "analysis.vocabulary": "Coverage Vocabulary",
+        "codec.columns": "Column",
+    }.items()
+    for name in names.split()
 }
 
 
@@ -197,7 +181,15 @@ def __getattr__(name: str) -> Any:
         ) from error
 
 
-def __dir__() -> list[str]:
+def _public() -> set[str]:
     # Not what is imported here for use here, nor the modules that imports leave behind.
     own = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
-    return sorted({*own, *_LAZY, *_MODULES, *(name for name in globals() if name.startswith("__"))})
+    return {*(name for name in own if not name.startswith("_")), *_LAZY, *_MODULES}
+
+
+def __dir__() -> list[str]:
+    return sorted({*_public(), *(name for name in globals() if name.startswith("__"))})
+
+
+if not TYPE_CHECKING:  # type checkers know the public names by their imports
+    __all__ = sorted(_public())  # noqa: PLE0605 - it is computed

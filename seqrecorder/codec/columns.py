@@ -592,4 +592,5 @@ def is_table(given: object) -> bool:
 
 
 def is_hub_dataset(given: object) -> bool:
+    """Whether an object is a dataset of Hugging Face's library."""
     return type(given).__module__.partition(".")[0] == "datasets" and hasattr(given, "with_format")
