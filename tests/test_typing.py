@@ -45,6 +45,12 @@ anything = next(sr.read_records("corpus", fields=["key"], schema=Utterance)).wha
 sr.write([good], "corpus", splits={"train": 0.8}, split_by=sr.Balanced("key"), shards=2, params={"rate": 1}, csv=True)
 with sr.Writer("corpus", Utterance, append=True, assets={"words": b""}, on_duplicate="first") as writer:
     writer.write(good)
+train = sr.open("corpus", schema=Utterance)["train"]
+rate = train[0].rate
+wrong = train[:10].sample(0.5, seed=0)[0].rate  # no text
+for one in train.where(rate=16_000):
+    rate = one.rate
+anything = sr.open("corpus")["train"][0].whatever
 sr.write([good], "corpus", shard=2)  # no such option of write
 sr.write([good], "corpus", seed="1")  # no seed of write
 sr.Writer("corpus", Utterance, shard=2)  # no such option of Writer

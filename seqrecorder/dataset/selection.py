@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
 
 from seqrecorder.dataset.manifest import lengths_picture
 from seqrecorder.dataset.record_store import RecordStore, resolve_selection, whole_splits
 from seqrecorder.dataset.shard_set import Selected
-from seqrecorder.dataset.subsets import Subsets, ascends
+from seqrecorder.dataset.subsets import R, Subsets, T, ascends
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError
 from seqrecorder.schema.display import cut, html_table, number_of
 
@@ -30,7 +30,7 @@ _WIDTH = 40
 _DRAWN = 1 << 20
 
 
-class Selection(Subsets, Selected):
+class Selection(Subsets[R], Selected):
     """Some records of a dataset, in some order; `seqrecorder.open` gives the first ones, and these give others.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -99,7 +99,7 @@ class Selection(Subsets, Selected):
         """Whether these are all records of some splits in written order, one split after the other."""
         return whole_splits(self._store, self._positions) is not None
 
-    def reading(self, schema: object) -> Selection:
+    def reading(self, schema: object) -> Selection[Any]:
         """Return the same records, to be read as another class.
 
         Raises:
@@ -110,9 +110,9 @@ class Selection(Subsets, Selected):
     # Some of it --------------------------------------------------------------------------------------------------
 
     @overload
-    def __getitem__(self, index: int | str | bytes) -> Any: ...
+    def __getitem__(self, index: int | str | bytes) -> R: ...
     @overload
-    def __getitem__(self, index: slice | Sequence[Any] | NDArray[Any]) -> Selection: ...
+    def __getitem__(self, index: slice | range | list[Any] | tuple[Any, ...] | NDArray[Any]) -> Selection[R]: ...
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -133,7 +133,7 @@ class Selection(Subsets, Selected):
             raise RecordNotFoundError(f"{self!r} has no record {place}: it has {number_of(len(self), 'record')}")
         return self._store.record(int(self._positions[place]))
 
-    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+    def __getitems__(self, indices: Sequence[int]) -> list[R]:
         """Return the records at some places: what torch's loaders fetch batches by."""
         return list(self._of(self._chosen(list(indices))))
 
@@ -162,14 +162,14 @@ class Selection(Subsets, Selected):
         chosen: NDArray[np.int64] = self._positions[places]
         return chosen
 
-    def at(self, places: NDArray[np.int64]) -> Selection:
+    def at(self, places: NDArray[np.int64]) -> Selection[R]:
         """Return the records at some places; `selection[places]` is the same."""
         return self._of(self._chosen(places))
 
-    def _of(self, positions: range | NDArray[np.int64]) -> Selection:
+    def _of(self, positions: range | NDArray[np.int64]) -> Selection[R]:
         return Selection(self._store, positions)
 
-    def __or__(self, other: object) -> Selection:
+    def __or__(self, other: object) -> Selection[R]:
         """Return the records of both, each once: in written order where both are, else those of the left one first."""
         if not isinstance(other, Selection):
             return NotImplemented
@@ -179,14 +179,14 @@ class Selection(Subsets, Selected):
         both = np.concatenate([left, right])
         return self._of(both[np.sort(np.unique(both, return_index=True)[1])])
 
-    def __and__(self, other: object) -> Selection:
+    def __and__(self, other: object) -> Selection[R]:
         """Return the records that are in the other one too, in the order of the left one."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
         return self._of(left[np.isin(left, right)])
 
-    def __sub__(self, other: object) -> Selection:
+    def __sub__(self, other: object) -> Selection[R]:
         """Return the records that are not in the other one, in the order of the left one."""
         if not isinstance(other, Selection):
             return NotImplemented
@@ -246,7 +246,7 @@ class Selection(Subsets, Selected):
         return bool(((positions >= split.start) & (positions < split.stop)).any())
 
 
-class Corpus:
+class Corpus(Generic[R]):
     """A dataset whose records are to be selected: `seqrecorder.open` makes it.
 
     Args:
@@ -286,7 +286,7 @@ class Corpus:
     def __contains__(self, split: object) -> bool:
         return split in self._store.splits
 
-    def __getitem__(self, splits: str | tuple[str, ...]) -> Selection:
+    def __getitem__(self, splits: str | tuple[str, ...]) -> Selection[R]:
         """Return the records of a split, or of several, one after the other.
 
         Raises:
@@ -300,12 +300,16 @@ class Corpus:
         each = [np.arange(part.start, part.stop) for part in parts]
         return Selection(self._store, np.concatenate([np.empty(0, np.int64), *each]))
 
-    def all(self) -> Selection:
+    def all(self) -> Selection[R]:
         """Return all records, split by split in the manifest's order."""
         return Selection(self._store, range(self._store.order.records))
 
 
-def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus:  # noqa: A001 - as `gzip.open` is
+@overload
+def open(path: str | os.PathLike[str], *, schema: type[T]) -> Corpus[T]: ...  # noqa: A001 - see below
+@overload
+def open(path: str | os.PathLike[str], *, schema: Any = ...) -> Corpus[Any]: ...  # noqa: A001 - see below
+def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus[Any]:  # noqa: A001 - as `gzip.open` is
     """Open a dataset to select records from; only its manifest is read until more is needed.
 
     >>> import tempfile, seqrecorder as sr

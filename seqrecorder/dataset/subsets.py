@@ -7,7 +7,7 @@ import functools
 import importlib
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import attrs
 import numpy as np
@@ -412,10 +412,18 @@ def _check_straddling(straddles: NDArray[np.bool_], straddling: Any, starts: Any
 
 
 T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    R = TypeVarWithDefault("R", default=Any)
+else:
+    R = TypeVar("R")
+"""The class of the records."""
+
 _SIZE = 8192
 
 
-class SelectedValues(abc.ABC):
+class SelectedValues(abc.ABC, Generic[R]):
     """Records of a dataset by their positions, in some order, and their values once these are asked for.
 
     Args:
@@ -451,7 +459,7 @@ class SelectedValues(abc.ABC):
         """The records of the dataset."""
         return self._store
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[R]:
         return self.records()
 
     def records(self, fields: Sequence[str] | None = None) -> Iterator[Any]:
@@ -576,7 +584,7 @@ def _as_range(positions: range | NDArray[np.int64]) -> range | NDArray[np.int64]
 _MOST_SECONDS = (2**63 - 1) // 1000  # that int64 can count in milliseconds, as polars and Parquet do
 
 
-class Exports(SelectedValues):
+class Exports(SelectedValues[R]):
     """The methods that hand a selection on; nothing but what is asked for is parsed, and no object made for a record.
 
     `fields` are names of fields, in whatever order; None is all of them. The way back is `seqrecorder.from_table`, or
@@ -805,7 +813,7 @@ def _presence(column: Column) -> Any:
     return np.ones(len(lengths), bool)
 
 
-class Subsets(Exports):
+class Subsets(Exports[R]):
     """The methods that make selections of a selection, of some of its records or of all in another order."""
 
     def where(

@@ -26,6 +26,7 @@ from seqrecorder.schema.schema import Schema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import tensorflow as tf
     from numpy.typing import NDArray
 
     from seqrecorder.codec.graph_ops import MapsField
@@ -56,7 +57,7 @@ def batch(
     class_weight: Any = None,
     missing: Literal["mask"] | Mapping[str, Literal["mask"]] | None = None,
     vocabulary: Mapping[str, MapsField] | None = None,
-) -> Any:
+) -> tf.data.Dataset:
     """Return the elements of any `tf.data.Dataset` in batches of a strategy.
 
     >>> import tensorflow as tf, seqrecorder as sr

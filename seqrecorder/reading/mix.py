@@ -13,6 +13,7 @@ from seqrecorder.reading.tfdata_ops import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import tensorflow as tf
     from numpy.typing import NDArray
 
 
@@ -22,7 +23,7 @@ def mix(
     weights: Sequence[float] | None = None,
     temperature: float | None = None,
     seed: int | None = None,
-) -> Any:
+) -> tf.data.Dataset:
     """Return the elements of several datasets, each drawn at random from one of them.
 
     What `read` returns is mixed batch by batch, so that every batch is of one dataset; read without `batch` for single

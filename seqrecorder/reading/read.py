@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+    import tensorflow as tf
+
     from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
@@ -80,7 +82,7 @@ def read(
     layout: Literal["auto", "steps", "packed", "example"] = "auto",
     check: Check = "manifest",
     on_corrupt: OnCorrupt = "error",
-) -> Any:
+) -> tf.data.Dataset:
     """Return a split as a `tf.data.Dataset`, unbatched or in batches.
 
     >>> import tempfile, numpy as np, seqrecorder as sr

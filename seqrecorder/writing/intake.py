@@ -568,9 +568,11 @@ class Encoder(Protocol):
 
     def encode(self, sources: Sources) -> Iterable[Block]:
         """Encode sources, or take them; give what is encoded by now, in order."""
+        ...
 
     def drain(self) -> Iterable[Block]:
         """Give the rest."""
+        ...
 
 
 class RecordIntake:
