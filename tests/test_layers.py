@@ -46,7 +46,7 @@ BUDGETS = {
     "wire": (1280, 4),
     "storage": (2940, 9),
     "codec": (3180, 11),
-    "dataset": (3990, 14),
+    "dataset": (4000, 14),
     "writing": (3210, 11),
     "reading": (3470, 21),
     "sources": (1710, 9),
