@@ -1,12 +1,15 @@
 """The README and the guide are true: code runs, commands are those that run elsewhere, names and links exist."""
 
 import importlib
+import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
+import seqrecorder as sr
 from seqrecorder.cli.main import main
 
 ROOT = Path(__file__).parents[1]
@@ -73,6 +76,38 @@ def test_no_advice_installs_another_project() -> None:
     files = [*PAGES, *(ROOT / "seqrecorder").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
     advice = re.compile(r"""pip install (?:-\S+ |['"])*seqrecorder\b""")
     assert not [path.name for path in files if advice.search(path.read_text(encoding="utf-8"))]
+
+
+INNER = {"Manifest.fetch", "Selection.resolve", "WriteOptions.of_shards"}
+"""Methods of public classes that only the package calls."""
+
+
+def callables() -> dict[str, Callable[..., object]]:
+    """Collect the public functions and constructors, and the methods of the public classes that are no errors."""
+    public = {name: getattr(sr, name) for name in dir(sr) if not name.startswith("_")}
+    public = {name: value for name, value in public.items() if callable(value) and not is_error(value)}
+    classes = {name: value for name, value in public.items() if inspect.isclass(value)}
+    methods = {
+        f"{name}.{method}": function
+        for name, kind in classes.items()
+        for method, function in vars(kind).items()
+        if inspect.isfunction(function) and not method.startswith("_")
+    }
+    return {name: value for name, value in {**public, **methods}.items() if name not in INNER}
+
+
+def is_error(value: object) -> bool:
+    return inspect.isclass(value) and issubclass(value, Exception)
+
+
+@pytest.mark.parametrize("name", callables())
+def test_every_option_has_a_line_in_the_guide(name: str) -> None:
+    """Each keyword of what is public stands in code that the tests run."""
+    scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "examples").rglob("*.py")]
+    text = "\n".join([*TEXTS.values(), *scripts])
+    parameters = inspect.signature(callables()[name]).parameters.values()
+    keywords = [parameter.name for parameter in parameters if parameter.kind == inspect.Parameter.KEYWORD_ONLY]
+    assert not [keyword for keyword in keywords if not re.search(rf"\b{keyword}=", text)]
 
 
 @each_page
