@@ -45,7 +45,7 @@ BUDGETS = {
     "schema": (1680, 9),
     "wire": (1280, 4),
     "storage": (2940, 9),
-    "codec": (3180, 11),
+    "codec": (3180, 12),
     "dataset": (4000, 14),
     "writing": (3210, 11),
     "reading": (3470, 21),

@@ -8,7 +8,8 @@ import tensorflow as tf
 from strategies import CASES, class_of, records_of
 
 import seqrecorder as sr
-from seqrecorder.codec.decode import RecordDecoder, SingleDecoder
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.codec.decode_one import SingleDecoder
 
 
 @sr.record(kw_only=True)
