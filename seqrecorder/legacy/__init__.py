@@ -8,8 +8,8 @@ keys included.
 
 from seqrecorder.legacy import contrib as contrib
 from seqrecorder.legacy.compatibility import compat as compat
-from seqrecorder.legacy.explanation import Lifted as Lifted
-from seqrecorder.legacy.explanation import Stage as Stage
+from seqrecorder.legacy.lifted import Lifted as Lifted
+from seqrecorder.legacy.lifted import Stage as Stage
 from seqrecorder.legacy.lifting import lift as lift
 from seqrecorder.legacy.lifting import trace as trace
 from seqrecorder.legacy.readers import fixed_length_records as fixed_length_records
