@@ -28,7 +28,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "keras": ("errors", "schema", "storage", "codec", "reading"),
     "testing": ("errors", "schema", "writing", "reading"),
     "distributed": ("errors", "schema", "storage", "codec", "dataset", "writing", "sources"),
-    "legacy": ("errors", "schema", "storage", "reading"),
+    "legacy": ("errors", "schema", "storage", "reading", "sources"),
 }
 ROOMS["cli"] = ("seqrecorder", *ROOMS)
 ROOMS["__main__"] = ("cli",)

@@ -21,6 +21,7 @@
     seqrecorder bench           what writing and reading cost here, beside other ways
     seqrecorder completion SHELL    completes these commands in bash, zsh or fish
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
+    seqrecorder legacy convert SCRIPT   print an input function of it for TensorFlow 2
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
 """
@@ -39,6 +40,7 @@ from seqrecorder.cli import (
     analysis_commands,
     arguments,
     join_commands,
+    legacy_commands,
     old_data_commands,
     place_commands,
     selection_arguments,
@@ -175,21 +177,6 @@ def _bench(options: argparse.Namespace) -> tuple[Any, str]:
     return found, other.text(found)
 
 
-def _legacy_run(options: argparse.Namespace) -> int:
-    quieten_tensorflow()
-    from seqrecorder.legacy.run_script import run, traceback_in
-
-    try:
-        run(options.script, options.arguments)
-    except Exception as error:
-        shown = traceback_in(options.script, error)
-        if shown is None:
-            raise
-        print(shown, end="", file=sys.stderr)
-        return PROBLEM
-    return OK
-
-
 def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import report
     from seqrecorder.dataset.salvage import salvage
@@ -263,17 +250,5 @@ def _parser() -> argparse.ArgumentParser:
     completion.set_defaults(run=_completion, json=False)
     completion.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
 
-    summary = "work with scripts of TensorFlow 1"
-    legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
-    actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)
-    what = "run a script that uses tf.contrib and other names of TensorFlow 1"
-    run = actions.add_parser(
-        "run",
-        help=what,
-        description=f"legacy run: {what}, as it is. Of tf.contrib there is what reads data. "
-        "TF_CPP_MIN_LOG_LEVEL=0 shows TensorFlow's own log.",
-    )
-    run.set_defaults(run=_legacy_run, json=False)
-    run.add_argument("script", metavar="SCRIPT", help="a Python file")
-    run.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the script is given")
+    legacy_commands.add_commands(commands)
     return parser

@@ -8,6 +8,10 @@ keys included.
 
 from seqrecorder.legacy import contrib as contrib
 from seqrecorder.legacy.compatibility import compat as compat
+from seqrecorder.legacy.convert import Comparison as Comparison
+from seqrecorder.legacy.convert import Conversion as Conversion
+from seqrecorder.legacy.convert import compare as compare
+from seqrecorder.legacy.convert import convert as convert
 from seqrecorder.legacy.lifted import Lifted as Lifted
 from seqrecorder.legacy.lifted import Stage as Stage
 from seqrecorder.legacy.lifting import lift as lift
