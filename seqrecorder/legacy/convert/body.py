@@ -133,8 +133,10 @@ class Body:
     def results(self) -> list[str]:
         """Print the section; return an expression for each target."""
         results = [self._result(target) for target in self._section.targets]
+        scopes = [op.name.rpartition("/")[0] for op in self._section.inner.values() if op.type in PARSERS]
+        checked = tuple(f"{scope}/" for scope in scopes if scope)  # by the parse functions themselves
         for op in self._section.inner.values():
-            if op.name not in self._swallowed and not op.outputs:
+            if op.name not in self._swallowed and not op.outputs and not op.name.startswith(checked):
                 self._check(op)
             elif op.op_def.is_stateful and op.name not in self._swallowed and seeds(op) is None and op.type != "NoOp":
                 self.value(op.outputs[0])
@@ -555,12 +557,9 @@ def _uniform(body: Body, op: Any) -> str | None:
     return f"tf.random.uniform({body.value(op.inputs[0])}" + (f", seed={seed}" if op.get_attr("seed") else "") + ")"
 
 
-def _lookup(body: Body, op: Any) -> str | None:
-    import tensorflow as tf
-
-    if tf.get_static_value(op.inputs[2]) is None:
-        return None
-    return f"{body.module.table(op)}.lookup({body.value(op.inputs[1])})"
+def _lookup(body: Body, op: Any) -> str:
+    asked = "size()" if op.type == "LookupTableSizeV2" else f"lookup({body.value(op.inputs[1])})"
+    return f"{body.module.table(op)}.{asked}"
 
 
 def _elements(body: Body, tensor: Any) -> list[str] | None:
@@ -618,6 +617,7 @@ _SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
     "Shape": _sized("shape"),
     "Size": _sized("size"),
     "LookupTableFindV2": _lookup,
+    "LookupTableSizeV2": _lookup,
     **{kind: _reduced(f"reduce_{kind.lower()}") for kind in ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any")},
     **{f"Decode{kind}": _decode_image(f"decode_{kind.lower()}") for kind in ("Jpeg", "Png", "Bmp", "Gif")},
 }

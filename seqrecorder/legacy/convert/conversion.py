@@ -197,9 +197,9 @@ def convert_call(call: Callable[[], Any], module: str, text: str) -> Conversion:
         )
     with contextlib.suppress(NotPrintableError, LiftError):
         facts = _looked_for(trace)
-    ordered = _is_ordered(lifted)
-    proof = _compared(call, lambda: lifted.dataset, facts, ordered=ordered)
-    if not proof.equal and not any(stage.drawn for stage in lifted.stages):
+    with fixed_random_numbers() if any(stage.drawn for stage in lifted.stages) else contextlib.nullcontext():
+        proof = _compared(call, lambda: lift_trace(call).dataset, facts, ordered=_is_ordered(lifted))
+    if not proof.equal:
         raise LiftError(f"what was lifted gives something else ({proof.difference})", advice=_WAY_OUT)
     lines = [f"kept as a lift: {problem} has no form in tf.data", f"on the data: {proof}"]
     report = _report(lines, lifted, trace)

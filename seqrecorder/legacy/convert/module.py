@@ -135,11 +135,15 @@ class Module:
         import tensorflow as tf
 
         holder = op.inputs[0].op
-        if holder.type not in TABLES:
+        asks = [user for user in op.inputs[0].consumers() if user.type == "LookupTableFindV2"]
+        defaults = [tf.get_static_value(user.inputs[2]) for user in asks]
+        if holder.type not in TABLES or len(defaults) != 1 or defaults[0] is None:
             raise NotPrintableError(f"{holder.type} {holder.name!r}")
         keys, values = self._state.contents(holder)
+        order = np.argsort(values, kind="stable")
+        keys, values = keys[order], values[order]
         names = [self.constant([name], part) for name, part in (("keys", keys), ("values", values))]
-        default = literal(tf.get_static_value(op.inputs[2]), op.inputs[2].dtype)
+        default = literal(defaults[0], asks[0].inputs[2].dtype)
         initializer = f"tf.lookup.KeyValueTensorInitializer({', '.join(names)})"
         return self.define("TABLE", f"tf.lookup.StaticHashTable({initializer}, {default})")
 

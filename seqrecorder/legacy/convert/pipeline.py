@@ -368,7 +368,7 @@ class Pipeline:
             for row, number in zip(rows[0], live, strict=True)
         ]
         self.module.serialized |= {row for row in rows[0] if hasattr(row, "parts") and _pads(queue)}
-        base = "parse" if any(pull.type in READS for pull in section.pulls) else "prepare"
+        base = "parse" if _parses(section) else "prepare"
         self._map(self.module.function(base, section, arguments, shapes, variable), variable)
         if keep:
             assert feed.keep is not None  # noqa: S101 - for type checkers
@@ -581,7 +581,7 @@ class Pipeline:
             raise NotPrintableError(f"{pull.name!r} stands for a dataset")
         section = self._cut([*recipe.keep, *recipe.targets])
         arguments = self._take([section], variable)
-        base = "parse" if any(p.type in READS for p in section.pulls) else "prepare"
+        base = "parse" if _parses(section) else "prepare"
         shapes = [None] * len(recipe.keep) + [target.shape for target in recipe.targets]
         self._map(self.module.function(base, section, arguments, shapes, variable), variable)
         if recipe.keep:
@@ -652,6 +652,11 @@ def _shape_of(section: Section) -> Any:
 def _attributes(op: Any) -> str:
     attributes = op.node_def.attr
     return str([(name, str(attributes[name])) for name in sorted(attributes) if name not in ("shared_name", "_class")])
+
+
+def _parses(section: Section) -> bool:
+    reads = any(pull.type in READS for pull in section.pulls)
+    return reads or any(op.type in PARSERS for op in section.inner.values())
 
 
 def _pads(queue: Any) -> bool:

@@ -572,3 +572,200 @@ def by_priority(files):
     length = tf.cast(tf.strings.length(line), tf.int64)
     tf.train.add_queue_runner(tf.train.QueueRunner(short_first, [short_first.enqueue([length, line])]))
     return short_first.dequeue_many(2)
+
+
+# In the spirit of well-known projects -----------------------------------------------------------------------
+
+
+@reads("sequences")
+def prefetched_captions(files):
+    filename_queue = tf.train.string_input_producer(files, shuffle=True, capacity=16, name="shard_queue", num_epochs=2)
+    min_queue = 10
+    values_queue = tf.RandomShuffleQueue(
+        capacity=min_queue + 100, min_after_dequeue=min_queue, dtypes=[tf.string], name="random_input_queue"
+    )
+    enqueue_ops = []
+    for _ in range(2):
+        _, value = tf.TFRecordReader().read(filename_queue)
+        enqueue_ops.append(values_queue.enqueue([value]))
+    tf.train.queue_runner.add_queue_runner(tf.train.queue_runner.QueueRunner(values_queue, enqueue_ops))
+    seqs = []
+    for _thread in range(2):
+        serialized = values_queue.dequeue()
+        context, sequence = tf.parse_single_sequence_example(
+            serialized,
+            context_features={"length": tf.FixedLenFeature([], dtype=tf.int64)},
+            sequence_features={"tokens": tf.FixedLenSequenceFeature([], dtype=tf.int64)},
+        )
+        seqs.append([context["length"], sequence["tokens"]])
+    enqueue_list = []
+    for image, caption in seqs:
+        caption_length = tf.shape(caption)[0]
+        input_length = tf.expand_dims(tf.subtract(caption_length, 1), 0)
+        input_seq = tf.slice(caption, [0], input_length)
+        target_seq = tf.slice(caption, [1], input_length)
+        indicator = tf.ones(input_length, dtype=tf.int32)
+        enqueue_list.append([image, input_seq, target_seq, indicator])
+    images, input_seqs, target_seqs, mask = tf.train.batch_join(
+        enqueue_list, batch_size=3, capacity=10, dynamic_pad=True, name="batch_and_pad"
+    )
+    lengths = tf.add(tf.reduce_sum(mask, 1), 1)
+    return images, input_seqs, target_seqs, lengths
+
+
+@reads("examples")
+def many_examples_at_once(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=True)
+    data = []
+    for _ in range(2):
+        reader = tf.TFRecordReader()
+        _, serialized = reader.read_up_to(filename_queue, 4)
+        tf.add_to_collection("x", serialized)
+        feats = tf.parse_example(
+            serialized,
+            features={
+                "label": tf.FixedLenFeature([], tf.int64),
+                "counts": tf.VarLenFeature(tf.int64),
+                "weights": tf.FixedLenFeature([2], tf.float32),
+            },
+        )
+        labels = tf.sparse_to_indicator(feats["counts"], 5)
+        labels.set_shape([None, 5])
+        concat = tf.concat([feats["weights"], tf.to_float(labels)], 1)
+        data.append((feats["label"], concat, labels, tf.ones([tf.shape(serialized)[0]])))
+    return tf.train.shuffle_batch_join(
+        data, batch_size=4, capacity=40, min_after_dequeue=8, allow_smaller_final_batch=True, enqueue_many=True
+    )
+
+
+@reads(None)
+def unrolled_with_a_check(_):
+    raw_data = list(range(103))
+    batch_size = 4
+    num_steps = 5
+    with tf.name_scope("PTBProducer"):
+        raw_data = tf.convert_to_tensor(raw_data, name="raw_data", dtype=tf.int32)
+        data_len = tf.size(raw_data)
+        batch_len = data_len // batch_size
+        data = tf.reshape(raw_data[0 : batch_size * batch_len], [batch_size, batch_len])
+        epoch_size = (batch_len - 1) // num_steps
+        assertion = tf.assert_positive(epoch_size, message="epoch_size == 0, decrease batch_size or num_steps")
+        with tf.control_dependencies([assertion]):
+            epoch_size = tf.identity(epoch_size, name="epoch_size")
+        i = tf.train.range_input_producer(epoch_size, shuffle=False).dequeue()
+        x = tf.strided_slice(data, [0, i * num_steps], [batch_size, (i + 1) * num_steps])
+        x.set_shape([batch_size, num_steps])
+        y = tf.strided_slice(data, [0, i * num_steps + 1], [batch_size, (i + 1) * num_steps + 1])
+        y.set_shape([batch_size, num_steps])
+        return x, y
+
+
+@reads("sequences")
+def padding_queue_of_threads(files):
+    file_queue = tf.train.string_input_producer(files)
+    reader = tf.TFRecordReader()
+    _, serialized_example = reader.read(file_queue)
+    sequence_features = {
+        "tokens": tf.FixedLenSequenceFeature(shape=[], dtype=tf.int64),
+        "labels": tf.FixedLenSequenceFeature(shape=[], dtype=tf.int64),
+    }
+    _, sequence = tf.parse_single_sequence_example(serialized_example, sequence_features=sequence_features)
+    length = tf.shape(sequence["tokens"])[0]
+    input_tensors = [tf.to_float(tf.expand_dims(sequence["tokens"], 1)), sequence["labels"], length]
+    shapes = [(None, 1), (None,), ()]
+    queue = tf.PaddingFIFOQueue(capacity=50, dtypes=[tf.float32, tf.int64, tf.int32], shapes=shapes)
+    enqueue_ops = [queue.enqueue(input_tensors)] * 2
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, enqueue_ops))
+    return queue.dequeue_many(3)
+
+
+@reads("examples")
+def cropped_and_distorted(files):
+    with tf.variable_scope("in"):
+        q = tf.train.string_input_producer(files, num_epochs=1)
+        reader = tf.TFRecordReader()
+        _, s = reader.read(q)
+        f = tf.parse_single_example(
+            s, features={"image_raw": tf.FixedLenFeature([], tf.string), "label": tf.FixedLenFeature([], tf.int64)}
+        )
+        img = tf.decode_raw(f["image_raw"], tf.uint8)
+        img = tf.reshape(img, tf.stack([2, 2, 3]))
+        img = tf.cast(img, tf.float32)
+        mean = tf.constant([1.0, 2.0, 3.0], shape=[1, 1, 3])
+        img = img - mean
+        img = tf.image.resize_images(img, [4, 4], method=tf.image.ResizeMethod.NEAREST_NEIGHBOR)
+        img = tf.random_crop(img, [3, 3, 3])
+        img = tf.image.random_flip_left_right(img)
+        img = tf.image.random_contrast(img, 0.2, 1.8)
+        labels = tf.one_hot(tf.cast(f["label"], tf.int32), depth=4, on_value=1.0, off_value=0.0)
+        return tf.train.shuffle_batch([img, labels], batch_size=3, num_threads=2, capacity=30, min_after_dequeue=5)
+
+
+@reads("png")
+def image_pairs(files):
+    a = tf.train.slice_input_producer([files, files[::-1]], shuffle=False, num_epochs=1)
+    left = tf.image.convert_image_dtype(tf.image.decode_png(tf.read_file(a[0]), 3), tf.float32)
+    right = tf.image.decode_png(tf.read_file(a[1]), 3)
+    left = tf.image.resize_images(left, [4, 4], tf.image.ResizeMethod.AREA)
+    right = tf.image.resize_images(right, [4, 4])
+    d = tf.random_uniform([], 0, 1)
+    left = tf.cond(d > 0.5, lambda: tf.image.flip_left_right(left), lambda: left)
+    return tf.train.batch([left, right], 2)
+
+
+@reads("csv")
+def normalized_rows(files):
+    q = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, row = tf.TextLineReader(skip_header_lines=1).read(q)
+    cols = tf.decode_csv(row, record_defaults=[[0.0], [0.0], [0], ["na"]])
+    table = tf.contrib.lookup.index_table_from_tensor(mapping=["ann", "bob"], num_oov_buckets=1)
+    gender = table.lookup(cols[3])
+    feats = tf.stack([*cols[:2], tf.to_float(cols[2])])
+    feats = (feats - tf.reduce_mean(feats)) / tf.sqrt(tf.reduce_sum(tf.square(feats)))
+    return tf.train.batch([feats, gender], 2)
+
+
+@reads("sequences")
+def buckets_of_a_dict(files):
+    q = tf.train.string_input_producer(files, num_epochs=2)
+    _, s = tf.TFRecordReader().read(q)
+    c, f = tf.parse_single_sequence_example(
+        s,
+        {"length": tf.FixedLenFeature([], tf.int64), "id": tf.FixedLenFeature([], tf.string)},
+        {"tokens": tf.FixedLenSequenceFeature([], tf.int64)},
+    )
+    batch = {"tokens": f["tokens"], "id": c["id"]}
+    _, out = tf.contrib.training.bucket_by_sequence_length(
+        input_length=tf.cast(c["length"], tf.int32),
+        tensors=batch,
+        batch_size=3,
+        bucket_boundaries=[2, 4],
+        dynamic_pad=True,
+        capacity=50,
+        num_threads=2,
+        allow_smaller_final_batch=True,
+    )
+    return out["tokens"], out["id"], tf.shape(out["tokens"])[1]
+
+
+@reads("text")
+def bytes_of_files(files):
+    q = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, text = tf.WholeFileReader().read(q)
+    ids = tf.cast(tf.decode_raw(text, tf.uint8), tf.int32)
+    n = tf.size(ids) // 5
+    rows = tf.reshape(ids[: n * 5], [-1, 5])
+    return tf.train.batch([rows], 4, enqueue_many=True)
+
+
+@reads("examples")
+def unpacked(files):
+    q = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, s = tf.TFRecordReader().read(q)
+    f = tf.parse_single_example(
+        s, {"weights": tf.FixedLenFeature([2], tf.float32), "label": tf.FixedLenFeature([], tf.int64)}
+    )
+    a, b = tf.unstack(f["weights"])
+    c, d = tf.split(f["weights"], 2)
+    lab = tf.where(tf.equal(f["label"], 0), tf.constant(-1, tf.int64), f["label"])
+    return tf.train.batch({"a": a, "b": b, "c": c, "d": d, "l": lab}, 4, allow_smaller_final_batch=True)
