@@ -237,7 +237,7 @@ class Body:
         return values
 
     def used(self, tensor: Any) -> bool:
-        """Whether the section needs a tensor."""
+        """Check that the section needs a tensor."""
         return bool(self._uses[tensor.name])
 
     def _new(self, name: str) -> str:
@@ -402,7 +402,7 @@ def tf_value(tensor: Any) -> Any:
 
 
 def _shows(value: Any) -> bool:
-    """Whether an argument of a call has a text."""
+    """Check that an argument of a call can be printed."""
     import tensorflow as tf
 
     if isinstance(value, (list, tuple)):

@@ -226,7 +226,7 @@ def _printed(trace: Trace, *, careful: bool) -> Pipeline:
 
 
 def _looked_for(trace: Trace) -> Facts:
-    """Return what a pipeline that is not printed reads, as far as the walk comes."""
+    """Collect the facts of a pipeline that is not printed, up to the operation that stops the walk."""
     state = State(trace.graph, {})
     pipeline = Pipeline(trace, state)
     try:

@@ -287,7 +287,7 @@ class Module:
         return "\n".join([f'"""{title}"""', "", *first, *imports, "", *parts, ""])
 
     def files(self) -> dict[str, bytes]:
-        """Return what stands beside the module, by name."""
+        """Return the contents of the files beside the module, by name."""
         import tensorflow as tf
 
         files = {}
@@ -309,7 +309,7 @@ _IMPORTS = (("numpy as np", "np"), ("seqrecorder as sr", "sr"), ("tensorflow as 
 
 
 def _knows(shape: Any, wanted: Any) -> bool:
-    """Whether a shape has all that another has."""
+    """Check that a shape is as specific as another."""
     if shape.rank is None:
         return False
     return all(theirs is None or ours == theirs for ours, theirs in zip(shape, wanted, strict=False))

@@ -24,7 +24,7 @@ _FLAT = PARSERS[:3]
 
 @attrs.frozen(eq=False)
 class Parse:
-    """What a parse operation reads.
+    """The features that a parse operation reads.
 
     Attributes:
         op: the operation.
@@ -66,7 +66,7 @@ def parsed(body: Any, op: Any) -> dict[str, str]:
 
 
 def read_parse(op: Any) -> Parse:
-    """Return what a parse operation reads, from its attributes and constants."""
+    """Read the features of a parse operation from its attributes and constants."""
     outputs = _groups(op, op.op_def.output_arg, op.outputs)
     inputs = _groups(op, op.op_def.input_arg, op.inputs)
     parse = Parse(op, {}, {}, [])

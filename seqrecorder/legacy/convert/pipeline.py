@@ -43,7 +43,7 @@ _DEFAULT_SEED = 87654321
 
 @attrs.define(eq=False)
 class Facts:
-    """What the walk met.
+    """Facts of a pipeline, collected on the walk.
 
     Attributes:
         files: the paths that are read, in order; empty where there are none.
@@ -287,7 +287,7 @@ class Pipeline:
         return live if any(live) else [True] * count
 
     def _is_used(self, tensor: Any) -> bool:
-        """Whether anything is computed from a tensor, be it behind further queues, or it is returned."""
+        """Check that a tensor is returned or computed with, directly or behind further queues."""
         if tensor.name in self._returned:
             return True
         for op in tensor.consumers():
@@ -313,7 +313,7 @@ class Pipeline:
         self.module.add(f"{variable} = {variable}.{'padded_' * _pads(queue)}batch({size}, drop_remainder={drop})")
 
     def _repeats(self, count: int) -> bool:
-        """Whether what is returned computes with the size of the batch as a constant."""
+        """Check that the size of the batch is a constant of the returned operations."""
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
@@ -619,7 +619,7 @@ def _bracketed(text: str) -> str:
 
 
 def _name_of(tensor: Any) -> str:
-    """Return what the script called a tensor, empty if it has no name for it."""
+    """Return the script's name of a tensor, empty if it has none."""
     slot = sparse_slot(tensor)
     origin = through_identities(tensor if slot is None else slot.parts[1])
     if origin.op.type in PARSERS:
@@ -632,7 +632,7 @@ def _name_of(tensor: Any) -> str:
 
 
 def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
-    """Return what is known of the shape of a component, by the graph and by the queue."""
+    """Merge the shape of a component in the graph with the one that the queue declares."""
     import tensorflow as tf
 
     known = tensor.shape
@@ -643,7 +643,7 @@ def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
 
 
 def _shape_of(section: Section) -> Any:
-    """Return what a section computes, without names: operations with their constants."""
+    """Return the operations of a section with their constants, without names."""
     return collections.Counter(
         (op.type, str(op.get_attr("value")) if op.type == "Const" else "") for op in section.inner.values()
     ), [pull.type for pull in section.pulls]

@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether there is no difference."""
+        """True if there is no difference."""
         return self.difference is None
 
     def __str__(self) -> str:
@@ -108,7 +108,7 @@ def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
 
 @attrs.frozen(eq=False)
 class Run:
-    """What a reader gave: its batches, whether it ended, and the error that ended it."""
+    """One run of a reader: its batches, whether it ended, and the error that ended it."""
 
     batches: list[Batch]
     ended: bool
