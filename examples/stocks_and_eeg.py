@@ -2,7 +2,7 @@
 
 Share prices are whole series, with dates (datetime64) and float64 prices; an EEG is one long recording, which `split`
 cuts into overlapping windows of float32 samples. Both come with matplotlib, which also draws `series.png` into the
-output directory (`pip install seqrecorder[plot]`).
+output directory (`pip install matplotlib`).
 
     python examples/stocks_and_eeg.py [output_dir]
 """

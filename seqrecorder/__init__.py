@@ -90,8 +90,6 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read_records import read_records as read_records
     from seqrecorder.reading.shifted_steps import next_step as next_step
     from seqrecorder.reading.shifted_steps import previous_step as previous_step
-    from seqrecorder.sources.array_files import from_h5 as from_h5
-    from seqrecorder.sources.array_files import from_npz as from_npz
     from seqrecorder.sources.conll import from_conll as from_conll
     from seqrecorder.sources.csv_rows import from_csv as from_csv
     from seqrecorder.sources.jsonl import from_jsonl as from_jsonl
@@ -153,9 +151,7 @@ _LAZY = {
     "compact": "seqrecorder.writing.edits",
     "batch": "seqrecorder.reading.batch",
     "from_csv": "seqrecorder.sources.csv_rows",
-    "from_h5": "seqrecorder.sources.array_files",
     "from_jsonl": "seqrecorder.sources.jsonl",
-    "from_npz": "seqrecorder.sources.array_files",
     "from_rows": "seqrecorder.sources.rows",
     "from_table": "seqrecorder.sources.tables",
     "from_ts": "seqrecorder.sources.ts",

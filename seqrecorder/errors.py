@@ -32,8 +32,45 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+_LONGEST = 2000  # of an error's text: more than a screen hides what went wrong
+_TAIL = 500  # of a text that is cut, what its end keeps: the advice stands there
+
+
+def printable(text: object) -> str:
+    r"""Escape the characters that a terminal, a browser or an editor would act upon, line ends included.
+
+    >>> print(printable("a\x1b[2J"))
+    a\x1b[2J
+    """
+    some = str(text)
+    if some.isprintable():
+        return some
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in some)
+
+
+def _message(text: str) -> str:
+    """Escape an error's text line by line, and cut it in the middle where it is too long."""
+
+    def cut(some: str) -> str:
+        if len(some) <= _LONGEST:
+            return some
+        gap = f" [... {len(some) - _LONGEST + 100:,} characters ...] "
+        return some[: _LONGEST - _TAIL - len(gap)] + gap + some[-_TAIL:]
+
+    return cut("\n".join(map(printable, cut(text).split("\n"))))
+
+
 class SeqrecorderError(Exception):
-    """The root of the tree: catches everything that seqrecorder raises on purpose."""
+    """The root of the tree: catches everything that seqrecorder raises on purpose.
+
+    Its text has no control characters, whatever the data, and at most 2,000 characters.
+    """
+
+    def __str__(self) -> str:
+        return _message(self._text())
+
+    def _text(self) -> str:
+        return super().__str__()
 
 
 class SkipRecord(Exception):  # noqa: N818 - a signal of control, as StopIteration is
@@ -107,7 +144,7 @@ class RecordError(SeqrecorderError, ValueError):
         self.message, self.position, self.key, self.problems = message, position, key, tuple(problems)
         super().__init__(message)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         where = "record" if self.position is None else f"record {self.position}"
         if self.key is not None:
             where += f" (key {self.key!r})"
@@ -143,7 +180,7 @@ class OptionError(SeqrecorderError, ValueError):
 class RecordNotFoundError(SeqrecorderError, IndexError, KeyError):
     """No record at a position of a selection, or of a key."""
 
-    __str__ = Exception.__str__  # KeyError would quote it
+    _text = Exception.__str__  # KeyError would quote it
 
 
 class SourceError(SeqrecorderError, ValueError):
@@ -164,7 +201,7 @@ class LiftError(SeqrecorderError, ValueError):
         super().__init__(reason, advice, op, place)
         self.reason, self.advice, self.op, self.place = reason, advice, op, place
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         where = "" if self.op is None else f"{self.op}{'' if self.place is None else f' ({self.place})'}: "
         return f"{where}{self.reason}; {self.advice}"
 
@@ -188,7 +225,7 @@ class DatasetError(SeqrecorderError, OSError):
         self.message = message
         self.path = None if path is None else str(path)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:

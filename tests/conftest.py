@@ -38,7 +38,6 @@ LONGEST_FIRST = (
     "legacy/test_readers.py",
     "legacy/test_contrib.py",
     "legacy/test_batching.py",
-    "cli/test_demo.py",
 )
 """The files that take longest, so that with `-n 2` no core is idle while the other ends the last one."""
 

@@ -19,7 +19,7 @@ from seqrecorder.wire.spans import Messages
 class Line:
     key: str = sr.context(str, key=True)
     ids: np.ndarray = sr.feature_list("int64")
-    x: np.ndarray = sr.feature_list("float32", shape=(2,))
+    x: np.ndarray = sr.feature_list("float32", shape=(2,), name="x" * 128)
 
 
 def line(number, steps):

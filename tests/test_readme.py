@@ -60,12 +60,19 @@ def test_install_commands_are_those_of_ci() -> None:
     """The two commands that install are found and run by continuous integration, in an empty environment."""
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     commands = [line for code in blocks(README, "console") for line in code.splitlines() if "pip install" in line]
-    marks = ["/seqrecorder demo", "'.[test]'"]
+    marks = ["pip install . && .venv/bin/python examples/tag_python_tokens.py", "'.[test]'"]
     assert len(commands) == len(marks)
     for command, mark in zip(commands, marks, strict=True):
         assert mark in command
         assert [line for line in TEXTS[README].splitlines() if mark in line] == [command]
         assert mark in script
+
+
+def test_no_advice_installs_another_project() -> None:
+    """No text names this project to `pip`: on the index of packages that name belongs to another one."""
+    files = [*PAGES, *(ROOT / "seqrecorder").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    advice = re.compile(r"""pip install (?:-\S+ |['"])*seqrecorder\b""")
+    assert not [path.name for path in files if advice.search(path.read_text(encoding="utf-8"))]
 
 
 @each_page

@@ -2,7 +2,7 @@
 
 python examples/beyond_one_machine [output_dir] [records]
 
-needs `pip install 'seqrecorder[beam,spark,remote]' 'moto[server]' s3fs` and a Java runtime. The server is one on this
+needs `pip install apache-beam pyspark pyarrow fsspec s3fs 'moto[server]'` and a Java runtime. The server is one on this
 machine, and what it has ends with this program. The output directory gets the cache.
 """
 

@@ -14,7 +14,7 @@ from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.partition import values_by
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.time_parts import times_of
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, printable
 from seqrecorder.schema.display import cut, html_table, text_table
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Leakage:
 
     def __repr__(self) -> str:
         found = ", ".join(f"{s.count:,} {s.what} in {s.splits[0]} and {s.splits[1]}" for s in self.shared)
-        return f"<Leakage: {found or 'none'}; looked for {', '.join(self.looked_for)}>"
+        return f"<Leakage: {printable(found) or 'none'}; looked for {', '.join(self.looked_for)}>"
 
     def __str__(self) -> str:
         if self.is_clean:

@@ -55,7 +55,7 @@ def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None 
         SchemaError: there is no field of a name.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise OptionError("plot needs matplotlib: pip install 'seqrecorder[plot]'")
+        raise OptionError("plot needs matplotlib: pip install matplotlib")
     from matplotlib.figure import Figure
 
     given = [records] if attrs.has(type(records)) else _first(records)

@@ -157,7 +157,10 @@ class Stats:
         return f"<Stats {self.schema.name}: {number_of(self.records, 'record')}{of}{lengths}, {len(self)} fields>"
 
     def __str__(self) -> str:
-        return f"{repr(self)[1:-1]}\n{text_table([HEADS, *self.rows()])}"
+        columns = [(head, *cells) for head, *cells in zip(HEADS, *self.rows(), strict=True)]
+        filled = [column for column in columns if not {"", "0"}.issuperset(column[1:])]
+        right = [head for head, *_ in filled if head not in ("field", "dtype", "steps", "top")]
+        return f"{repr(self)[1:-1]}\n{text_table(list(zip(*filled, strict=True)), right=right)}"
 
     def _repr_html_(self) -> str:
         lengths = {}

@@ -9,6 +9,7 @@ import attrs
 from seqrecorder.analysis.findings import LEVELS, Finding, find, tally
 from seqrecorder.analysis.report_page import page
 from seqrecorder.analysis.survey import survey
+from seqrecorder.errors import printable
 from seqrecorder.schema.display import cut, html_table
 from seqrecorder.storage.files import write_file
 from seqrecorder.storage.paths import local_path
@@ -50,7 +51,7 @@ class Report:
         lines = [
             f"{level}: {rule}{' of ' + about if about else ''}: {text}" for level, rule, about, text in self._rows()
         ]
-        return "\n".join([repr(self)[1:-1], *lines])
+        return "\n".join([repr(self)[1:-1], *map(printable, lines)])
 
     def _repr_html_(self) -> str:
         return html_table(repr(self)[1:-1], ("", "rule", "about", "found"), self._rows())

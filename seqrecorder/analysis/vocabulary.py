@@ -16,6 +16,7 @@ from seqrecorder.codec.derivation import FieldMap, as_numbers
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
 from seqrecorder.schema.display import html_table, number_of, some
 from seqrecorder.schema.svg import bars
+from seqrecorder.storage.digests import sealed, unsealed
 from seqrecorder.storage.files import write_file
 from seqrecorder.storage.paths import local_path
 
@@ -130,7 +131,7 @@ class Vocabulary:
             min_count: tokens that come less often are left out.
             max_size: how many ids there are at most, with those of padding and unknown tokens.
             reserved: see `Vocabulary`, as all that follows.
-            padding: see `Vocabulary`.
+            padding: see `Vocabulary`; other than an empty text, it must not occur.
             oov_buckets: see `Vocabulary`.
             pieces: see `Vocabulary`.
             prune: how many distinct tokens are remembered while counting. Where there are more, rare ones are forgotten
@@ -149,6 +150,13 @@ class Vocabulary:
         elif split is not None:
             raise OptionError("split: goes with a dataset and a field of it")
         counted = count_tokens(source, field, pieces, prune, progress)
+        times = dict(counted.top()).get(padding, 0)
+        if times and padding not in ("", b""):
+            raise OptionError(
+                f"padding: expected a token that is no data, or None, got {padding!r}, which comes {times:,} times: it "
+                "would have the id 0 there; where it does stand for padding, list the tokens: sr.Vocabulary(tokens, "
+                f"padding={padding!r})"
+            )
         made = {"reserved": reserved, "padding": padding, "oov_buckets": oov_buckets, "pieces": pieces}
         apart = {*_given(reserved), padding, UNKNOWN}
         kept = [(token, count) for token, count in counted.top() if count >= min_count and token not in apart]
@@ -305,6 +313,8 @@ class Vocabulary:
     def to_json(self) -> str:
         """Return it as JSON text, as an asset of a dataset for one: `sr.write(..., assets={"words.json": ...})`.
 
+        The text has a digest, so that one that was changed is no vocabulary any more.
+
         Raises:
             OptionError: tokens are bytes that are no text.
         """
@@ -322,7 +332,7 @@ class Vocabulary:
             }
         except UnicodeDecodeError as error:
             raise OptionError(f"vocabulary: JSON keeps text, and a token is no UTF-8: {error}") from None
-        return json.dumps(document, ensure_ascii=False)
+        return json.dumps(sealed(document), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str, *, pieces: Callable[[Any], Sequence[Any]] | None = None) -> Vocabulary:
@@ -333,12 +343,13 @@ class Vocabulary:
             pieces: what made tokens of texts, which JSON does not keep.
 
         Raises:
-            ManifestError: the text is none.
+            ManifestError: the text is none, or was changed.
         """
         try:
             data = json.loads(text)
             if data["seqrecorder_vocabulary"] != _VERSION:
                 raise ManifestError(f"vocabulary: of version {data['seqrecorder_vocabulary']!r}, expected {_VERSION}")
+            data = unsealed(data)
 
             def native(token: Any) -> Any:
                 return token.encode() if data["bytes"] and isinstance(token, str) else token
@@ -371,7 +382,7 @@ class Vocabulary:
 
         Raises:
             DatasetNotFoundError: there is no such file.
-            ManifestError: it holds no vocabulary.
+            ManifestError: it holds no vocabulary, or was changed.
         """
         try:
             text = local_path(path).read_text(encoding="utf-8")
@@ -379,7 +390,12 @@ class Vocabulary:
             raise DatasetNotFoundError(f"vocabulary {path}: cannot be read: {error.strerror}", path=path) from error
         except UnicodeDecodeError as error:
             raise ManifestError(f"vocabulary {path}: expected UTF-8: {error}") from None
-        return cls.from_json(text, pieces=pieces)
+        try:
+            return cls.from_json(text, pieces=pieces)
+        except ManifestError as error:
+            raise ManifestError(
+                f"{path}: {error}; save the vocabulary again, or a copy of the file", path=path
+            ) from None
 
 
 def _of_split(source: Any, split: str | None) -> Any:

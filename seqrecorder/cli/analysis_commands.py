@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.cli.command import OK, PROBLEM, add, add_command
-from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
-from seqrecorder.cli.terminal import printable, table
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command, quieten_tensorflow
+from seqrecorder.errors import printable
 from seqrecorder.schema.display import number_of
 
 if TYPE_CHECKING:
     import argparse
-
-    from seqrecorder.analysis.record_stats import Stats
 
 _SHOWN = 20
 
@@ -83,6 +80,7 @@ def _plan(options: argparse.Namespace) -> tuple[Any, str]:
 
 def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
     import seqrecorder as sr
+    from seqrecorder.cli.report import table
 
     found = sr.Vocabulary.build(
         options.path,
@@ -153,20 +151,12 @@ def _report(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _stats(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.analysis.field_stats import HEADS
     from seqrecorder.analysis.stats import stats
 
     found = stats(options.path, options.split, by=options.by, fields=options.field)
-
-    def shown(part: Stats) -> str:
-        rows = part.rows()
-        kept = [at for at in range(len(HEADS)) if any(row[at] not in ("", "0") for row in rows)]
-        right = [HEADS[at] for at in kept if HEADS[at] not in ("field", "dtype", "steps", "top")]
-        return table([HEADS[at] for at in kept], [[row[at] for at in kept] for row in rows], right)
-
-    parts = {repr(found)[1:-1]: found}
+    blocks = [str(found)]
     if options.by is not None:
-        parts |= {f"{options.by} {value}: {part.records:,} records": part for value, part in found.by.items()}
+        blocks += [f"{options.by} {value}\n{part}" for value, part in found.by.items()]
     elif len(found.splits) > 1:
-        parts |= {f"{name}: {part.records:,} records": part for name, part in found.splits.items()}
-    return json.loads(found.to_json()), "\n\n".join(f"{title}\n\n{shown(part)}" for title, part in parts.items())
+        blocks += [f"{name}\n{part}" for name, part in found.splits.items()]
+    return json.loads(found.to_json()), "\n".join(map(printable, "\n\n".join(blocks).split("\n")))

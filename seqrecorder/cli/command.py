@@ -2,31 +2,99 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import importlib
 import os
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli import arguments
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, printable
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 OK, PROBLEM = 0, 1
 
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+"""TensorFlow's own variable for how much of its log is seen."""
+
+_NOTHING = "3"
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Return NAME and VALUE of `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def share(text: str) -> tuple[str, float]:
+    """Return the name of a split and its share."""
+    name, value = pair(text)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected NAME=SHARE, such as eval=0.1, got {text!r}") from None
+
+
+def shares(text: str) -> list[tuple[str, float]]:
+    """Return the names of splits and their shares."""
+    return [share(part.strip()) for part in text.split(",")]
+
+
+def names(text: str) -> list[str]:
+    """Return names that stand between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def shape(text: str) -> tuple[str, Any]:
+    """Return a feature and its shape, None for `?`."""
+    name, value = pair(text)
+    sizes = [size.strip() for size in value.split(",")]
+    if not all(size == "?" or size.isdecimal() for size in sizes):
+        raise argparse.ArgumentTypeError(f"expected FEATURE=SIZES, such as image=28,28 or image=?,3, got {text!r}")
+    return name, tuple(None if size == "?" else int(size) for size in sizes)
+
+
+def records(text: str) -> int | None:
+    """Return a number of records; None for `all`."""
+    return None if text == "all" else positive(text)
+
+
+def class_name(text: str) -> str:
+    """Return `MODULE:CLASS`, which looks like that."""
+    module, colon, name = text.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise argparse.ArgumentTypeError(f"expected MODULE:CLASS, got {text!r}")
+    return text
+
+
+def positive(text: str) -> int:
+    """Return a number of 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text!r}")
+    return int(text)
+
+
+def of_writing(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `write` that `convert` takes."""
+    names = ("seed", "shards", "compression", "shuffle", "overwrite")
+    return {"splits": dict(options.shares) or None, **{name: getattr(options, name) for name in names}}
+
+
 TYPES: dict[str, Callable[[str], Any]] = {
-    "N": arguments.positive,
-    "NAME=SHARE": arguments.share,
-    "NAME=SHARE,...": arguments.shares,
-    "NAME=FILES": arguments.pair,
-    "FEATURE=DTYPE": arguments.pair,
-    "FEATURE=SHAPE": arguments.shape,
-    "FIELD=VALUE": arguments.pair,
-    "COLUMN,...": arguments.names,
-    "MODULE:CLASS": arguments.class_name,
-    "W1,...": arguments.workloads,
+    "N": positive,
+    "NAME=SHARE": share,
+    "NAME=SHARE,...": shares,
+    "NAME=FILES": pair,
+    "FEATURE=DTYPE": pair,
+    "FEATURE=SHAPE": shape,
+    "FIELD=VALUE": pair,
+    "COLUMN,...": names,
+    "MODULE:CLASS": class_name,
     "HOURS": float,
 }
 """What texts become that stand where a usage line has these words."""
@@ -46,7 +114,7 @@ def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.Ar
         from seqrecorder.cli.report import to_json
 
         document, text, *code = run(options)
-        print(to_json(document) if options.json else text)
+        print(to_json(document) if options.json else "\n".join(map(printable, text.split("\n"))))
         return code[0] if code else OK
 
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=f"{name}: {summary}.")
@@ -97,3 +165,37 @@ def load_class(name: str | None) -> Any:
     except (ImportError, AttributeError, SyntaxError) as error:
         raise OptionError(f"--schema {name}: {error}") from error
     return found
+
+
+def quieten_tensorflow() -> None:
+    """Import TensorFlow without its start-up chatter, unless it is imported or the user has set `LOG_LEVEL`.
+
+    The setting stays for the process, and for those that it starts. Nothing of use is lost: what goes wrong is raised
+    as an exception.
+    """
+    if "tensorflow" in sys.modules or os.environ.get(LOG_LEVEL, _NOTHING) != _NOTHING:
+        return
+    os.environ[LOG_LEVEL] = _NOTHING
+    with _held_stderr():  # some of it is written before TensorFlow looks at its setting
+        import tensorflow  # noqa: F401, ICN001 - imported for its effect
+
+
+@contextlib.contextmanager
+def _held_stderr() -> Iterator[None]:
+    """Hold back what is written to stderr's file descriptor; only an error lets it out."""
+    try:
+        stderr = os.dup(2)
+    except OSError:  # there is no stderr
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)

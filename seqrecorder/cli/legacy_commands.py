@@ -6,8 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from seqrecorder.cli.command import OK, PROBLEM, add, add_command
-from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command, quieten_tensorflow
 from seqrecorder.errors import OptionError
 
 

@@ -1,6 +1,5 @@
 """The command line: arguments to one call each. Everything heavy is imported inside the handlers.
 
-    seqrecorder demo [DIR]      write, read and train on the standard library's source code
     seqrecorder info PATH       what a dataset, or an unknown shard, contains
     seqrecorder head PATH       the first records
     seqrecorder verify PATH     everything that is wrong
@@ -18,8 +17,6 @@
     seqrecorder push PATH URL   a dataset to an object store
     seqrecorder pull URL DIR    and back
     seqrecorder clean URL       what killed writers have left there
-    seqrecorder bench           what writing and reading cost here, beside other ways
-    seqrecorder completion SHELL    completes these commands in bash, zsh or fish
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
     seqrecorder legacy convert SCRIPT   print an input function of it for TensorFlow 2
 
@@ -32,21 +29,17 @@ import argparse
 import io
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
 from seqrecorder.cli import (
     analysis_commands,
-    arguments,
-    join_commands,
+    convert_commands,
+    dataset_commands,
     legacy_commands,
-    old_data_commands,
-    place_commands,
     selection_arguments,
 )
 from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class
-from seqrecorder.cli.quiet_tensorflow import quieten_tensorflow
 from seqrecorder.errors import SeqrecorderError
 
 if TYPE_CHECKING:
@@ -88,7 +81,7 @@ def _nowhere() -> TextIO:
 
 def _fail(error: Exception, *, as_json: bool) -> int:
     from seqrecorder.cli.report import to_json
-    from seqrecorder.cli.terminal import printable
+    from seqrecorder.errors import printable
 
     message = printable(" ".join(str(error).split()))
     print(f"seqrecorder: {message}", file=sys.stderr)
@@ -98,24 +91,6 @@ def _fail(error: Exception, *, as_json: bool) -> int:
 
 
 # Handlers -------------------------------------------------------------------------------------------------
-
-
-def _demo(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli import demo, report
-    from seqrecorder.cli.terminal import printable
-
-    quieten_tensorflow()
-
-    def say(line: str) -> None:
-        print(printable(line), file=sys.stderr if options.json else sys.stdout, flush=True)
-
-    done = demo.run(
-        options.directory,
-        functions=options.functions,
-        overwrite=options.overwrite,
-        say=say,
-    )
-    return done, "\n" + report.demo_text(done)
 
 
 def _info(options: argparse.Namespace) -> tuple[Any, str] | tuple[Any, str, int]:
@@ -131,7 +106,7 @@ def _info(options: argparse.Namespace) -> tuple[Any, str] | tuple[Any, str, int]
 
 def _head(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import inspect
-    from seqrecorder.cli.head_text import head_table, head_text
+    from seqrecorder.cli.report import head_table, head_text
 
     schema = load_class(options.schema)
     if selection_arguments.are_given(options):
@@ -139,13 +114,6 @@ def _head(options: argparse.Namespace) -> tuple[Any, str]:
     else:
         found = inspect.head(options.path, options.split, count=options.count, schema=schema)
     return found, head_table(found) if options.table else head_text(found)
-
-
-def _completion(options: argparse.Namespace) -> int:
-    from seqrecorder.cli.completion import script
-
-    print(script(_parser(), options.shell))
-    return OK
 
 
 def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
@@ -156,25 +124,6 @@ def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
     return report.verification_summary(found), report.verification_text(found), OK if found.ok else PROBLEM
 
 
-def _bench(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli.bench import cores, recordings, run, table, training
-    from seqrecorder.cli.bench.timing import Effort
-    from seqrecorder.cli.bench.workloads import WORKLOADS
-
-    quieten_tensorflow()
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    names = options.workload or list(WORKLOADS)
-    rounds, seconds = (3, 1.0) if options.quick else (5, 5.0)
-    effort = Effort(options.quick, options.rounds or rounds, options.seconds or seconds)
-    if options.measured is None:
-        report = run.run(names, effort, peers=options.peers, say=say)
-        return report, table.text(report)
-    other: Any = {"training": training, "cores": cores, "recordings": recordings}[options.measured]
-    found = other.measure(names, effort, say)
-    return found, other.text(found)
 
 
 def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
@@ -199,11 +148,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"seqrecorder {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    demo = add_command(commands, "demo", _demo, "write, read and train on the standard library's source code")
-    add(demo, "directory DIR", "keep the dataset here (default: do not keep it)", nargs="?", type=Path)
-    add(demo, "--functions N", "take at most so many functions (default: all)")
-    add(demo, "--overwrite", "replace a dataset at DIR")
-
     info = add_command(commands, "info", _info, "what a dataset, or an unknown TFRecord file, contains")
     add(info, "path PATH", "a dataset's directory, or a shard")
     selection_arguments.add_options(info)
@@ -222,33 +166,13 @@ def _parser() -> argparse.ArgumentParser:
     add(verify, "--schema MODULE:CLASS", "the class that a shard's records are checked against")
 
     analysis_commands.add_commands(commands)
-    old_data_commands.add_commands(commands)
+    convert_commands.add_commands(commands)
     salvage = add_command(commands, "salvage", _salvage, "write every record that is whole to a new place")
     add(salvage, "path PATH", "a damaged dataset's directory, or a shard; it is only read")
     add(salvage, "destination DESTINATION", "the new dataset, or file")
     salvage.add_argument("--compression", choices=["GZIP"], help="of a shard (default: by its first bytes)")
     add(salvage, "--schema MODULE:CLASS", "the class of the records, where no manifest says it")
 
-    join_commands.add_commands(commands)
-    place_commands.add_commands(commands)
-    bench = add_command(commands, "bench", _bench, "measure writing and reading, beside other ways")
-    add(bench, "--workload W1,...", "some of W1 to W6 (default: all)")
-    add(bench, "--quick", "a tenth of the data, three rounds of a second")
-    instead = bench.add_mutually_exclusive_group()
-    for measured, summary in (
-        ("training", "how long a GRU waits for batches of W1 and W2"),
-        ("cores", "how reading uses one core, two, four and so on"),
-        ("recordings", "long recordings of 64 channels, a buffer each, beside HDF5, Arrow and Parquet"),
-    ):
-        instead.add_argument(f"--{measured}", dest="measured", action="store_const", const=measured, help=summary)
-    add(bench, "--rounds N", "how often everything runs (default: 5)")
-    add(bench, "--seconds N", "of each reading (default: 5)", type=arguments.seconds)
-    bench.add_argument("--no-peers", dest="peers", action="store_false", help="leave other libraries out")
-
-    what = "a script that completes this command line in a shell"
-    completion = commands.add_parser("completion", help=what, description=f"completion: {what}.")
-    completion.set_defaults(run=_completion, json=False)
-    completion.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
-
+    dataset_commands.add_commands(commands)
     legacy_commands.add_commands(commands)
     return parser

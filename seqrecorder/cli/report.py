@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.cli.terminal import indented, printable, table
 from seqrecorder.dataset.manifest import FORMAT_VERSION
 from seqrecorder.dataset.shard_info import bins_of
-from seqrecorder.errors import SeqrecorderError
-from seqrecorder.schema.display import bytes_text, cut, number_of
+from seqrecorder.errors import SeqrecorderError, printable
+from seqrecorder.schema.display import bytes_text, columns_of, cut, number_of, text_table
 from seqrecorder.schema.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-    from seqrecorder.cli.demo import DemoReport
-    from seqrecorder.cli.inspect import ShardDescription
+    from seqrecorder.cli.inspect import Head, ShardDescription
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.salvage_result import Salvage
     from seqrecorder.dataset.verify_report import VerifyReport
@@ -42,6 +42,8 @@ WIDTH = 80
 _METADATA_LINES = 24
 _PROBLEMS = 50
 _DEFAULT_WIDTH = 24
+_LEAST_WIDTH = 8
+_CELL = 32
 
 
 # JSON -----------------------------------------------------------------------------------------------------
@@ -162,6 +164,18 @@ def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
 # Text -----------------------------------------------------------------------------------------------------
 
 
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> str:
+    """Align the cells of a table under a heading with a rule; columns named in `right` end together."""
+    cells = [[printable(cell) for cell in row] for row in (header, *rows)]
+    rule = ["-" * max(map(columns_of, column)) for column in zip(*cells, strict=True)]
+    return indented(text_table([cells[0], rule, *cells[1:]], right=right).split("\n"))
+
+
+def indented(lines: Sequence[str]) -> str:
+    """Return lines that begin two columns further in."""
+    return "\n".join(f"  {line}".rstrip() for line in lines)
+
+
 def manifest_text(manifest: Manifest) -> str:
     """Return what `info` prints of a dataset."""
     packed = manifest.compression or "no compression"
@@ -187,7 +201,7 @@ def manifest_text(manifest: Manifest) -> str:
         parts.append("metadata\n" + indented(shown))
     if manifest.assets:
         rows = [(name, _size(path)) for name, path in manifest.assets.items()]
-        parts.append(table(("asset", "size"), rows, right="size"))
+        parts.append(table(("asset", "size"), rows, right=["size"]))
     return "\n\n".join(parts)
 
 
@@ -251,6 +265,88 @@ def _options(field: Field) -> str:
     if field.feature != field.name:
         options.append(f"name={cut(repr(field.feature), _DEFAULT_WIDTH)}")
     return ", ".join(options)
+
+
+def head_text(head: Head) -> str:
+    """Return what `head` prints."""
+    blocks = [_opening(head)]
+    for position, record in enumerate(head.records):
+        rows = [(printable(name), value) for name, value in record.items()]
+        width = max((columns_of(name) for name, _ in rows), default=0)
+        lines = text_table([(name, _value(value, WIDTH - width - 4)) for name, value in rows]) if rows else ""
+        blocks.append(f"record {position}\n{indented(lines.splitlines())}")
+    return "\n\n".join(blocks)
+
+
+def head_table(head: Head) -> str:
+    """Return what `head --table` prints: a line for each record, its values cut to what a column holds."""
+    if not head.records:
+        return _opening(head)
+    names = list(dict.fromkeys(name for record in head.records for name in record))
+    rows = [
+        [str(position), *(_value(record[name], _CELL) if name in record else "" for name in names)]
+        for position, record in enumerate(head.records)
+    ]
+    return f"{_opening(head)}\n\n{table(['record', *names], rows, ['record'])}"
+
+
+def _opening(head: Head) -> str:
+    of = "" if head.total is None else f" of {head.total:,}"
+    return f"{printable(head.where)}" + (
+        f", the first {len(head.records):,}{of} records" if head.records else ": no records"
+    )
+
+
+def _value(value: Any, width: int) -> str:
+    """Return a value in one line: an array by its dtype, its shape and its first elements."""
+    if isinstance(value, SparseVector):
+        about = f"sparse {_dtype(value.values)} ({value.size},)  "
+        pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))
+        return about + _bracketed("{", pairs, "}", width - len(about))
+    if isinstance(value, list):
+        about = f"{number_of(len(value), 'step')} of {_dtype(value[0])}  " if value else ""
+        steps = (_bracketed("[", map(_item, np.ravel(_dense(step))), "]", width - len(about)) for step in value)
+        return about + _bracketed("[", steps, "]", width - len(about))
+    if isinstance(value, np.ndarray) and value.ndim:
+        about = f"{_dtype(value)} {value.shape}  "
+        return about + _bracketed("[", map(_item, value.flat), "]", width - len(about))
+    return cut(_item(value), width)
+
+
+def _dense(value: Any) -> Any:
+    return value.to_dense() if isinstance(value, SparseVector) else value
+
+
+def _dtype(value: Any) -> str:
+    array = value.values if isinstance(value, SparseVector) else np.asarray(value)
+    if array.dtype != object:
+        return str(array.dtype)
+    return type(array.flat[0]).__name__ if array.size else "text"
+
+
+def _item(value: Any) -> str:
+    """Return one element; `repr` escapes whatever is not printable."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
+    if isinstance(value, (str, bytes)) or value is None:
+        return repr(value)
+    return f"{value:g}" if isinstance(value, (float, np.floating)) else printable(value)
+
+
+def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
+    """Return as many items as fit between two brackets, and dots for the rest."""
+    room = width - len(opening) - len(closing)
+    shown: list[str] = []
+    for item in items:
+        shown.append(item)
+        if columns_of(", ".join(shown)) <= room:
+            continue
+        while len(shown) > 1 and columns_of(", ".join([*shown, "..."])) > room:
+            shown.pop()
+        # The first item is shown at least in part.
+        shown = [*shown, "..."] if columns_of(shown[0]) <= room else [cut(shown[0], max(room, _LEAST_WIDTH))]
+        break
+    return opening + ", ".join(shown) + closing
 
 
 def shard_text(shard: ShardDescription) -> str:
@@ -344,33 +440,6 @@ def _listed(problems: Sequence[object]) -> str:
     more = len(problems) - _PROBLEMS
     rest = [f"... and {more:,} more; --json gives all"] if more > 0 else []
     return indented([*map(printable, problems[:_PROBLEMS]), *rest])
-
-
-def demo_text(report: DemoReport) -> str:
-    """Return what `demo` prints at its end."""
-    splits = ", ".join(f"{records:,} {name}" for name, records in report.splits.items())
-    write = report.write_seconds, report.write_records_per_second, report.write_megabytes_per_second
-    read = report.read_seconds, report.read_records_per_second, report.read_megabytes_per_second
-    buckets, unsorted = f"{report.bucket_efficiency:.0%}", f"{report.pad_efficiency:.0%}"
-    rows = [
-        ("dataset", f"{report.records:,} functions of {report.modules:,} modules, {report.steps:,} tokens"),
-        ("", f"{bytes_text(report.bytes)}; {splits}"),
-        ("scan", f"{report.scan_seconds:.1f} s to find and tokenize them"),
-        ("write", _speed(*write)),
-        ("read", f"{_speed(*read)}, in batches"),
-        ("padding", f"{buckets} of the steps are real in buckets, {unsorted} unsorted"),
-        ("train", f"{report.training_seconds:.1f} s, {report.training_steps:,} batches"),
-        ("accuracy", f"{report.accuracy:.1%} on the eval split (commonest kind: {report.majority_accuracy:.1%})"),
-        ("in all", f"{report.seconds:.0f} s"),
-    ]
-    lines = [f"{label:<9} {text}" for label, text in rows]
-    if report.path is not None:
-        lines += ["", f"look at it: seqrecorder info {printable(report.path)}"]
-    return "\n".join(lines)
-
-
-def _speed(seconds: float, records: float, megabytes: float) -> str:
-    return f"{seconds:.1f} s, {records:,.0f} records/s, {megabytes:.1f} MB/s"
 
 
 def _size(path: Path) -> str:

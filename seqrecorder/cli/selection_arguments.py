@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli.command import add
-from seqrecorder.cli.terminal import printable, table
-from seqrecorder.errors import OptionError, SourceError
+from seqrecorder.errors import OptionError, SourceError, printable
 from seqrecorder.sources.text_values import value_of_text
 
 if TYPE_CHECKING:
@@ -95,6 +94,8 @@ def _value(field: Field, text: str) -> Any:
 
 def describe(some: Selection) -> tuple[Any, str]:
     """Return what `info` gives of a selection: a document, and text."""
+    from seqrecorder.cli.report import table
+
     positions = some.positions
     splits = {
         name: int(((positions >= split.start) & (positions < split.stop)).sum())

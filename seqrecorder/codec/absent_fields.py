@@ -152,7 +152,7 @@ def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any)
         xp: as for `presence_of`.
         field: the field.
         values: of those records that have one.
-        have: which do, bool `(n,)`.
+        have: which do, bool `(n,)`; all others lack the feature.
         stated: as for `presence_of`.
     """
     if not field.may_lack:

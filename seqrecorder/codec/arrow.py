@@ -179,7 +179,7 @@ def pyarrow() -> Any:
         import pyarrow as pa
     except ImportError:
         raise OptionError(
-            "tables, and files of them, need pyarrow: pip install 'seqrecorder[arrow]'; records, dictionaries and "
+            "tables, and files of them, need pyarrow: pip install pyarrow; records, dictionaries and "
             "numpy arrays are written without it"
         ) from None
     return pa

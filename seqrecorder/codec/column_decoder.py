@@ -167,20 +167,21 @@ class ColumnDecoder:
         return stated
 
     def _fixed(self, field: Field, span: Spans, stated: Any) -> Column:
-        """Return the column of a context field of known shape, in which no value is none at all."""
+        """Return the column of a context field of known shape, of which no value is one only of a stated None."""
         rows = np.flatnonzero(span.starts >= 0)
-        found = self._read(field, span.some(rows), rows, len(span))
+        required = np.ones(rows.size, bool) if stated is None else stated[rows] != 0
+        found = self._read(field, span.some(rows), rows, len(span), required)
         have = np.zeros(len(span), bool)
         have[rows] = found.units > 0
         return fixed_values(NUMPY, field, found.values, have, stated)[0]
 
-    def _read(self, field: Field, features: Spans, rows: Any, size: int) -> Values:
+    def _read(self, field: Field, features: Spans, rows: Any, size: int, required: Any = True) -> Values:  # noqa: FBT002
         """Return the values in features, of the records `rows`, of `size` in all."""
         places, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
         reader = self._reader(field, rows)
         if not field.is_list and not field.is_ragged and field.sparse is None:
-            return reader.read(places, self._check(rows, size), required=False)
+            return reader.read(places, self._check(rows, size), required=required)
         return reader.read(places, self._check(rows, size), any_number=True)
 
     def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:

@@ -160,17 +160,17 @@ class Reader:
         reader = Reader(self.field, np.repeat(self._rows, each), **self._kept)
         ones = np.ones(len(items), np.int64)
         if self.field.in_items:
-            return reader.of_items(items, ones, ones > 0, any_number=self.field.is_ragged), each
+            return reader.of_items(items, ones, any_number=self.field.is_ragged), each
         return Values(reader.texts(items), ones), each
 
-    def read(self, places: Spans, check: Check, *, any_number: bool = False, required: bool = True) -> Values:
+    def read(self, places: Spans, check: Check, *, any_number: bool = False, required: Any = True) -> Values:
         """Return the values of features.
 
         Args:
             places: where their packed numbers are, or their bytes values with headers.
             check: is told which are not in canonical form.
             any_number: whether each may hold any number of values of the known dimensions; else it holds one,
-            required: or may hold none.
+            required: whether it must hold one, of all or of each, or may hold none.
         """
         field = self.field
         kind = kind_of(field)
@@ -180,7 +180,7 @@ class Reader:
             if field.in_items:
                 if not any_number:
                     self._require(counts, 1, required=required)
-                return self.of_items(items, counts, counts > 0, any_number=any_number)
+                return self.of_items(items, counts, any_number=any_number)
             values: Any = self.texts(items, np.repeat(self._rows, counts))
         elif kind == "float":
             counts, rest = np.divmod(places.sizes, _FLOAT_BYTES)
@@ -205,10 +205,8 @@ class Reader:
             )
         return Values(_shaped(field, values), units)
 
-    def _require(self, counts: NDArray[np.int64], expected: int, *, required: bool) -> None:
-        ok = counts == expected
-        if not required:
-            ok |= counts == 0
+    def _require(self, counts: NDArray[np.int64], expected: int, *, required: Any) -> None:
+        ok = (counts == expected) | ((counts == 0) & np.logical_not(required))
         if not ok.all():
             place = int((~ok).argmax())
             name = self.field.feature
@@ -217,20 +215,19 @@ class Reader:
     def _broken(self, place: int, message: str) -> Broken:
         return Broken(int(self._rows[place]), self.field.name, message)
 
-    def of_items(self, items: Spans, counts: NDArray[np.int64], have: NDArray[np.bool_], *, any_number: bool) -> Values:
+    def of_items(self, items: Spans, counts: NDArray[np.int64], *, any_number: bool) -> Values:
         """Return the values in bytes values, each of which holds one or more of the known dimensions.
 
         Args:
             items: where they are.
             counts: how many each feature has.
-            have: which features have any.
             any_number: whether one may hold any number of values.
         """
         field = self.field
         owners = np.repeat(np.arange(counts.size), counts)
         rows = self._rows[owners]
         if field.storage in ("png", "jpeg"):
-            return Values(images_of(field, items, rows), have.astype(np.int64))
+            return Values(images_of(field, items, rows), counts)
         if field.storage == "tensor":
             items = tensor_contents(field, items, rows)
         width = field.element.itemsize * field.count

@@ -277,13 +277,14 @@ def sums_of_rows(sizes: Any, splits: Any) -> Any:
     return differences(rows_at(ends, splits))
 
 
-def check_items(values: Any, field: Field, items: Any, expected: int, *, required: bool = False) -> Any:
-    """Return `values` once each feature was found to hold as many items as expected, or (not `required`) none."""
+def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none: Any = None) -> Any:
+    """Return `values` once each feature was found to hold as many items as expected, or none where it may."""
     import tensorflow as tf
 
+    ok = tf.equal(items, expected)
     return checked(
         values,
-        tf.equal(items, expected) if required else tf.equal(items, expected) | tf.equal(items, 0),
+        ok if or_none is None else ok | (tf.equal(items, 0) & or_none),
         f"field {field.name!r}: {expected} values per feature are expected in {field.feature!r}, got",
         items,
     )

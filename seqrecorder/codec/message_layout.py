@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 _SHOWN = 12
+PEEKED = 8
+"""How many records are looked at to detect a layout."""
 
 
 def has_feature(message: Any, field: Field, layout: Layout) -> bool:
@@ -63,42 +65,34 @@ def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layou
     messages = [message for message in found if message is not None]
     if len(messages) < len(found):
         raise SchemaMismatchError(f"{where}: {describe_message(samples[found.index(None)])}")
-    lists = [field for field in schema.fields if field.is_list]
-    layout: Layout = "steps"
-    if lists and not any(message.feature_lists.feature_list for message in messages):
-        layout = "example"
-    elif any(_is_packed(message, lists) for message in messages) and not any(
-        _is_stepped(message, lists) for message in messages
-    ):
-        layout = "packed"
+    layout = likely_layout(messages, schema)
     check_layout(samples, schema, layout, where)
     return layout
 
 
-def _is_packed(message: Any, lists: Sequence[Field]) -> bool:
-    return any(len(steps) == 1 and size > field.count for field, steps, size in _sizes(message, lists))
+def likely_layout(messages: Sequence[Any], schema: Schema) -> Layout:
+    """Return the layout that some messages show, `steps` where they show none."""
+    lists = [field for field in schema.fields if field.is_list]
+    if lists and messages and not any(message.feature_lists.feature_list for message in messages):
+        return "example"
+    sizes = [size for message in messages for size in _sizes(message, lists)]
+    is_packed = any(features == 1 and values > 1 for features, values in sizes)
+    return "packed" if is_packed and all(features < 2 for features, _ in sizes) else "steps"  # noqa: PLR2004
 
 
-def _is_stepped(message: Any, lists: Sequence[Field]) -> bool:
-    return any(len(steps) > 1 for _, steps, _ in _sizes(message, lists))
-
-
-def _sizes(message: Any, lists: Sequence[Field]) -> Iterator[tuple[Field, Any, int]]:
-    """Yield those feature lists in which packing shows, their features, and the elements in the first of them."""
+def _sizes(message: Any, lists: Sequence[Field]) -> Iterator[tuple[int, float]]:
+    """Yield the features, and the values in the first feature, of each feature list that can show packing."""
     for field in lists:
-        told = not (field.is_ragged or field.packed or field.sparse is not None)
-        if (
-            not told
-            or (field.in_items and not field.buffered)
-            or field.feature not in message.feature_lists.feature_list
-        ):
+        held = message.feature_lists.feature_list.get(field.feature)
+        if held is None or field.is_ragged or field.packed or field.sparse is not None:
             continue
-        steps = message.feature_lists.feature_list[field.feature].feature
-        kind = steps[0].WhichOneof("kind") if steps else None
+        kind = held.feature[0].WhichOneof("kind") if held.feature else None
         if kind:
-            values = getattr(steps[0], kind).value
-            buffered = field.buffered and kind == "bytes_list"
-            yield field, steps, sum(map(len, values)) // field.element.itemsize if buffered else len(values)
+            items = getattr(held.feature[0], kind).value
+            if field.buffered and kind == "bytes_list":
+                yield len(held.feature), sum(map(len, items)) / (field.element.itemsize * field.count)
+            else:
+                yield len(held.feature), len(items) / (1 if field.in_items else field.count)
 
 
 def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where: str) -> None:

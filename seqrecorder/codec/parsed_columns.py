@@ -44,11 +44,20 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
     return _list_column(field, features[field.feature], crop)
 
 
-def fixed_values_of(field: Field, features: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the values of a context field of known shape, and which records have one."""
+def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, held: Any) -> tuple[Any, Any]:
+    """Return the values of a context field of known shape, and which records have one.
+
+    Args:
+        field: the field.
+        features: what the op gave.
+        stated: as for `seqrecorder.codec.absent_fields.presence_of`.
+        held: which records hold the feature; None where a later check finds what is missing.
+    """
+    or_none = True if held is None else ~held if stated is None else ~held | (stated >= 0)
     ragged = features[field.feature]
     items = differences(ragged.row_splits)
-    flat = check_items(ragged.values, field, items, 1 if field.in_items else field.count)
+    expected = 1 if field.in_items else field.count
+    flat = check_items(ragged.values, field, items, expected, or_none=or_none)
     return with_shape(_elements(field, flat)[0], field), items > 0
 
 
@@ -83,7 +92,7 @@ def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
         values, counts = _ragged_values(field, inner)
         return Column(values, steps=steps, counts=counts), whole
     expected = 1 if field.in_items else field.count
-    flat = check_items(inner.values, field, differences(inner.row_splits), expected, required=True)
+    flat = check_items(inner.values, field, differences(inner.row_splits), expected)
     return Column(with_shape(_elements(field, flat)[0], field), steps=steps), whole
 
 

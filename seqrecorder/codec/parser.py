@@ -274,9 +274,8 @@ class Parser:
                 if name in self._wide:
                     parsed.lengths[name] = cropped_lengths(sizes, self.crops[field.group], tf)
             else:
-                parsed.columns[name], presence = fixed_values(
-                    of_graphs(), field, *fixed_values_of(field, features), stated
-                )
+                values, have = fixed_values_of(field, features, stated, held.get(name))
+                parsed.columns[name], presence = fixed_values(of_graphs(), field, values, have, stated)
             if presence.present is not None:
                 parsed.present[name] = presence.present
             if presence.excused is not None:
@@ -310,7 +309,8 @@ class Parser:
         asked: dict[str, list[str]] = {}
         for field in self.stored.fields:
             by_op = field.feature in steps
-            if not self._is_counted(field) or (by_op and not field.may_lack):
+            is_told = by_op or not self._is_counted(field)  # unless it may lack, one without values is an error
+            if is_told and (not field.may_lack or (not by_op and not hasattr(features[field.feature], "row_splits"))):
                 continue
             asked[field.name] = value_features(field)
             for name in asked[field.name]:

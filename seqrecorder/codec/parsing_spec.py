@@ -58,11 +58,8 @@ class Specs:
         return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
 
     def whole_by_op(self, field: Field) -> bool:
-        """Whether the op gives a context field by itself.
-
-        It gives defaults too, but refuses an empty feature in whose place everything else takes the default.
-        """
-        return not field.is_list and _in_shape(field) and not field.may_lack and field.name not in self.flattened
+        """Whether the op gives a context field by itself, with its default in the records that lack it."""
+        return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
 
     def in_one_feature(self, field: Field) -> bool:
         """Whether a sequence is one Feature, or one to a FeatureList."""
@@ -99,8 +96,7 @@ class Specs:
                 target[f"{field.feature}/indices"] = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
                 target[f"{field.feature}/values"] = tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
             elif whole(field):
-                default = wire_filler(field) if field.may_lack else None
-                target[field.feature] = tf.io.FixedLenFeature(field.rest, kind, default)
+                target[field.feature] = strict_spec(field)
             elif padded and self.padded_by_op(field):
                 target[field.feature] = tf.io.FixedLenSequenceFeature(field.rest, kind, allow_missing=field.may_lack)
             else:
@@ -108,6 +104,15 @@ class Specs:
             if field.presence and self.layout == "steps":
                 context[field.presence] = tf.io.FixedLenFeature((), tf.int64, -1)
         return context, lists
+
+
+def strict_spec(field: Field) -> Any:
+    """Return the spec of a context field of known shape by which the op refuses any other number of values."""
+    import tensorflow as tf
+
+    if field.in_items:
+        return tf.io.FixedLenFeature((), tf.string, b"" if field.may_lack else None)
+    return tf.io.FixedLenFeature(field.rest, wire_type(field), wire_filler(field) if field.may_lack else None)
 
 
 def _in_shape(field: Field) -> bool:

@@ -48,9 +48,19 @@ class Condition:
         masks = [_is_among(columns[name], values) for name, values in self.values.items()]
         if self.predicate is not None:
             given = [scatter(field, columns[field.name]) for field in self.schema.fields]
-            masks.append(np.array([bool(self.predicate(record)) for record in builder(self.schema)(given)], bool))
+            masks.append(np.array([_answer(self.predicate, record) for record in builder(self.schema)(given)], bool))
         wanted: NDArray[np.bool_] = np.logical_and.reduce(masks)
         return wanted
+
+
+def _answer(predicate: Callable[[Any], Any], record: Any) -> bool:
+    answer = predicate(record)
+    if getattr(answer, "shape", ()):
+        raise OptionError(
+            f"where: expected True or False of the predicate, got an array of shape {answer.shape}: use its any() "
+            "or all()"
+        )
+    return bool(answer)
 
 
 def condition(

@@ -114,8 +114,6 @@ class FileTable(Sequence[ShardFile]):
         return self.shards.step[self.chosen]
 
     @property
-    def kept(self) -> list[None]:
-        """None for each: all records are there."""
+    def runs(self) -> list[None]:
+        """None for each: files are read."""
         return [None] * len(self)
-
-    runs = kept

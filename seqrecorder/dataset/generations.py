@@ -12,6 +12,7 @@ digests of all files: where it is the same, what it stands for is the same.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import re
 from typing import TYPE_CHECKING, NoReturn
@@ -58,6 +59,29 @@ class Standing:
     text: bytes | None = None
     manifest: Manifest | None = None
     generation: int = 0
+
+    def check_opened(self, digest: str, where: object) -> None:
+        """Raise unless this is the dataset that was opened, whose records replace it: an append may have come between.
+
+        What is published compares itself with this, so that both together compare with what was opened.
+
+        Args:
+            digest: SHA-256 of the manifest that was opened, in hexadecimal.
+            where: the destination, for the message.
+
+        Raises:
+            DatasetError: it is another one, or gone.
+        """
+        if self.text is None or hashlib.sha256(self.text).hexdigest() != digest:
+            raise DatasetError(
+                f"{where} was changed since its records were selected, and is left as it is; open it and write again",
+                path=str(where),
+            )
+
+    def raise_changed(self, where: object) -> NoReturn:
+        """Raise the error of a writer whose destination somebody else has changed."""
+        kind, what = (DatasetExistsError, "came to be") if self.text is None else (DatasetError, "was changed")
+        raise kind(f"{where} {what} while this was written, and is left as it is; write again", path=str(where))
 
 
 NOTHING = Standing()
@@ -225,7 +249,7 @@ def merge_into(
             if text is not None:
                 held.replace(MANIFEST, text)
             if not held.is_in_place:
-                _raise_changed(held, old)
+                old.raise_changed(held.path)
         except BaseException:
             # A caller that gets an error must find the old dataset, and nothing beside it.
             _restore(held, old.text)
@@ -263,9 +287,9 @@ def _manifest(held: Held) -> Manifest | None:
 
 def _check_unchanged(held: Held, old: Standing) -> None:
     if held.read(MANIFEST) != old.text or not held.is_in_place:
-        _raise_changed(held, old)
+        old.raise_changed(held.path)
     if old.text is None and not all(_HIDDEN.fullmatch(name) for name in held.entries()):
-        _raise_changed(held, old)
+        old.raise_changed(held.path)
 
 
 def _check_complete(held: Held, manifest: Manifest) -> None:
@@ -277,11 +301,6 @@ def _check_complete(held: Held, manifest: Manifest) -> None:
             f"`seqrecorder verify {held.path}` lists what is wrong",
             path=held.path,
         )
-
-
-def _raise_changed(held: Held, old: Standing) -> NoReturn:
-    kind, what = (DatasetExistsError, "came to be") if old.text is None else (DatasetError, "was changed")
-    raise kind(f"{held.path} {what} while this was written, and is left as it is; write again", path=held.path)
 
 
 def _check_room(held: Held, staging: Path) -> None:

@@ -21,6 +21,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, some
 from seqrecorder.storage.names import ASSETS, inside
 from seqrecorder.storage.object_cache import Wanted, fetch_cached
+from seqrecorder.storage.paths import is_same_directory
 from seqrecorder.storage.place import Place
 from seqrecorder.storage.shard import read_lengths
 
@@ -242,6 +243,12 @@ class Manifest:
                 path=self.path,
             )
         return self.splits[name]
+
+    def is_at(self, destination: Path | Place) -> bool:
+        """Whether the dataset's place is a directory, or that of a URL."""
+        if isinstance(destination, Place):
+            return self.url is not None and destination.is_same(Place.of(self.url))
+        return self.url is None and is_same_directory(self.path, destination)
 
     def shard_path(self, split: str, shard: ShardInfo) -> Path:
         """Return the path of a shard."""

@@ -36,7 +36,7 @@ class Progress:
             raise OptionError(f"progress: expected True, False or None, got {show!r}")
         installed = importlib.util.find_spec("tqdm") is not None
         if show and not installed:
-            raise OptionError("progress=True needs tqdm: pip install 'seqrecorder[progress]'")
+            raise OptionError("progress=True needs tqdm: pip install tqdm")
         self._bar: Any = None
         # A program without a console has no stderr at all.
         usable = sys.stderr is not None and not sys.stderr.closed

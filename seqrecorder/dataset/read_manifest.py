@@ -19,12 +19,12 @@ from seqrecorder.dataset.manifest import (
     Splitting,
     is_too_deep,
 )
-from seqrecorder.dataset.shard_info import COLUMNS, TEXTS, ShardTable, bins_text
+from seqrecorder.dataset.shard_info import COLUMNS, TEXTS, ShardTable, bins_text, column
 from seqrecorder.dataset.splits import Ratios
 from seqrecorder.dataset.strata import Stratum
 from seqrecorder.dataset.text_columns import without_columns
 from seqrecorder.dataset.time_rule import TimeRule
-from seqrecorder.errors import DatasetNotFoundError, ManifestError
+from seqrecorder.errors import DatasetNotFoundError, ManifestError, ShardReadError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import MANIFEST, check_names, is_special
 from seqrecorder.storage.object_cache import cached
@@ -89,6 +89,47 @@ def manifest_bytes(path: Path) -> bytes:
         raise DatasetNotFoundError(why, path=path) from None
     except OSError as error:
         raise ManifestError(f"{file}: cannot be read: {error}", path=file) from error
+
+
+@contextlib.contextmanager
+def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
+    """Say that a dataset was replaced, where that is why its shards cannot be read: then nothing is damaged.
+
+    Args:
+        manifest: as it was when the dataset was opened; None for bare shards.
+
+    Raises:
+        ShardReadError: the body raised it.
+    """
+    try:
+        yield
+    except ShardReadError as error:
+        if manifest is None or not was_replaced(manifest):
+            raise
+        raise ShardReadError(
+            f"{manifest.where} was replaced or removed since it was opened, so that {error.path} is not what it was; "
+            "nothing is damaged: open it again",
+            path=error.path,
+        ) from error
+
+
+def was_replaced(manifest: Manifest) -> bool:
+    """Whether shards that a manifest names are not of the dataset any more; whatever is appended leaves them there."""
+    try:
+        now = read_manifest(manifest.path)
+    except DatasetNotFoundError:
+        return True
+    except ManifestError:
+        return False
+    return not _shards(manifest) <= _shards(now)
+
+
+def _shards(manifest: Manifest) -> set[tuple[str, str, str]]:
+    """Return the split, name and digest of each shard: written again, equal records have other names."""
+    columns = (
+        (name, column(split.shards, "name"), column(split.shards, "sha256")) for name, split in manifest.splits.items()
+    )
+    return {(name, *shard) for name, *both in columns for shard in zip(*both, strict=True)}
 
 
 def parse_manifest(text: str | bytes, path: Path) -> Manifest:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.read_manifest import dataset_at, manifest_bytes, parse_manifest
+from seqrecorder.dataset.read_manifest import dataset_at, explaining_replacement, manifest_bytes, parse_manifest
 from seqrecorder.dataset.written_order import WrittenOrder
 from seqrecorder.errors import DatasetError, RecordError
 from seqrecorder.schema.mismatch import Mismatch
@@ -128,7 +128,8 @@ class RecordStore:
             ShardReadError: it is missing, or has another size.
         """
         known = self._open.pop(number, None)
-        shard = self._opened(number) if known is None else known
+        with explaining_replacement(self.manifest):
+            shard = self._opened(number) if known is None else known
         self._open[number] = shard
         while len(self._open) > _MOST_OPEN and self.is_sought:
             self._open.popitem(last=False)
@@ -161,7 +162,8 @@ class RecordStore:
             OptionError: it is in a GZIP shard.
         """
         number, row = self.order.find_one(position)
-        return self.shard(number).read_one(row)
+        with explaining_replacement(self.manifest):
+            return self.shard(number).read_one(row)
 
     def record(self, position: int) -> Any:
         """Return one record as an object.
@@ -255,7 +257,8 @@ class RecordStore:
         return out
 
     def _lengths(self, number: int) -> NDArray[np.int64]:
-        return self.manifest.lengths(*self.shard_infos([number])[0])
+        with explaining_replacement(self.manifest):
+            return self.manifest.lengths(*self.shard_infos([number])[0])
 
     def window(self, most: int) -> int:
         """Return how many records to hold at once: at most so many, and no more than about 4 MiB."""
@@ -295,12 +298,13 @@ class RecordStore:
             OptionError: they are in GZIP shards, and not in ascending order.
         """
         files, rows = self.order.find(positions)
-        if positions.size and files[0] == files[-1] and (files == files[0]).all() and (np.diff(rows) >= 0).all():
-            return self.shard(int(files[0])).messages(rows)
         places, parts = [np.empty(0, np.int64)], []
-        for number, here in self.by_shard(files, rows):
-            places.append(here)
-            parts.append(self.shard(number).messages(rows[here]))
+        with explaining_replacement(self.manifest):
+            if positions.size and files[0] == files[-1] and (files == files[0]).all() and (np.diff(rows) >= 0).all():
+                return self.shard(int(files[0])).messages(rows)
+            for number, here in self.by_shard(files, rows):
+                places.append(here)
+                parts.append(self.shard(number).messages(rows[here]))
         return Messages.together(parts).some(np.argsort(np.concatenate(places)))
 
     def records(self, decoder: RecordDecoder, positions: NDArray[np.int64], messages: Messages) -> list[Any]:

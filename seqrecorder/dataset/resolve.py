@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.message_layout import check_layout, detect_layout
+from seqrecorder.codec.message_layout import PEEKED, check_layout, detect_layout
 from seqrecorder.dataset.file_table import FileTable
-from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
-from seqrecorder.dataset.recovery.readable_copy import Expected, without_damage
+from seqrecorder.dataset.read_manifest import dataset_at, explaining_replacement, read_manifest
+from seqrecorder.dataset.recovery import Expected, without_damage
 from seqrecorder.dataset.shard_info import ShardTable, bins_of
 from seqrecorder.dataset.shard_set import Origin, Selected, ShardFile
 from seqrecorder.errors import OptionError, ShardReadError
@@ -25,7 +25,6 @@ from seqrecorder.storage.paths import files_named, is_url
 from seqrecorder.storage.shard import RecordReader, peek
 from seqrecorder.storage.tfrecord.check import advice, check_size, check_walk, count_records
 from seqrecorder.storage.tfrecord.format import check_compression, detect_compression, is_packed_with_zlib
-from seqrecorder.storage.tfrecord.scan import UNKNOWN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord.format import Compression
 
 _LAYOUTS = ("auto", "steps", "packed", "example")
-_PEEKED = 8
 
 
 def resolve(
@@ -96,7 +94,8 @@ def resolve(
         )
     if layout not in ("auto", "steps"):
         raise OptionError(f"{directory}: layout is for bare shards; what seqrecorder wrote is 'steps'")
-    return resolve_dataset(manifest, split, schema, check, on_corrupt)
+    with explaining_replacement(manifest):
+        return resolve_dataset(manifest, split, schema, check, on_corrupt)
 
 
 def _dataset_directory(path: Any) -> Path | None:
@@ -161,12 +160,14 @@ def resolve_dataset(
                     f"was written; {advice(manifest.where)}",
                     path=path,
                 )
+    found.sort(key=lambda file: file.is_damaged)  # behind the others, which so keep their order
     return Origin(where, wanted, "steps", manifest.compression, tuple(found), manifest, check)
 
 
 def _without_damage(file: ShardFile, lengths_path: Path, shard: ShardInfo, manifest: Manifest) -> ShardFile:
-    expected = Expected(shard.records, shard.bytes, shard.sha256, lengths_path, shard.lengths_sha256)
-    copy = without_damage(file.path, manifest.compression, schema=manifest.schema, expected=expected)
+    expected = Expected(shard.records, shard.sha256, lengths_path, shard.lengths_sha256)
+    schema, is_unique = manifest.schema, manifest.schema.key_field is not None
+    copy = without_damage(file.path, manifest.compression, schema=schema, expected=expected, is_unique=is_unique)
     if copy is None:
         return file
     return attrs.evolve(
@@ -176,9 +177,8 @@ def _without_damage(file: ShardFile, lengths_path: Path, shard: ShardInfo, manif
         lengths_sha256=None,  # they were worked out anew
         records=copy.records,
         bytes=copy.path.stat().st_size,
-        kept=copy.positions,
-        is_numbered=copy.positions is not None,
-        is_ordered=copy.is_ordered,
+        step=1,  # records are not dealt to it any more
+        is_damaged=True,
     )
 
 
@@ -190,9 +190,9 @@ def _resolve_bare(
         raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class that says what is in it")
     compression = common_compression(paths, wanted, on_corrupt)
     target = Schema.of(schema)
-    start, files, is_numbered = 0, [], True
+    start, files, is_unique = 0, [], target.key_field is not None
     for given in paths:
-        copy = without_damage(given, compression) if on_corrupt == "skip" else None
+        copy = without_damage(given, compression, is_unique=is_unique) if on_corrupt == "skip" else None
         shard = given if copy is None else copy.path
         records = -1
         if check == "manifest":
@@ -201,15 +201,12 @@ def _resolve_bare(
             walk = check_walk(shard, compression, -1, shard)
             RecordReader(shard, compression, walk.window).read_all()
             records = walk.lengths.size
-        kept = None if copy is None else copy.positions
-        numbered = is_numbered and (copy is None or kept is not None)
-        files.append(ShardFile(shard, None, records, shard.stat().st_size, start, kept=kept, is_numbered=numbered))
-        is_numbered &= copy is None or copy.stored != UNKNOWN
-        start += max(records if copy is None else copy.stored, 0)
+        files.append(ShardFile(shard, None, records, shard.stat().st_size, start, is_damaged=copy is not None))
+        start += max(records, 0)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     samples: list[bytes] = []
     for file in files:
-        samples = peek(file.path, compression, _PEEKED)
+        samples = peek(file.path, compression, PEEKED)
         if samples:
             break
     found: Any = layout
@@ -239,8 +236,8 @@ def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: O
             raise
         if is_zlib:
             raise ShardReadError(
-                f"{path}: it is packed with ZLIB, but only plain and GZIP files are read; make it a dataset: "
-                f"seqrecorder convert {path} {path.name}.dataset",
+                f"{path}: expected a plain file or one in GZIP, got ZLIB; copy its records to a new file, which "
+                "`tf.data.TFRecordDataset(path, 'ZLIB')` reads",
                 path=path,
             )
     first = next(iter(kinds.values()), None) if wanted is None else wanted

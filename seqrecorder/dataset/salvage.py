@@ -18,9 +18,7 @@ from seqrecorder.dataset.examples_csv import copy_listing
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
 from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
-from seqrecorder.dataset.recovery.positions import Written
-from seqrecorder.dataset.recovery.readable_copy import Expected
-from seqrecorder.dataset.recovery.shard import recover_shard
+from seqrecorder.dataset.recovery import Expected, Written, recover_shard
 from seqrecorder.dataset.salvage_result import Salvage, SalvagedShard
 from seqrecorder.errors import (
     DatasetError,
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from seqrecorder.codec.parsing_spec import Layout
     from seqrecorder.storage.tfrecord.format import Compression
 
 _PATTERN = "*.tfrecord"
@@ -84,7 +83,8 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         destination: of a dataset, the directory of the new one, which must not exist or be empty. Of one file, the new
             file, or an existing directory to put it in; of several, a directory, where each keeps its name.
         schema: the record class. A dataset has its own, and needs this only where its manifest is lost. For other files
-            it may be left out; with it, records that cannot be read as the class count as lost.
+            it may be left out; with it, records that cannot be read as the class count as lost. How sequences lie in
+            their messages is detected, as by `read`.
         compression: of TFRecord files, None or `"GZIP"`; found by itself unless the first bytes are damaged.
 
     Returns:
@@ -176,8 +176,8 @@ def _salvage_shard(
     groups = max(1, len(manifest.schema.groups))
     if source is not None and source.exists():
         lengths = source.with_name(shard.lengths_name)
-        of_shard = Expected(shard.records, shard.bytes, shard.sha256, lengths, shard.lengths_sha256)
-        written = of_shard.written(groups, source.stat().st_size, manifest.compression) if known else Written()
+        of_shard = Expected(shard.records, shard.sha256, lengths, shard.lengths_sha256)
+        written = of_shard.written(groups) if known else Written()
         if written.lengths is not None and whole.result():
             with writing("copy shard", target), faults_around("write", target):
                 shutil.copyfile(source, target)
@@ -191,6 +191,7 @@ def _salvage_shard(
             compression=manifest.compression,
             schema=manifest.schema,
             written=written,
+            is_unique=manifest.schema.key_field is not None,
         )
         records, table, losses, left = found.records, found.lengths, found.losses, found.positions
     else:
@@ -293,7 +294,7 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
             prefix=f".{destination.name[:100]}.incomplete-", dir=parent, ignore_cleanup_errors=True
         )
     with scratch as directory:
-        shard = _recover_bare(source, Path(directory, destination.name), schema, kind)
+        shard, _ = _recover_bare(source, Path(directory, destination.name), schema, kind)
         made = Path(directory, destination.name)
         sync_file(made)
         with writing("publish", destination):
@@ -333,17 +334,24 @@ def _salvage_files(
     damaged: Any, sources: Sequence[Path], destination: Path, schema: Schema | None, kind: Compression
 ) -> Salvage:
     with Staging(destination) as staging:
-        shards = [_recover_bare(source, staging.path / source.name, schema, kind) for source in sources]
+        shards, layout = [], None
+        for source in sources:
+            shard, layout = _recover_bare(source, staging.path / source.name, schema, kind, layout)
+            shards.append(shard)
         publish_files(staging)
     label = str(damaged) if isinstance(damaged, (str, os.PathLike)) else ", ".join(map(str, damaged))
     return Salvage(label, str(destination), tuple(shards))
 
 
-def _recover_bare(source: Path, target: Path, schema: Schema | None, kind: Compression) -> SalvagedShard:
-    lengths = target.with_name(f"{target.name}.lengths")
-    done = recover_shard(source, target, lengths, compression=kind or _compression_of(source), schema=schema)
+def _recover_bare(
+    source: Path, target: Path, schema: Schema | None, kind: Compression, layout: Layout | None = None
+) -> tuple[SalvagedShard, Layout | None]:
+    """Salvage a file, and return its layout too, which all files share: that of the first one with a record."""
+    lengths, kind = target.with_name(f"{target.name}.lengths"), kind or _compression_of(source)
+    is_unique = schema is not None and schema.key_field is not None
+    done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique)
     lengths.unlink()  # files of others have none
-    return SalvagedShard(str(source), done.records, UNKNOWN, done.losses)
+    return SalvagedShard(str(source), done.records, UNKNOWN, done.losses), done.layout
 
 
 def _compression_of(path: Path) -> Compression:

@@ -119,6 +119,8 @@ class Selection(Subsets, Selected):
         if isinstance(index, (list, tuple, range, np.ndarray)):
             return self._of(self._chosen(index))
         try:
+            if isinstance(index, bool):
+                raise TypeError
             place = operator.index(index)
         except TypeError:
             raise OptionError(

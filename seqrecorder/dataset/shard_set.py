@@ -10,10 +10,13 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.message_layout import PEEKED
+from seqrecorder.dataset.read_manifest import explaining_replacement
 from seqrecorder.dataset.shard_info import column, longest_of
-from seqrecorder.errors import OptionError
-from seqrecorder.storage.shard import RecordReader, check_lengths, read_lengths
+from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.storage.shard import RecordReader, check_lengths, peek, read_lengths
 from seqrecorder.storage.tfrecord.check import check_frames
+from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,9 +65,7 @@ class ShardFile:
         bytes: size of the file.
         start: position of the first record in written order.
         step: distance of two records in written order.
-        kept: of the copy of a damaged shard, which of the shard's records it holds, ascending; None for all.
-        is_numbered: whether it is known where in the written order its records stand.
-        is_ordered: whether it is known that they come in their written order.
+        is_damaged: whether it is a copy of what is intact in a damaged shard, whose records have no known positions.
         runs: what is read instead of the file, which is not there then; None for the file.
     """
 
@@ -74,10 +75,8 @@ class ShardFile:
     bytes: int
     start: int
     step: int = 1
-    kept: NDArray[np.int64] | None = attrs.field(default=None, eq=False)
-    is_numbered: bool = True
+    is_damaged: bool = False
     lengths_sha256: str | None = None
-    is_ordered: bool = True
     runs: Runs | None = attrs.field(default=None, eq=False)
 
 
@@ -178,7 +177,8 @@ class Origin:
         Nothing is looked at under check="none". Nor are bare shards, over whose frames a walk has gone already.
         """
         if self.check != "none" and self.manifest is not None and file.runs is None:  # which come from such a walk
-            check_frames(file.path, self.compression, self.manifest.path)
+            with explaining_replacement(self.manifest):
+                check_frames(file.path, self.compression, self.manifest.path)
 
     def check_lengths(self) -> None:
         """Raise `ShardReadError` unless the lengths of records are those that were written.
@@ -187,15 +187,40 @@ class Origin:
         """
         for file in self.files if not self.is_large else ():
             if self.check != "none" and file.lengths_path is not None and file.lengths_sha256 is not None:
-                check_lengths(file.lengths_path, file.lengths_sha256)
+                with explaining_replacement(self.manifest):
+                    check_lengths(file.lengths_path, file.lengths_sha256)
 
     def lengths(self, group: str) -> NDArray[np.int64]:
         """Return the length of every record in an alignment group, file by file.
 
         They come from the lengths files where there are some, else from parsing every record once.
         """
-        parts = [self.file_lengths(file, group) for file in self.files]
+        with explaining_replacement(self.manifest):
+            parts = [self.file_lengths(file, group) for file in self.files]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def check_first(self, schema: Schema) -> None:
+        """Raise `RecordError` where one of the first records of bare shards is not what some fields say.
+
+        TensorFlow's own error, which comes while iterating, names neither file nor record. Values that are serialized
+        in bytes, such as images, are not looked at: steps that are cropped off may hold anything.
+        """
+        names = [field.name for field in schema.fields if not field.in_items]
+        if self.manifest is not None or not names:
+            return
+        decoder = RecordDecoder(schema.select(names), self.layout)
+        for file in self.files:
+            samples = peek(file.path, self.compression, PEEKED)
+            try:
+                decoder.decode_columns(Messages.of(samples))
+            except RecordError as error:
+                raise RecordError(
+                    f"{file.path}, record {error.position}: {error.message}; {class_advice(file.path)}",
+                    position=error.position,
+                    problems=error.problems,
+                ) from error
+            if samples:
+                return
 
     def file_lengths(self, file: ShardFile, group: str) -> NDArray[np.int64]:
         """Return the length of every record of one file in an alignment group."""
@@ -206,6 +231,11 @@ class Origin:
         decoder = RecordDecoder(self.schema, self.layout)
         parts = [decoder.lengths(data, group) for data in RecordReader(file.path, self.compression).blocks()]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def class_advice(path: Path) -> str:
+    """Return what to do about a record of a bare shard that cannot be decoded, for the end of a message."""
+    return f"the record is whole (its CRC is right), but not of this class: `seqrecorder schema {path}` drafts one"
 
 
 def check_shard(shard: Any) -> tuple[int, int]:

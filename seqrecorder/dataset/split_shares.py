@@ -10,11 +10,14 @@ import attrs
 from seqrecorder.schema.display import cut, html_table, text_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from seqrecorder.dataset.strata import Stratum
 
 
 _FAR = 1 / 4  # of a share
 _DEVIATIONS = 3
+_POINTS, _FEW = 0.05, 5  # of a stratum's share
 
 
 @attrs.frozen
@@ -59,6 +62,23 @@ def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dic
         if off > _FAR * share * total and off > _DEVIATIONS * math.sqrt(total * share * (1 - share)):
             missed[name] = share, counts.get(name, 0) / total
     return missed
+
+
+def missed_strata(shares: Mapping[str, float], strata: Iterable[Stratum]) -> list[tuple[float, str, str, int, float]]:
+    """Return the strata whose shares are missed by more than 5 points and 5 records, as only whole groups miss them.
+
+    Returns:
+        Of each the points, its name, the split that is furthest off, the records of the stratum, and the split's share
+        of them; the largest misses first.
+    """
+    missed = []
+    for stratum in strata:
+        total = sum(stratum.counts)
+        for (name, share), count in zip(shares.items(), stratum.counts, strict=True):
+            off = abs(count - share * total)
+            if off > max(_FEW, _POINTS * total):
+                missed.append((off / total, stratum.name, name, total, count / total))
+    return sorted(missed, reverse=True)
 
 
 _WIDTH = 40

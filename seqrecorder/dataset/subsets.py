@@ -98,7 +98,7 @@ class Subsets(Exports):
             raise OptionError(f"sorted_by: expected the name of a field, or a callable, got {by!r}")
         try:
             order = sorted(range(len(self)), key=values.__getitem__, reverse=reverse)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:  # of an array, whether it is less has no one answer
             raise OptionError(
                 f"sorted_by: values without an order: {error}; leave them out with `where` first"
             ) from None

@@ -13,7 +13,7 @@ import hashlib
 import shutil
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -23,8 +23,8 @@ from seqrecorder.dataset.object_names import is_ours, plainly_named, uniquely_na
 from seqrecorder.dataset.owned_files import named
 from seqrecorder.dataset.progress import Progress
 from seqrecorder.dataset.read_manifest import dataset_at, manifest_bytes, parse_manifest, read_manifest
+from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
-    DatasetError,
     DatasetExistsError,
     DatasetNotFoundError,
     ManifestError,
@@ -125,7 +125,6 @@ class Destination:
         *,
         overwrite: bool,
         there: Iterable[str] = (),
-        threads: int = 8,
         progress: bool | None = None,
     ) -> Manifest:
         """Send the files of a dataset that are not there yet, and then its manifest.
@@ -135,7 +134,6 @@ class Destination:
             directory: with its files.
             overwrite: whether it may take the place of another.
             there: names of files that are known to be there.
-            threads: how many files are sent at a time.
             progress: as for `write`.
 
         Returns:
@@ -153,17 +151,13 @@ class Destination:
             old = self.standing(new.schema, overwrite=overwrite).manifest
             known = {*there, *(named(old) if old is not None else ())}
             files = [pair for pair in zip(_files(new), _files(final), strict=True) if pair[1].name not in known]
-            self._send(files, directory, threads, progress)
+            self._send(files, directory, progress)
             if not self.place.put(self.name, text, expected=self.version):
-                kind, what = (DatasetExistsError, "came to be") if self.text is None else (DatasetError, "was changed")
-                raise kind(
-                    f"{self.place.url} {what} while this was written, and is left as it is; write again",
-                    path=self.place.url,
-                )
+                Standing(self.text).raise_changed(self.place.url)
         path = cached(self.place, text)
         return parse_manifest(text, path)
 
-    def _send(self, files: list[tuple[Wanted, Wanted]], directory: Path, threads: int, show: bool | None) -> None:  # noqa: FBT001 - see `sr.write`
+    def _send(self, files: list[tuple[Wanted, Wanted]], directory: Path, show: bool | None) -> None:  # noqa: FBT001 - see `sr.write`
         listed = self.place.items() if files else {}
         now, guard = dt.datetime.now(dt.timezone.utc), threading.Lock()
         progress = Progress(show, f"sending {self.place.url}", "bytes")
@@ -185,7 +179,7 @@ class Destination:
 
         progress.expect(sum(local.bytes for local, _ in files))
         try:
-            in_threads(send, files, threads)
+            in_threads(send, files)
         finally:
             progress.close()
 
@@ -195,7 +189,6 @@ def push(
     url: str,
     *,
     overwrite: bool = False,
-    threads: int = 8,
     progress: bool | None = None,
 ) -> Manifest:
     """Send a dataset to a URL, where it is complete or absent for every reader.
@@ -217,7 +210,6 @@ def push(
         url: of fsspec, such as `s3://bucket/corpus` (the extra `remote`, and the package that knows the scheme).
         overwrite: whether a dataset there is replaced. The files of the old one stay for those who read it, until
             `clean`.
-        threads: how many files are sent at a time.
         progress: as for `write`.
 
     Returns:
@@ -232,9 +224,8 @@ def push(
     """
     destination, manifest = Destination.of(url), read_manifest(source)
     manifest.fetch_files(list(_files(manifest)))
-    return destination.publish(
-        manifest, manifest.path, overwrite=overwrite, threads=_checked(threads), progress=progress
-    )
+    require_fit(manifest)
+    return destination.publish(manifest, manifest.path, overwrite=overwrite, progress=progress)
 
 
 def pull(
@@ -242,7 +233,6 @@ def pull(
     destination: str | os.PathLike[str],
     *,
     overwrite: bool = False,
-    threads: int = 8,
     progress: bool | None = None,
 ) -> Manifest:
     """Bring a dataset from a URL into a directory, as it was before it was sent; complete or absent.
@@ -261,7 +251,6 @@ def pull(
         url: of the dataset.
         destination: a directory, as for `write`.
         overwrite: whether a dataset there is replaced.
-        threads: how many files are brought at a time.
         progress: as for `write`.
 
     Returns:
@@ -296,13 +285,14 @@ def pull(
         with cleanup_when_terminated(), staging:  # which says before that nothing can stand there
             with writing("make", brought):
                 brought.mkdir(exist_ok=True)
-            fetch(there.place, brought, [file for file, _ in pairs], threads=_checked(threads), done=done)
+            fetch(there.place, brought, [file for file, _ in pairs], done=done)
             for file, local in pairs:
                 target = staging.path / local.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 link_file(brought / file.name, target)
             for split in final.splits:
                 (staging.path / split).mkdir(exist_ok=True)
+            require_fit(attrs.evolve(final, path=staging.path))
             final = publish(staging, final, old)
     finally:
         bar.close()
@@ -372,9 +362,3 @@ def _files(manifest: Manifest) -> Iterator[Wanted]:
 
 def _is_fresh(item: Item | None, now: dt.datetime) -> bool:
     return item is not None and (item.modified is None or now - item.modified < _REUSED)
-
-
-def _checked(threads: Any) -> int:
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise OptionError(f"threads: expected 1 or more, got {threads!r}")
-    return threads

@@ -16,7 +16,7 @@ from seqrecorder.codec.columns import group_lengths
 from seqrecorder.codec.construct import only_stores, records_of
 from seqrecorder.codec.decoder import RecordDecoder
 from seqrecorder.dataset.manifest import is_as_written
-from seqrecorder.dataset.read_manifest import read_manifest
+from seqrecorder.dataset.read_manifest import read_manifest, was_replaced
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.shard_info import bins_of
 from seqrecorder.dataset.shard_set import Origin
@@ -45,7 +45,7 @@ from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, detect_compressi
 from seqrecorder.storage.threads import ahead, worked_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from concurrent.futures import Future
 
     from seqrecorder.codec.columns import Column
@@ -117,7 +117,31 @@ def _verify(path: Any, level: str, schema: object) -> VerifyReport:
     ]
     for split in manifest.splits.values():
         problems += _reported(split.name, _names_in(manifest, split))
-    return _with_shards(str(directory), level, manifest, problems)
+    report = _with_shards(str(directory), level, manifest, problems)
+    if not report.ok and was_replaced(manifest):
+        found = Problem(MANIFEST, "the dataset was replaced or removed while it was looked at; verify it again")
+        return attrs.evolve(report, problems=(found,))
+    return report
+
+
+def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> None:
+    """Check, before a manifest is published, that it says of shards and lengths what is in the files.
+
+    No record is looked at: the digests of shards are checked by whoever moves them.
+
+    Args:
+        manifest: with its files at its path, but for the shards where sizes are given.
+        sizes: of the shards, by their paths in the dataset.
+
+    Raises:
+        ShardReadError: a file is missing, or not what the manifest says.
+    """
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            size = None if sizes is None else sizes[f"{split.name}/{shard.name}"]
+            for problem in _verify_shard(manifest, split.name, shard, None, size=size):
+                path = manifest.path / problem.path
+                raise ShardReadError(f"{path}: {problem.message}; nothing is published", path=path)
 
 
 def _with_shards(
@@ -278,6 +302,8 @@ def _verify_shard(
             yield Problem(f"{split}/{shard.lengths_name}", "its SHA-256 is not the manifest's: the contents changed")
         elif tuple(histogram(lengths[:, 0])) != shard.histogram:
             yield Problem(f"{split}/{shard.lengths_name}", "the manifest's histogram is not that of these lengths")
+        elif int(lengths[:, 0].sum()) != shard.steps:
+            yield Problem(where, f"expected {shard.steps} steps, got {int(lengths[:, 0].sum())}")
     except (ManifestError, ShardReadError) as error:
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
     if digest is None:

@@ -1,4 +1,4 @@
-"""Datasets as Beam reads and writes them; needs `pip install 'seqrecorder[beam]'`.
+"""Datasets as Beam reads and writes them; needs `pip install apache-beam`.
 
 Each record is encoded where it is, and goes to a shard by a hash of its bytes. Each shard is one part, which may be
 written by several attempts; one step at the end commits the parts.

@@ -1,4 +1,4 @@
-"""Datasets as Spark writes and reads them; needs `pip install 'seqrecorder[spark]'` and a Java runtime.
+"""Datasets as Spark writes and reads them; needs `pip install pyspark pyarrow` and a Java runtime.
 
 Each record is encoded where it is, and goes to a shard by a hash of its bytes, by which Spark sorts the shard. Each
 shard is one part, which may be written by several attempts; the driver commits the parts.

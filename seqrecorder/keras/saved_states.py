@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError
+from seqrecorder.storage.digests import sealed, sha256, unsealed
 from seqrecorder.storage.fault_points import faults_around
 from seqrecorder.storage.files import sync_directory, sync_tree, write_file, writing
 
@@ -84,7 +85,9 @@ class SavedStates:
         np.savez(buffer, *(value.reshape(-1).view(np.uint8) for value in map(np.ascontiguousarray, values)))
         write_file(unfinished / _VARIABLES, buffer.getvalue())
         more(unfinished)
-        write_file(unfinished / _ABOUT, json.dumps({"format": _FORMAT, **attrs.asdict(state)}).encode())
+        files = {file.name: sha256(file) for file in sorted(unfinished.iterdir())}
+        about = sealed({"format": _FORMAT, **attrs.asdict(state), "files": files})
+        write_file(unfinished / _ABOUT, json.dumps(about).encode())
         sync_tree(unfinished)
         with writing("rename", place), faults_around("rename", place):
             unfinished.rename(place)
@@ -106,16 +109,20 @@ class SavedStates:
         place = found[-1]
         try:
             about = json.loads((place / _ABOUT).read_bytes())
-            if about.pop("format") != _FORMAT:
+            if about["format"] != _FORMAT:
                 raise OptionError(f"Resume: {place} was saved by another version of seqrecorder; read it with that one")
-            state = TrainingState(**about)
+            about = unsealed(about)
+            for name, digest in about.pop("files").items():
+                if sha256(place / name) != digest:
+                    raise ValueError(f"{name} was changed, or cut")
+            state = TrainingState(**{name: value for name, value in about.items() if name != "format"})
             with np.load(place / _VARIABLES, allow_pickle=False) as stored:
                 raw = [stored[name] for name in stored.files]
             values = [
                 flat.view(_dtype(dtype)).reshape(shape)
                 for flat, (_, shape, dtype) in zip(raw, state.variables, strict=True)
             ]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             if isinstance(error, OptionError):
                 raise
             raise OptionError(
@@ -126,7 +133,8 @@ class SavedStates:
 
     def _found(self) -> list[Path]:
         places = self.directory.glob(f"{_PREFIX}*") if self.directory.is_dir() else []
-        return sorted(place for place in places if place.name.removeprefix(_PREFIX).isdecimal())
+        numbers = {place: place.name.removeprefix(_PREFIX) for place in places}
+        return sorted((place for place, number in numbers.items() if number.isdecimal()), key=lambda p: int(numbers[p]))
 
     def _clean(self) -> None:
         """Remove what a process that was killed has left."""

@@ -493,13 +493,13 @@ class Translation:
             groups += [[i] for i in group] if are_apart(arms) and not have_one_pull_each(arms) else [group]
         parts = []
         for group in groups:
-            mine = [feeds[i] for i in group]
+            filling = [feeds[i] for i in group]
             raw = (
-                self._section(sections[group[0]], place, mine[0].threads)
+                self._section(sections[group[0]], place, filling[0].threads)
                 if len(group) == 1
-                else self._shared([sections[i] for i in group], mine, queue, place)
+                else self._shared([sections[i] for i in group], filling, queue, place)
             )
-            parts.append(put(raw, mine[0]))
+            parts.append(put(raw, filling[0]))
         contents = parts[0]
         threads = sum(feed.threads for feed in feeds)
         raced = threads > 1 and queue.type != "RandomShuffleQueueV2"

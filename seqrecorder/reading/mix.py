@@ -22,12 +22,11 @@ def mix(
     weights: Sequence[float] | None = None,
     temperature: float | None = None,
     seed: int | None = None,
-    stop_on_empty_dataset: bool = False,
 ) -> Any:
     """Return the elements of several datasets, each drawn at random from one of them.
 
     What `read` returns is mixed batch by batch, so that every batch is of one dataset; read without `batch` for single
-    records. The weights hold as long as no dataset has ended: read with `epochs=None`, or stop with the first.
+    records. The weights hold as long as no dataset has ended: read with `epochs=None`. Where one has, the others go on.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -47,7 +46,6 @@ def mix(
         temperature: evens weights out: each is taken to the power of `1 / temperature`. At 1 they stay as they are, and
             the higher it is, the more often small datasets come.
         seed: of the order; each iteration is another, reproducibly.
-        stop_on_empty_dataset: whether the mixture ends when one dataset does; else the others go on.
 
     Returns:
         A `tf.data.Dataset`, which can be saved and resumed as its parts can. Each of these is begun before the first
@@ -85,13 +83,13 @@ def mix(
         return ended, (ended, element)
 
     def goes_on(ended: Any, _: Any) -> Any:
-        return tf.logical_not(tf.reduce_any(ended) if stop_on_empty_dataset else tf.reduce_all(ended))
+        return tf.logical_not(tf.reduce_all(ended))
 
     going = drawn.scan(tf.zeros([len(parts)], tf.bool), note).take_while(goes_on)
     present = going.filter(lambda _, element: element.has_value())
     mixed = present.map(lambda _, element: element.get_value())
     counts = [tf.get_static_value(part.cardinality()) for part in parts]  # None inside of a graph
-    if stop_on_empty_dataset or None in counts or tf.data.UNKNOWN_CARDINALITY in counts:
+    if None in counts or tf.data.UNKNOWN_CARDINALITY in counts:
         return mixed
     if tf.data.INFINITE_CARDINALITY in counts:
         return counted(mixed, -1)

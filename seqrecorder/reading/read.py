@@ -138,8 +138,7 @@ def read(
             `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
             put back into the order of their inputs: `results[np.argsort(index)]`. Of a selection it is the place in
             that. A place that holds no record has -1.
-            Where damaged records are left out (`on_corrupt="skip"`), the others keep the positions that they had; it is
-            refused where these are not certain.
+            It is refused while a shard is damaged (`on_corrupt="skip"`).
         inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
             a name.
         targets: likewise; elements are then `(inputs, targets, sample_weight)`. Beside fields there are
@@ -186,10 +185,9 @@ def read(
             the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
             Damaged is what has not the manifest's SHA-256; a shard of which nothing is broken, and which is not the one
-            that was written, is refused. No record comes twice, whatever bytes are doubled. Where the others stood is
-            told by the lengths beside the shard, and by both ends of the file: after several damages to records of one
-            length it may be uncertain, which refuses `index_name`, and at times `read_records`. Of bare shards the
-            order of the file is believed.
+            that was written, is refused. No record comes twice, whatever bytes are doubled. Sound shards keep the
+            written order; what is left of damaged ones follows, file by file. Around bytes that the disk cannot read
+            up to 64 KiB are lost.
 
     Returns:
         A `tf.data.Dataset` whose cardinality is known to `tf.data` where it does not depend on the order. It has no
@@ -216,7 +214,8 @@ def read(
         tf.errors.InvalidArgumentError: while iterating, wherever that is done: a record is damaged, or there are not as
             many as expected; shard, record, byte and the commands to run next are named. Of a record that is whole and
             is not what the schema says the error names the dataset alone; `read_records` and `verify` tell its place.
-        tf.errors.NotFoundError: while iterating: a shard is gone, as after an overwrite.
+        tf.errors.NotFoundError: while iterating: a shard is gone, as after an overwrite, which the error says.
+        RecordError: one of the first records of bare shards is not what the class says.
     """
     import tensorflow as tf
 
@@ -261,6 +260,7 @@ def read(
     )
     wanted = needed_fields(derived.schema, options, derived.choose(chosen))
     parsed, derivations = derived.of_fields(wanted)
+    origin.check_first(parsed)
     stored = parsed if index_name is None else with_number(parsed, index_name)
     crops = {} if steps is None else dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(
@@ -301,12 +301,11 @@ def _numbered(origin: Origin, index_name: str | None) -> bool:
         return False
     if origin.records < 0:
         raise OptionError("index_name: check='none' leaves the positions of records unknown; leave `check` out")
-    lost = [file.path for file in origin.files if not file.is_numbered]
-    if lost:
+    damaged = [file.path for file in origin.files if file.is_damaged]
+    if damaged:
         raise OptionError(
-            f"index_name: {lost[0].name} is damaged, and nothing says how many records are lost of it, so that the "
-            "positions of those behind the damage are unknown; leave index_name out, or salvage the shards first: then "
-            "positions count what was recovered"
+            f"index_name: {damaged[0].name} is damaged, so the positions of its records are unknown; leave index_name "
+            "out, or salvage the dataset first: then positions count what was recovered"
         )
     return True
 

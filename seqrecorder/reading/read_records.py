@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import operator
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import attrs
 import numpy as np
 
 from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.dataset.read_manifest import explaining_replacement
 from seqrecorder.dataset.resolve import resolve
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.shard_set import check_shard
+from seqrecorder.dataset.shard_set import check_shard, class_advice
 from seqrecorder.dataset.written_order import in_written_order
-from seqrecorder.errors import OptionError, RecordError, ShardReadError
+from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.record_blocks import ALONE, block_for, whole_records
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import advice
@@ -24,7 +22,7 @@ from seqrecorder.storage.threads import ahead
 from seqrecorder.wire.spans import Messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
     from typing import TypedDict
 
@@ -112,7 +110,6 @@ def read_records(
 
     Raises:
         DatasetNotFoundError: see `read`; raised at once, like the errors on files and options.
-        OptionError: `on_corrupt="skip"`, and the order of the records that are left is not certain.
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
@@ -128,22 +125,17 @@ def read_records(
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )
-    _require_order(origin)
     origin, deal = origin.take_shard(shard)
     origin.fetch()
     origin.check_lengths()
     codec = RecordDecoder(origin.schema.select(fields), origin.layout)
-    return _records(origin, codec, deal)
+    return _explained(origin, _records(origin, codec, deal))
 
 
-def _require_order(origin: Origin) -> None:
-    """Raise `OptionError` where records are left of damaged shards whose order is not certain."""
-    for file in origin.files:
-        if not file.is_ordered or (file.step > 1 and not file.is_numbered):
-            raise OptionError(
-                f"on_corrupt='skip': {file.path.name} is damaged in such a way that the order in which its records "
-                "were written is not certain; `read` gives them in some order, and `seqrecorder salvage` saves them"
-            )
+def _explained(origin: Origin, records: Iterator[Any]) -> Iterator[Any]:
+    """Yield records; where reading them fails since the dataset was replaced, say so."""
+    with explaining_replacement(origin.manifest):
+        yield from records
 
 
 def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterator[Any]:
@@ -297,8 +289,7 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
         size = sum(file.records for file in group)
         here, start = chosen[start : start + size], start + size
         if len(group) > 1:
-            numbers = [np.arange(file.records) if file.kept is None else file.kept for file in group]
-            places = [file.start + file.step * number for file, number in zip(group, numbers, strict=True)]
+            places = [file.start + file.step * np.arange(file.records) for file in group]
             here = here[np.argsort(np.concatenate(places), kind="stable")]
         parts.append(here)
     return np.concatenate([np.empty(0, bool), *parts])
@@ -311,8 +302,8 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
         for block in RecordReader(file.path, origin.compression).blocks():
             for item in block.rows():
                 if item == data:
-                    hint = file.path if origin.manifest is None else origin.manifest.where
-                    return f"{file.path}, record {number} at byte {byte}: {message}; {advice(hint)}"
+                    hint = class_advice(file.path) if origin.manifest is None else advice(origin.manifest.where)
+                    return f"{file.path}, record {number} at byte {byte}: {message}; {hint}"
                 number, byte = number + 1, byte + HEADER + len(item) + FOOTER
     return f"{origin.where}: {message}"  # the file has changed meanwhile
 
@@ -334,10 +325,6 @@ def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iter
     if alone:
         window, each, block = 1, 1, ALONE
     readers = [RecordReader(file.path, origin.compression, each, block) for file in files]
-    if any(file.kept is not None for file in files):
-        checked = [_counted(file, origin, reader.pieces()) for file, reader in zip(files, readers, strict=True)]
-        yield from _merged(files, checked, window)
-        return
     readings = [_counted(file, origin, reader.pieces(check=alone)) for file, reader in zip(files, readers, strict=True)]
     while parts := [(file, part) for file, some in zip(files, readings, strict=True) if (part := next(some, None))]:
         for first in range(0, len(parts), window):
@@ -349,22 +336,6 @@ def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iter
 
 def _alone(block: Messages) -> list[Messages]:
     return [block]
-
-
-def _merged(
-    files: Sequence[ShardFile], readers: Sequence[Iterator[Sequence[Messages]]], window: int
-) -> Iterator[_Window]:
-    """Yield the records of files, of which some lack records, by their positions in the written order."""
-
-    def placed(file: ShardFile, reader: Iterator[Sequence[Messages]]) -> Iterator[tuple[int, bytes]]:
-        stored: Iterable[int] = itertools.count() if file.kept is None else file.kept.tolist()
-        rows = itertools.chain.from_iterable(piece.rows() for pieces in reader for piece in pieces)
-        for number, data in zip(stored, rows, strict=False):
-            yield file.start + file.step * number, data
-
-    merged = heapq.merge(*map(placed, files, readers), key=operator.itemgetter(0))
-    while data := [item for _, item in itertools.islice(merged, window)]:
-        yield _Window(files, [[Messages.of(data)]], is_checked=True)
 
 
 def _counted(file: ShardFile, origin: Origin, windows: Iterator[Sequence[Messages]]) -> Iterator[Sequence[Messages]]:

@@ -25,7 +25,7 @@ from seqrecorder.reading.record_length import Limits, count_lengths, groups_of
 from seqrecorder.reading.tfdata_ops import flat_mapped, interleaved, mapped, one_element, rebatched, scanned
 from seqrecorder.storage.tfrecord.check import advice
 from seqrecorder.storage.tfrecord.format import FOOTER, HEADER
-from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
+from seqrecorder.storage.tfrecord.tfdata import checked_path, opened, tf_records
 from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ class _Files:
         parts = [serialized, *lengths.values()]
         if options.number or options.oversampling:
             start, step = (self._of(file, name) for name in _WRITTEN)
-            positions = start + step * self._stored(file, total + tf.range(tf.size(serialized, tf.int64)))
+            positions = start + step * (total + tf.range(tf.size(serialized, tf.int64)))
             parts[0] = numbered(serialized, positions) if options.number else serialized
             parts += [positions] if options.oversampling else []
         if options.deal is not None:
@@ -350,21 +350,6 @@ class _Files:
         begin, end = (tf.raw_ops.Pack(values=[place]) for place in (total, total + size))
         return tf.raw_ops.StridedSlice(input=table, begin=begin, end=end, strides=tf.ones([1], tf.int64))
 
-    def _stored(self, file: Any, numbers: Any) -> Any:
-        """Return which records of a shard as it was written are some of those that are left of it."""
-        import tensorflow as tf
-
-        kept = column(self.origin.files, "kept")
-        tables = [table for table in kept if table is not None and table.size]
-        if not tables:
-            return numbers
-        sizes = [0 if table is None else table.size for table in kept]
-        first = _of_file(tf.constant(np.cumsum([0, *sizes[:-1]]), tf.int64), file)
-        size = _of_file(tf.constant(sizes, tf.int64), file)
-        # More records than there should be are an error of its own.
-        places = tf.minimum(first + numbers, sum(sizes) - 1)
-        return tf.where(size > 0, tf.gather(tf.constant(np.concatenate(tables)), places), numbers)
-
     def _offset(self, file: Any) -> Any:
         """Return how many records the files before one hold."""
         import tensorflow as tf
@@ -381,7 +366,7 @@ class _Files:
         if group not in self.stored_groups:
             return None
         path = self._of(file, "lengths_path")
-        data, count = tf.io.read_file(path), len(self.stored_groups)
+        data, count = tf.io.read_file(checked_path(path)), len(self.stored_groups)
         size = tf.strings.length(data, name="bytes")
         data = checked(
             data,

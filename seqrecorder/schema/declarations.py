@@ -91,7 +91,7 @@ def context(
         chunk: whether the field numbers the chunks that `split` yields of one source.
         storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg`.
         sparse: size of the dense vector, of which only some elements are stored.
-        dense: whether a sparse field is read back as a dense array or tensor.
+        dense: whether tensors of a sparse field are dense; records hold a `SparseVector` in any case.
         name: name of the feature in the file, if it is not the attribute's.
         renamed_from: the name, or names, that the attribute had before: a dataset that has it under one of them is read
             by this class.

@@ -6,6 +6,8 @@ import html
 import unicodedata
 from typing import TYPE_CHECKING
 
+from seqrecorder.errors import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -23,29 +25,31 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
     lines = [_line("th", heads), *(_line("td", row) for row in shown)]
     if len(given) > len(shown):
         lines.append(_line("td", [f"and {len(given) - len(shown):,} more"]))
-    return f"<table><caption>{html.escape(caption)}</caption>{''.join(lines)}</table>"
+    return f"<table><caption>{html.escape(printable(caption))}</caption>{''.join(lines)}</table>"
 
 
-def text_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
-    """Return the lines of a table in columns, those behind the first at their right ends where these are numbers.
+def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = False) -> str:
+    """Align the cells of a table in columns.
 
     >>> print(text_table([("split", "records"), ("train", "90")], right=True))
     split  records
     train       90
+
+    Args:
+        rows: the cells, those of the heading first.
+        right: headings of the columns that are aligned at their right ends; True stands for all but the first.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        [
-            cell.rjust(width) if right and at else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in rows
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in lines)
+    names = (rows[0][1:] if right else ()) if isinstance(right, bool) else right
+    columns = []
+    for column in zip(*(map(printable, row) for row in rows), strict=True):
+        width, at_end = max(map(columns_of, column)), column[0] in names
+        spaces = [" " * (width - columns_of(cell)) for cell in column]
+        columns.append([s + cell if at_end else cell + s for cell, s in zip(column, spaces, strict=True)])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def _line(kind: str, cells: Iterable[object]) -> str:
-    return f"<tr>{''.join(f'<{kind}>{html.escape(str(cell))}</{kind}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<{kind}>{html.escape(printable(cell))}</{kind}>' for cell in cells)}</tr>"
 
 
 def some(items: Sequence[str], most: int = 4) -> str:
@@ -55,7 +59,7 @@ def some(items: Sequence[str], most: int = 4) -> str:
     'a, b and 1 more'
     """
     rest = f" and {len(items) - most:,} more" if len(items) > most else ""
-    return ", ".join(items[:most]) + rest
+    return printable(", ".join(items[:most])) + rest
 
 
 def columns_of(text: str) -> int:
@@ -64,7 +68,8 @@ def columns_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return text that takes so many columns at most; dots stand for what was left out."""
+    """Escape text and shorten it to that many columns; dots stand for what was left out."""
+    text = printable(text[: 4 * width])
     if columns_of(text) <= width:
         return text
     while text and columns_of(text) > width - len("..."):

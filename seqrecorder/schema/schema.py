@@ -137,8 +137,8 @@ class Schema:
 
         Args:
             source: a table, or files, as `from_table` takes them, or a list of dictionaries, of which the first million
-                rows are looked at; or files that are records, or hold them: `.npz`, `.npy`, `.h5` (the first 256),
-                `.ts`, `.conll`, `.conllu` (the first 16,384).
+                rows are looked at; or files of text, `.ts`, `.conll` or `.conllu`, of which the first 16,384
+                records are looked at.
             by: where a row is a step: the column, or columns, that tell which rows are one record.
             order: the column, or columns, that rows of a group are ordered by.
             name: of the class.

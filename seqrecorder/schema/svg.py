@@ -33,9 +33,7 @@ def plain(text: object, width: int = 60) -> str:
     >>> plain("<b>\x1b")
     '&lt;b&gt;\\x1b'
     """
-    some = str(text)[: 4 * width]
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in some)
-    return html.escape(cut(shown, width))
+    return html.escape(cut(str(text)[: 4 * width], width))
 
 
 def picture(title: str, parts: Sequence[str], height: float, width: int = _WIDTH) -> str:

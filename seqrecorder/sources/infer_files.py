@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.sources.array_files import arrays_in, groups_in, is_array_file
 from seqrecorder.sources.conll import CONLLU_COLUMNS, split_sentences
 from seqrecorder.sources.ts import series_in
 from seqrecorder.storage.paths import files_named, natural_order
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.sources.conll import Sentence
 
-_FILES = 256  # of arrays, which are in memory together
 _PIECES = 1 << 14  # of text
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """The columns of CoNLL-U (https://universaldependencies.org/format.html)."""
@@ -28,7 +26,7 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def rows_of_files(source: Any, columns: Sequence[str | None] | None, most: int) -> Any:
-    """Return the first records of files of arrays, of CoNLL, `.ts` or HDF5; any other source as it is.
+    """Return the first records of files of CoNLL or `.ts`; any other source as it is.
 
     Args:
         source: what `Schema.infer` takes.
@@ -41,10 +39,6 @@ def rows_of_files(source: Any, columns: Sequence[str | None] | None, most: int) 
         SourceError: a file cannot be read.
     """
     plain = _unpacked(source)
-    if is_array_file(source):
-        return list(itertools.islice(arrays_in(source), min(most, _FILES)))
-    if plain.endswith((".h5", ".hdf5")):
-        return list(itertools.islice(groups_in(source), min(most, _FILES)))
     if is_of_series(source):
         return _series(source, min(most, _PIECES))
     if plain and (columns is not None or plain.endswith(_CONLL_ENDINGS)):

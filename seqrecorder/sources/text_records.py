@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.columns import Column
 
-    Piece = tuple[int | str, int, Callable[[], dict[str, Any]]]
-    """Where it is, its characters, and what gives the dictionary of its record."""
+    Piece = tuple[int, int, Callable[[], dict[str, Any]]]
+    """Its line, its characters, and what gives the dictionary of its record."""
 
 T = TypeVar("T")
 _LOG = logging.getLogger("seqrecorder")
@@ -37,7 +37,6 @@ class TextRecords(SkippingSource, Generic[T]):
         record_class: of the records.
         parse: yields the pieces of a file.
         on_error: `raise`, or `skip` pieces that are no records.
-        unit: what messages call a piece.
         convert: makes what a field takes of a value of a piece.
 
     Attributes:
@@ -51,13 +50,12 @@ class TextRecords(SkippingSource, Generic[T]):
         parse: Callable[[Any], Iterator[Piece]],
         on_error: Literal["raise", "skip"],
         *,
-        unit: str = "line",
         convert: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         if on_error not in ("raise", "skip"):
             raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
         self.paths, self.record_class, self._parse, self.on_error = paths, record_class, parse, on_error
-        self.schema, self._unit, self._convert = Schema.of(record_class), unit, convert
+        self.schema, self._convert = Schema.of(record_class), convert
         self._make, self._fields = maker_from_mapping(self.schema), {field.name: field for field in self.schema.fields}
         self.skipped = 0
 
@@ -83,7 +81,7 @@ class TextRecords(SkippingSource, Generic[T]):
                 message = error.message if isinstance(error, RecordError) else str(error)
                 problems = "; ".join(map(str, error.problems)) if isinstance(error, RecordError) else ""
                 key = f" (key {error.key!r})" if isinstance(error, RecordError) and error.key is not None else ""
-                said = f"{name_of(path)}, {self._unit} {line}{key}: {message}{': ' * bool(problems)}{problems}"
+                said = f"{name_of(path)}, line {line}{key}: {message}{': ' * bool(problems)}{problems}"
                 if self.on_error == "raise":
                     raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
                 self.skipped += 1

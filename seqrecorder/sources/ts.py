@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -48,7 +49,7 @@ def from_ts(
     long. Several feature lists without a shape take a dimension each, in the order of their declaration; with `align=`
     they may be of different lengths. Missing values (`?`) are NaN. The class is the label's text, or its place in
     `@classLabel` where the field is of integers; the target of a regression is a number. A field with `key=True` is the
-    name of the problem with the number of the series, or the number.
+    name of the file, without its ending, with the number of the series: `Steps_TRAIN-0`; or the number alone.
 
     Args:
         path: see `from_jsonl`.
@@ -137,10 +138,12 @@ class _Series:
             SourceError: there is no header, or one that is not understood.
         """
         header: dict[str, str] = {}
+        stem = Path(name_of(file)).stem
         for count, (number, text) in enumerate(_lines_of_series(file, header)):
-            yield number, len(text), functools.partial(self._values, header, text, count)
+            key = None if self.key is None else f"{stem}-{count}" if self.key.element.is_text else count
+            yield number, len(text), functools.partial(self._values, header, text, key)
 
-    def _values(self, header: dict[str, str], text: str, number: int) -> dict[str, Any]:
+    def _values(self, header: dict[str, str], text: str, key: str | int | None) -> dict[str, Any]:
         """Return the values of a series.
 
         Raises:
@@ -155,8 +158,7 @@ class _Series:
                 raise SourceError(f"field {self.label.name!r}: the header has no @classLabel true")
             values[self.label.name] = self._class(self.label, found, labels[1:])
         if self.key is not None:
-            name = f"{header.get('problemname', 'series')}-{number}"
-            values[self.key.name] = name if self.key.element.is_text else number
+            values[self.key.name] = key
         first = self.lists[0]
         expected = len(self.lists) if not first.shape else first.shape[0]
         if len(series) != expected:

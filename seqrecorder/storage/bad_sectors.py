@@ -1,4 +1,4 @@
-"""Reading files whose disk fails in places: errors say at which byte, and what is whole is read around them.
+"""Reading files whose disk fails in places: errors say where, and the rest is read around them.
 
 All bytes of shards that are not read by TensorFlow come through `open_source`, where a test can let reading fail.
 """
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_PAGE = 4096
-"""Disks fail by sectors, and systems read by pages: nothing smaller than a page is tried."""
-_PIECE = 1 << 20
+_BLOCK = 1 << 16  # what is lost around an unreadable byte; smaller blocks slow the search for records down
 
 _open: Any = open  # in whose place a test puts one that lets reading fail
 
@@ -87,9 +85,9 @@ def reason_at(path: str | os.PathLike[str], error: OSError) -> str:
     said = error.strerror or str(error)
     try:
         with ReadAround(path) as file:
-            while not file.unreadable and file.read(_PIECE):
+            while not file.unreadable and file.read(_BLOCK):
                 pass
-            return f"{said} at byte {file.unreadable[0][0]}" if file.unreadable else said
+            return f"{said} in bytes {file.unreadable[0][0]} to {file.unreadable[0][1]}" if file.unreadable else said
     except OSError:
         return said
 
@@ -106,7 +104,7 @@ class ReadAround(io.RawIOBase):
 
     Attributes:
         size: in bytes.
-        unreadable: the ranges of bytes that could not be read, ascending, as far as reading has come.
+        unreadable: the ranges of bytes that could not be read, in blocks of 64 KiB, in the order of reading.
 
     Raises:
         OSError: it cannot be opened.
@@ -117,58 +115,33 @@ class ReadAround(io.RawIOBase):
         self._offset = 0
         self.size = os.fstat(self._file.fileno()).st_size
         self.unreadable: list[tuple[int, int]] = []
+        self._bad: set[int] = set()
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes, or zeros."""
-        view = memoryview(buffer).cast("B")
-        count = max(0, min(len(view), self.size - self._offset))
-        self._fill(view[:count], self._offset)
-        self._offset += count
-        return count
-
-    def _fill(self, view: memoryview, start: int) -> None:
-        stop = start + len(view)
-        if not view:
-            return
-        for first, last in self.unreadable:  # reading them again takes a disk seconds
-            if first < stop and last > start:
-                first, last = max(first, start), min(last, stop)  # noqa: PLW2901 - what of it is asked for
-                view[first - start : last - start] = bytes(last - first)
-                self._fill(view[: first - start], start)
-                self._fill(view[last - start :], last)
-                return
-        try:
-            self._read(view, start)
-        except OSError:
-            middle = (start + stop) // 2 // _PAGE * _PAGE
-            if middle <= start:
-                middle = (start // _PAGE + 1) * _PAGE
-            if middle >= stop:
-                view[:] = bytes(len(view))
-                page = start // _PAGE * _PAGE
-                self._note(page, min(self.size, page + _PAGE))
-                return
-            self._fill(view[: middle - start], start)
-            self._fill(view[middle - start :], middle)
-
-    def _read(self, view: memoryview, start: int) -> None:
-        self._file.seek(start)
-        done = 0
-        while done < len(view):
-            count = self._file.readinto(view[done:])
-            if not count:  # the file has become shorter
-                view[done:] = bytes(len(view) - done)
-                return
-            done += count
-
-    def _note(self, start: int, stop: int) -> None:
-        merged: list[tuple[int, int]] = []
-        for first, last in sorted([*self.unreadable, (start, stop)]):
-            if merged and first <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        """Read bytes up to the end of a block, or zeros."""
+        start = self._offset
+        block = start // _BLOCK * _BLOCK
+        stop = min(self.size, block + _BLOCK)
+        view = memoryview(buffer).cast("B")[: max(0, stop - start)]
+        if block not in self._bad:  # trying again takes a disk seconds
+            try:
+                self._file.seek(start)
+                count: int = self._file.readinto(view)
+            except OSError:
+                self._note(block, stop)
             else:
-                merged.append((first, last))
-        self.unreadable[:] = merged
+                self._offset += count
+                return count
+        view[:] = bytes(len(view))
+        self._offset += len(view)
+        return len(view)
+
+    def _note(self, block: int, stop: int) -> None:
+        self._bad.add(block)
+        first = block
+        if self.unreadable and self.unreadable[-1][1] == block:
+            first, _ = self.unreadable.pop()
+        self.unreadable.append((first, stop))
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go to a byte."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.bad_sectors import open_source, reason_at
@@ -22,6 +23,29 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 20  # bytes read at once
 _READ_STEP, _SYNC_STEP = 4 << 20, 8 << 20  # bytes that are waited for before the threads go after them
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON document with the SHA-256 of its contents, whatever its layout, as its last item.
+
+    >>> sealed({"a": 1})["sha256"][:8]
+    'f9d86028'
+    """
+    text = json.dumps(document, sort_keys=True)
+    return {**document, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def unsealed(document: Any) -> dict[str, Any]:
+    """Return what was sealed.
+
+    Raises:
+        ValueError: it is no such document, or has changed.
+    """
+    if isinstance(document, dict) and "sha256" in document:
+        contents = {name: value for name, value in document.items() if name != "sha256"}
+        if document == sealed(contents):
+            return contents
+    raise ValueError("its contents are not those of its sha256: it was changed, or cut")
 
 
 class FileDigest:

@@ -217,6 +217,8 @@ def exclusive(directory: str | os.PathLike[str]) -> Iterator[Held]:
         DatasetNotFoundError: there is no such directory.
     """
     directory = Path(directory)
+    if directory.is_symlink():  # which is never the directory that is locked
+        directory = Path(os.path.realpath(directory))
     process = os.getpid()
     descriptor, is_locked = _lock_published(directory)
     held = Held(directory, descriptor)

@@ -146,18 +146,36 @@ class _Reader:
     """What a process has asked for: a list in a directory of the cache, which it keeps locked while it lives."""
 
     def __init__(self, root: Path) -> None:
-        self._root, self._noted = root, set[Path]()
-        self._directory = root / _READERS / secrets.token_hex(8)
-        self._directory.mkdir(parents=True)
-        self._list = self._directory / _LIST
-        self._lock = lock(self._directory, wait=False)  # lasts as long as the process
+        self._root = root
+        self._lock: int | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        unlock(self._lock)
+        self._noted = set[Path]()
+        directory = self._root / _READERS / secrets.token_hex(8)
+        directory.mkdir(parents=True)
+        self._list = directory / _LIST
+        self._lock = lock(directory, wait=False)  # lasts as long as the process
+        self._append("")  # others read the list, also where nothing is noted
+
+    @classmethod
+    def of(cls, root: Path, process: int) -> _Reader:
+        """Return that of this process, made anew where the cache was removed: a forked one has one of its own."""
+        reader = cls._of_process(root, process)
+        reader.begin_anew_if_gone()
+        return reader
 
     @classmethod
     @functools.cache
-    def of(cls, root: Path, process: int) -> _Reader:
-        """Return that of this process: a forked one has one of its own."""
+    def _of_process(cls, root: Path, process: int) -> _Reader:
         del process
         return cls(root)
+
+    def begin_anew_if_gone(self) -> None:
+        """Make the list again where somebody has removed the cache."""
+        if not self._list.exists():
+            self._begin()
 
     def note(self, directory: Path, files: Sequence[Wanted]) -> None:
         """Keep files from being removed."""
@@ -203,7 +221,6 @@ def fetch(
     directory: Path,
     files: Sequence[Wanted],
     *,
-    threads: int = 8,
     done: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Fetch the files that a directory lacks, several at a time.
@@ -212,7 +229,6 @@ def fetch(
         place: where they are.
         directory: where they shall be.
         files: which.
-        threads: how many at a time.
         done: called with the size of each that is there.
 
     Raises:
@@ -224,7 +240,7 @@ def fetch(
         _fetch_one(place, directory / file.name, file)
         done(file.bytes)
 
-    in_threads(bring, files, threads)
+    in_threads(bring, files)
 
 
 def _fetch_one(place: Place, target: Path, file: Wanted) -> None:

@@ -7,6 +7,8 @@ that any number of processes write there without knowing of each other; nothing 
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 import os
 import re
 import secrets
@@ -26,11 +28,12 @@ from seqrecorder.storage.paths import local_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_LOG = logging.getLogger("seqrecorder")
 _RECORD = "committed"
 _REMOVED = ".removed-"
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class PartsDirectory:
     """The parts of one dataset.
 
@@ -58,10 +61,13 @@ class PartsDirectory:
         name = f"{part:05d}" if isinstance(part, int) else part
         return self.path / f"{name}-{secrets.token_hex(8)}"
 
+    @functools.cached_property
     def attempts(self) -> list[tuple[Path, int]]:
-        """Return the attempts that are complete, and when each was: nanoseconds of its file system's clock."""
-        found = sorted(self.path.glob(f"*/{MANIFEST}"))
-        return [(path.parent, path.stat().st_mtime_ns) for path in found if not path.parent.name.startswith(".")]
+        """The attempts that are complete, and when each was: nanoseconds of its file system's clock.
+
+        They are listed once, so that one that is completed later is neither committed nor removed.
+        """
+        return [(path, (path / MANIFEST).stat().st_mtime_ns) for path in _complete(self.path)]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -74,22 +80,20 @@ class PartsDirectory:
             yield
 
     def note(self, identity: str) -> None:
-        """Remember what is about to be published, durably.
+        """Remember what is about to be published, and of which attempts, durably.
 
         Raises:
             ShardWriteError: it cannot be written.
         """
-        replace_file(self.path / _RECORD, identity.encode())
+        text = "\n".join([identity, *(path.name for path, _ in self.attempts)])
+        replace_file(self.path / _RECORD, text.encode())
 
     def noted(self) -> str | None:
         """Return what `note` was given last, if anything."""
-        try:
-            return (self.path / _RECORD).read_text()
-        except FileNotFoundError:
-            return None
+        return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
-        """Remove everything, also what attempts have left that were killed or are still going on.
+        """Remove the attempts that were noted, and all that were killed or are still going on: these get an error.
 
         Raises:
             ShardWriteError: the directory cannot be moved out of the way.
@@ -98,7 +102,7 @@ class PartsDirectory:
         with writing("remove", self.path), faults_around("rename", self.path):
             self.path.rename(away)
         sync_directory(away.parent)
-        _remove_tree(away)
+        self._empty(away)
 
     def finish_removal(self) -> bool:
         """Remove what a process that was killed in `remove` has left; return whether there was something."""
@@ -110,10 +114,38 @@ class PartsDirectory:
         except FileNotFoundError as error:
             raise DatasetNotFoundError(f"there is no directory {self.path.parent}", path=self.path.parent) from error
         for path in left:
-            _remove_tree(path)
+            self._empty(path)
         return bool(left)
 
+    def _empty(self, away: Path) -> None:
+        """Remove a directory that was moved out of the way; attempts that were completed since the note go back."""
+        _, *noted = _recorded(away) or [""]
+        # Without a note, another process is removing it, and has moved back what there was.
+        waiting = [path for path in _complete(away) if noted and path.name not in noted]
+        for path in waiting:
+            with writing("move back", path), contextlib.suppress(FileNotFoundError), faults_around("rename", path):
+                self.path.mkdir(exist_ok=True)
+                path.rename(self.path / path.name)
+        if waiting:
+            sync_directory(self.path)
+            sync_directory(self.path.parent)
+            _LOG.warning(
+                "%s was committed while %s was completed, which waits in %s: commit again, with append=True, or remove "
+                "it",
+                self.destination,
+                ", ".join(path.name for path in waiting),
+                self.path,
+            )
+        with faults_around("remove", away):
+            shutil.rmtree(away, ignore_errors=True)
 
-def _remove_tree(path: Path) -> None:
-    with faults_around("remove", path):
-        shutil.rmtree(path, ignore_errors=True)
+
+def _complete(parts: Path) -> list[Path]:
+    return [path.parent for path in sorted(parts.glob(f"*/{MANIFEST}")) if not path.parent.name.startswith(".")]
+
+
+def _recorded(parts: Path) -> list[str]:
+    try:
+        return (parts / _RECORD).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []

@@ -49,6 +49,16 @@ def local_path(path: Any) -> Path:
     return _working_directory(home) / home
 
 
+def is_same_directory(one: Path, other: Path) -> bool:
+    """Whether two paths name one directory, which need not be there."""
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
 def is_url(path: object) -> bool:
     """Whether a path is the URL of a place.
 

@@ -81,7 +81,7 @@ class Place:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
-            raise OptionError(f"{url!r}: URLs need fsspec: pip install 'seqrecorder[remote]'") from None
+            raise OptionError(f"{url!r}: URLs need fsspec: pip install fsspec, and s3fs, gcsfs or adlfs") from None
         try:
             files, root = url_to_fs(plain)
         except Exception as error:  # whatever the clients of stores raise
@@ -89,6 +89,13 @@ class Place:
         if not plain.partition("://")[2].strip("/"):
             raise OptionError(f"{url!r}: expected the URL of a dataset, got that of everything there; add a name")
         return cls(plain, files, str(root).rstrip("/"))
+
+    def __str__(self) -> str:
+        return self.url
+
+    def is_same(self, other: Place) -> bool:
+        """Whether two URLs name one place: those of one store may have several schemes."""
+        return (type(self.files), self.root) == (type(other.files), other.root)
 
     def at(self, name: str) -> str:
         """Return the URL of an object, for messages."""

@@ -109,7 +109,7 @@ def _open(path: Path, mode: str) -> Any:
         try:
             import pyarrow as pa
         except ImportError:
-            raise OptionError(f"{path}: .zst needs pyarrow: pip install 'seqrecorder[arrow]'") from None
+            raise OptionError(f"{path}: .zst needs pyarrow: pip install pyarrow") from None
         stream = (pa.input_stream if mode == "rb" else pa.output_stream)(str(path), compression="zstd")
         return io.BufferedReader(stream) if mode == "rb" else io.BufferedWriter(stream)
     return _OPENERS[ending](path, mode) if ending in _OPENERS else path.open(mode)

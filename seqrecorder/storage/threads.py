@@ -53,14 +53,14 @@ def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
     return done
 
 
-def in_threads(work: Callable[[T], R], items: Iterable[T], threads: int | None = None) -> list[R]:
+def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Return what work on each item gives, several at a time; after an error no more is begun, and it is raised.
 
     >>> in_threads(abs, [1, -2])
     [1, 2]
     """
-    every, most = list(items), max(8, cores()) if threads is None else threads
-    with ThreadPoolExecutor(max(1, min(most, len(every)))) as pool:
+    every = list(items)
+    with ThreadPoolExecutor(max(1, min(max(8, cores()), len(every)))) as pool:
         waiting = [submit(pool, work, item) for item in every]
         try:
             return [one.result() for one in waiting]

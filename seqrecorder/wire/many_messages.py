@@ -73,22 +73,23 @@ def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Fl
         end = body + sizes
         fits = (data[place] == _ONE) & (end <= stop)
         body = np.where(fits, body, place)
-        length = data[body + 1].astype(np.int64)
-        after = body + 2 + np.minimum(length, _LONG)
-        fits &= (data[body] == _ONE) & (length < _LONG) & (after < end) & (data[after] == _TWO)
+        length, start = _sizes(data, body + 1)
+        after = start + length
+        fits &= (data[body] == _ONE) & (after < end)
+        after = np.where(fits, after, place)
         sizes, value = _sizes(data, after + 1)
-        fits &= value + sizes == end
+        fits &= (data[after] == _TWO) & (value + sizes == end)
         if not fits.all():
             unusual[numbers[~fits]] = True
-            numbers, stop, body, length = numbers[fits], stop[fits], body[fits], length[fits]
+            numbers, stop, start, length = numbers[fits], stop[fits], start[fits], length[fits]
             value, end = value[fits], end[fits]
         left = np.arange(numbers.size)
         while left.size:  # as a rule once: all have one name
             first = int(left[0])
-            start, count = int(body[first]) + 2, int(length[first])
-            name = data[start : start + count].tobytes()
+            count = int(length[first])
+            name = data[int(start[first]) : int(start[first]) + count].tobytes()
             same = length[left] == count
-            same[same] = begins_with(data, body[left[same]] + 2, name)
+            same[same] = begins_with(data, start[left[same]], name)
             here = left[same]
             if name in found:
                 found[name].starts[numbers[here]], found[name].stops[numbers[here]] = value[here], end[here]

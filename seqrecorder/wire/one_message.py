@@ -57,10 +57,11 @@ def message_spans(data: bytes) -> tuple[Spans, Spans]:
 def _entries(data: bytes, place: int, end: int, out: Spans) -> None:
     while place < end:
         start, stop = _span(data, place + 1, end)
-        if data[place] != _KEY or stop - start < _LEAST_ENTRY or data[start] != _KEY or data[start + 1] >= _LONG:
+        if data[place] != _KEY or stop - start < _LEAST_ENTRY or data[start] != _KEY:
             raise Unusual
-        key = bytes(data[start + 2 : start + 2 + data[start + 1]])
-        after = start + 2 + data[start + 1]
+        size = data[start + 1]
+        name, after = (start + 2, start + 2 + size) if size < _LONG else _span(data, start + 1, stop)
+        key = bytes(data[name:after])
         if after >= stop or data[after] != _VALUE or key in out:
             raise Unusual
         first, last = _span(data, after + 1, stop)

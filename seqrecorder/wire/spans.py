@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 ROOM = 160
-"""Bytes behind the last message of a buffer: a name and a word can be looked at whatever a broken one says."""
+"""Bytes behind the last message of a buffer: its tags, lengths and words are read before they are checked."""
 
 WORD = 8
 

@@ -10,5 +10,4 @@ __all__ = [
     "options",
     "write",
     "write_part",
-    "writer",
 ]

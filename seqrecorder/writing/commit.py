@@ -16,6 +16,7 @@ from seqrecorder.dataset.key_index import pays
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined
 from seqrecorder.dataset.owned_files import named as named_files
 from seqrecorder.dataset.read_manifest import read_manifest
+from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
     DatasetError,
     DatasetNotFoundError,
@@ -32,12 +33,11 @@ from seqrecorder.storage.paths import is_url
 from seqrecorder.storage.processes import cleanup_when_terminated
 from seqrecorder.storage.scratch import scratch
 from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.tfrecord.check import check_size
 from seqrecorder.writing.options import WriteOptions
 from seqrecorder.writing.part_keys import check_unique
 from seqrecorder.writing.split_assignment import DEFAULT_SPLIT
 from seqrecorder.writing.url_parts import UrlParts
-from seqrecorder.writing.write_part import IDENTITY, PART, checked_part
+from seqrecorder.writing.write_part import IDENTITY, OPENED, PART, checked_part
 from seqrecorder.writing.writer import tell_missed_shares
 
 if TYPE_CHECKING:
@@ -58,10 +58,12 @@ class Part:
     Attributes:
         name: its number or name.
         manifest: of what the attempt wrote.
+        opened: the digest of what stood at the destination, for each selection of its records that is in the part.
     """
 
     name: int | str
     manifest: Manifest
+    opened: tuple[str, ...] = ()
 
     @property
     def digests(self) -> dict[str, list[str]]:
@@ -90,8 +92,9 @@ def commit(
     2
 
     Records stand in the order of their parts. Of several attempts at one part, the one that was completed last counts.
-    All that attempts have left goes, also where they are still going on. It may be killed at any time and run again;
-    then, and where the dataset was committed before, what stands there is returned.
+    What attempts have left goes, also where they are still going on: these end with an error. One that is completed
+    while this runs, too late to be committed, waits for the next call, and a warning tells. It may be killed at any
+    time and run again; then, and where the dataset was committed before, what stands there is returned.
 
     Args:
         destination: as for `write_part`.
@@ -155,10 +158,9 @@ def _commit(place: PartsDirectory, expected: int | list[int | str] | None, optio
     )
     earlier = old.manifest if options.append else None
     _check_alike(parts, earlier)
+    _check_opened(place, parts, old, options)
     for part in parts:
-        for name, split in part.manifest.splits.items():
-            for shard in split.shards:
-                check_size(part.manifest.shard_path(name, shard), shard.bytes, part.manifest.path)
+        require_fit(part.manifest)
     with Staging(place.destination, overwrite=options.overwrite or options.append) as staging:
         named = {f"part {part.name}": part.manifest for part in parts}
         index = check_unique(named, old if options.append else NOTHING, place.path)
@@ -182,7 +184,7 @@ def _commit(place: PartsDirectory, expected: int | list[int | str] | None, optio
 
 def _commit_at_url(place: UrlParts, expected: int | list[int | str] | None, options: WriteOptions) -> Manifest:
     """Publish the parts at a URL, whose shards stay where they are."""
-    late, attempts = not (options.append or options.overwrite), [read_manifest(path) for path, _ in place.attempts()]
+    late, attempts = not (options.append or options.overwrite), [read_manifest(path) for path, _ in place.attempts]
     if not attempts and not _is_done(place, late=False) and not (late and place.whole.text is not None):
         raise DatasetNotFoundError(
             f"there are no parts of {place.destination}: expected them in {place.path}"
@@ -197,6 +199,7 @@ def _commit_at_url(place: UrlParts, expected: int | list[int | str] | None, opti
         )
         earlier = old.manifest if options.append else None
         _check_alike(parts, earlier)
+        _check_opened(place, parts, old, options)
         place.check_files([part.manifest for part in parts])
         named = {f"part {part.name}": part.manifest for part in parts}
         check_unique(named, old if options.append else NOTHING, directory)
@@ -219,15 +222,16 @@ def _commit_at_url(place: UrlParts, expected: int | list[int | str] | None, opti
 def _read_parts(place: PartsDirectory | UrlParts) -> list[Part]:
     """Return the parts in their order, each as the last attempt at it left it."""
     attempts: dict[int | str, list[tuple[int, Path, Part]]] = {}
-    for path, completed in place.attempts():
+    for path, completed in place.attempts:
         manifest = read_manifest(path)
         try:
             name, _ = checked_part(manifest.metadata[PART]), list(manifest.metadata[IDENTITY])
+            opened = tuple(manifest.metadata.get(OPENED, ()))
         except (TypeError, KeyError, OptionError):
             raise ManifestError(
                 f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {place.path}", path=path
             ) from None
-        attempts.setdefault(name, []).append((completed, path, Part(name, manifest)))
+        attempts.setdefault(name, []).append((completed, path, Part(name, manifest, opened)))
     if not attempts:
         raise DatasetNotFoundError(f"{place.path} holds no part that is complete", path=place.path)
     parts = []
@@ -285,6 +289,14 @@ def _check_expected(
             f"{said}, with {more} as well; remove from {place.path} what an earlier job has left, and commit again",
             path=place.path,
         )
+
+
+def _check_opened(
+    place: PartsDirectory | UrlParts, parts: Sequence[Part], old: Standing, options: WriteOptions
+) -> None:
+    """Raise `DatasetError` where parts replace the dataset that their records are of, and that was changed since."""
+    for digest in {digest for part in parts if options.overwrite for digest in part.opened}:
+        old.check_opened(digest, place.destination)
 
 
 def _check_alike(parts: Sequence[Part], earlier: Manifest | None) -> None:
@@ -356,7 +368,7 @@ def _identity(manifest: Manifest) -> str:
 
 
 def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
-    """Whether what stands at the destination is made of the parts.
+    """Whether what stands at the destination is made of the parts, which is noted then.
 
     Args:
         place: the parts.
@@ -371,4 +383,7 @@ def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
     known = {(name, shard.sha256) for name, split in there.splits.items() for shard in split.shards}
     parts = _read_parts(place) if late else []
     found = {(name, digest) for part in parts for name, digests in part.digests.items() for digest in digests}
-    return bool(found) and found <= known
+    done = bool(found) and found <= known
+    if done:
+        place.note(_identity(there))
+    return done

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
 from seqrecorder.dataset.corpus import open as open_corpus
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.statistics_file import read_statistics
+from seqrecorder.dataset.strata import Stratum
 from seqrecorder.errors import DatasetError, OptionError
 from seqrecorder.schema.schema import Schema
+from seqrecorder.storage.place import Place
 from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.writer import Writer
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.dataset.manifest import Manifest, Splitting
     from seqrecorder.writing.options import WriteKeywords
 
 _DECIDED = ("splits", "split_by", "stratify", "time", "end", "straddling", "seed", "append", "overwrite")
@@ -77,16 +80,16 @@ def rewrite(
     some = keep if drop is None else drop
     if some is not None and not isinstance(some, Selection):
         raise OptionError(f"rewrite: expected a selection of the dataset's records, got {some!r:.100}")
-    if some is not None and some.store.manifest.path != old.path:
-        raise OptionError(f"rewrite: expected a selection of {old.path}, got {some!r}")
+    if some is not None and not some.store.manifest.is_at(Place.of(old.url) if old.url else old.path):
+        raise OptionError(f"rewrite: expected a selection of {old.where}, got {some!r}")
     if some is not None and some.store.digest != corpus.all().store.digest:
-        raise DatasetError(f"{old.path} was changed since the selection was made; select again", path=old.path)
+        raise DatasetError(f"{old.where} was changed since the selection was made; select again", path=old.where)
     unchanged: WriteKeywords = {"compression": old.compression, "metadata": old.metadata, "assets": old.assets}
     if read_statistics(old.path, old.to_json().encode()) is not None:
         unchanged["stats"] = True
     again: WriteKeywords = {**unchanged, **options, "overwrite": True}
     writer = Writer(old.url or old.path, old.schema if schema is None else schema, **again)
-    writer.keep_splitting(old)
+    writer.keep_splitting(old.splitting)
     with writer:
         for name in old.splits:
             part = corpus[name]
@@ -147,7 +150,8 @@ def merge(
         destination: as for `write`.
         schema: the record class to write them as; by default that of the first.
         **options: the fields of `WriteOptions`; `on_duplicate="first"` leaves out records whose keys came before. With
-            `splits`, records find new splits.
+            `splits`, records find new splits. Without, the rule that all datasets have (shares, seed, `split_by`,
+            `stratify`, `time`) is that of the new one, so that an append goes on with it.
 
     Raises:
         OptionError: options make no sense, or there is nothing to merge.
@@ -162,6 +166,9 @@ def merge(
     parts = [part if part.store.manifest.schema.fields == wanted.fields else part.reading(wanted) for part in parts]
     routed = options.get("splits") is not None
     writer = Writer(destination, wanted, **options)
+    rule = None if routed or options.get("append") else _common_rule(parts)
+    if rule is not None:
+        writer.keep_splitting(rule)
     with writer:
         for part in parts:
             if routed:
@@ -173,3 +180,25 @@ def merge(
                 if where.any() or not len(split):
                     writer.write_all({name: part.at(np.flatnonzero(where))})
     return writer.manifest
+
+
+def _common_rule(parts: Sequence[Selection]) -> Splitting | None:
+    """Return the rule by which the records of all datasets found their splits, None where there are several."""
+    rules = list({part.store.digest: part.store.manifest.splitting for part in parts}.values())
+    plain = [attrs.evolve(rule, sources=0, strata=None, groups=rule.groups and {}) for rule in rules]
+    groups, strata = dict[str, set[int]](), dict[int, Stratum]()
+    for rule in rules:
+        for name, members in (rule.groups or {}).items():
+            groups.setdefault(name, set()).update(members)
+        for value, part in (rule.strata or {}).items():
+            counts = strata[value].counts if value in strata else [0] * len(part.counts)
+            strata[value] = Stratum(part.name, [sum(pair) for pair in zip(counts, part.counts, strict=True)])
+    is_dealt_twice = sum(map(len, groups.values())) > len(set[int]().union(*groups.values()))
+    if is_dealt_twice or any(each != plain[0] for each in plain):
+        return None
+    return attrs.evolve(
+        rules[0],
+        sources=sum(rule.sources for rule in rules),
+        groups=rules[0].groups and {name: tuple(sorted(members)) for name, members in groups.items()},
+        strata=rules[0].strata and strata,
+    )

@@ -88,7 +88,9 @@ class WriteOptions:
             `manifest.missed_shares`; `Balanced(...)` around it deals groups by what is missing.
         stratify: the name of a field, or a function of the record, that gives its stratum: each split gets its share of
             every one, within a few records, and of all. Records are dealt as they come, by what is lacking and by
-            chance; of `split_by`, a group goes where its first record is dealt. `manifest.shares` tells what came out.
+            chance. Of `split_by`, a group goes where its first record is dealt, so that strata of few or large groups
+            can miss their shares, which is logged as a warning: `selection.split` counts all records first, and comes
+            nearer. `manifest.shares` tells what came out.
         time: name of the field of a record's time, of a feature list the first step's, for splits in time.
         end: name of the field of the time at which a record ends; the last step of `time`, or that time itself.
         straddling: what records are that begin in one split and end in another: an `"error"`, left out (`"drop"`), or

@@ -16,6 +16,7 @@ import attrs
 from seqrecorder.dataset.owned_files import named
 from seqrecorder.dataset.read_manifest import parse_manifest
 from seqrecorder.dataset.transfer import PARTS, Destination
+from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import DatasetError, DatasetNotFoundError
 from seqrecorder.storage.object_cache import cached
 from seqrecorder.storage.place import Place
@@ -76,14 +77,19 @@ class UrlParts:
         """The URL under which the manifests of parts are."""
         return f"{self.destination}/{PARTS}"
 
+    @property
     def attempts(self) -> list[tuple[Path, int]]:
-        """Return the attempts that are complete, as directories in the cache, and when each was."""
+        """The attempts that are complete, as directories in the cache, and when each was."""
         return list(self.known.values())
 
     def check_files(self, parts: Sequence[Manifest]) -> None:
-        """Raise `DatasetNotFoundError` where a shard of a part is missing, or has another size."""
+        """Raise `DatasetNotFoundError` where a shard of a part is missing or has another size; else see `require_fit`.
+
+        Raises:
+            ShardReadError: lengths are not what the manifest of a part says.
+        """
         place = self.whole.place
-        listed = place.items()
+        listed, sizes = place.items(), dict[str, int]()
         for part in parts:
             for split in part.splits.values():
                 for file in (file for shard in split.shards for file in shard.files(split.name)):
@@ -94,6 +100,11 @@ class UrlParts:
                             f"{'is missing' if size is None else f'has {size:,}'}; write the part again",
                             path=place.at(file.name),
                         )
+                    sizes[file.name] = size
+            part.fetch(
+                [(split.name, shard) for split in part.splits.values() for shard in split.shards], lengths_only=True
+            )
+            require_fit(part, sizes)
 
     def note(self, identity: str) -> None:
         """Remember what is about to be published, and of which attempts."""
@@ -112,7 +123,8 @@ class UrlParts:
             DatasetError: there are other attempts, that came since an earlier commit was killed.
         """
         place, files = self.whole.place, set[str]()
-        names = (place.read(_RECORD) or b"").decode().splitlines()[1:] or list(self.known)
+        noted = (place.read(_RECORD) or b"").decode().splitlines()[1:] or list(self.known)
+        names = [name for name in self.known if name in noted]  # another commit may have noted others, too
         for name, attempt in zip(self.known, attempts, strict=True):
             files |= named(attempt) if name in names else set()
         place.remove([*sorted(files - named(published)), *names, _RECORD])

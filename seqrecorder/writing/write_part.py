@@ -50,6 +50,9 @@ IDENTITY = "identified_by"
 HOOKS = "hooks"
 """What of a part's metadata says whether hooks, or times, had a say, so that other keys may be stored than came."""
 
+OPENED = "opened"
+"""Key of a part's metadata: digests of the manifests whose records the part holds."""
+
 _WHOLE = ("metadata", "assets")
 
 
@@ -161,6 +164,8 @@ class PartWriter(Writer):
             HOOKS: any(hooks) or timed,
         }
         super().__init__(destination if parts is None else parts.new_attempt(part), schema, **options)
+        if parts is not None:
+            self._place = parts.destination
 
     def _url_of(self, destination: Any) -> Destination | None:
         return attempt_at(destination, self.part) if is_url(destination) else None
@@ -190,6 +195,10 @@ class PartWriter(Writer):
             raise DuplicateKeyError("has the key of another record; make keys unique", key=getattr(record, name))
         lengths = np.frombuffer(b"".join(piece.lengths for piece in pieces), "<i8").reshape(size, -1)
         self._intake.add_encoded([piece.data for piece in pieces], lengths, [piece.split for piece in pieces])
+
+    def _check_opened(self, digest: str) -> None:
+        """Leave it to `commit`, which may replace the dataset."""
+        self.options.metadata.setdefault(OPENED, []).append(digest)
 
     def _assets(self) -> Mapping[str, Any]:
         hashes = self._keys.hashes

@@ -19,6 +19,8 @@ from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, combined
 from seqrecorder.dataset.progress import Progress
+from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.split_shares import missed_strata
 from seqrecorder.dataset.transfer import Destination
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
@@ -81,7 +83,8 @@ class Writer:
     Raises:
         DatasetExistsError: something stands at the destination, which is no dataset to overwrite; or came meanwhile.
         DatasetError: at the end of the block: the dataset to be overwritten, or appended to, has been changed by
-            somebody else meanwhile, and is left as it is.
+            somebody else meanwhile, and is left as it is. In `write_all`: so has the dataset to be overwritten since
+            a selection of it was made.
         OptionError: options make no sense, or the destination is no path.
     """
 
@@ -92,6 +95,7 @@ class Writer:
         self._remote = self._url_of(destination)
         # What goes to a URL is written on this disk first, all of it.
         self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
+        self._place = self.destination if self._remote is None else self._remote.place
         self.schema = Schema.of(schema)
         check_params(self.schema.record_class, self.options.params)
         clean_destination(self.destination)
@@ -302,11 +306,20 @@ class Writer:
             SourceError: the iterable failed; the number of the record is named.
         """
         intake = self._intake
-        intake.add_all(records if isinstance(records, RecordStream) else RecordStream(records, self.schema))
+        stream = records if isinstance(records, RecordStream) else RecordStream(records, self.schema)
+        for _, source in stream.columns:
+            if isinstance(source, Selection) and source.store.manifest.is_at(self._place):
+                self._check_opened(source.store.digest)
+        intake.add_all(stream)
 
-    def keep_splitting(self, manifest: Manifest) -> None:
+    def keep_splitting(self, splitting: Splitting) -> None:
         """Have the manifest say that records find their splits as in another one: of a dataset that is rewritten."""
-        self._splitting = manifest.splitting
+        self._splitting = splitting
+
+    def _check_opened(self, digest: str) -> None:
+        """Raise `DatasetError` where records replace their own dataset, and that was changed since it was opened."""
+        if self.options.overwrite:
+            self._standing.check_opened(digest, self._place)
 
     # The end --------------------------------------------------------------------------------------------------------
 
@@ -377,7 +390,7 @@ class Writer:
 
 
 def tell_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that groups have kept far from its share."""
+    """Log a warning for each split that groups have kept far from its share, and one for strata."""
     for name, (share, got) in manifest.missed_shares.items():
         _LOG.warning(
             "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and "
@@ -386,6 +399,23 @@ def tell_missed_shares(manifest: Manifest) -> None:
             name,
             100 * got,
             100 * share,
+        )
+    rule = manifest.splitting
+    missed = missed_strata(rule.shares or {}, (rule.strata or {}).values())
+    if missed:
+        _, stratum, name, records, got = missed[0]
+        _LOG.warning(
+            "%s: %d of %d strata miss their shares by more than 5 points, most of all %r: split %r has %.1f %% of its "
+            "%d records for a share of %.1f %%; groups stay whole, and go where their first record is dealt: "
+            "seqrecorder.open(path).all().split(shares, by=..., stratify=...) counts all records first: nearer",
+            manifest.where,
+            len({stratum for _, stratum, *_ in missed}),
+            len(rule.strata or {}),
+            stratum,
+            name,
+            100 * got,
+            records,
+            100 * (rule.shares or {})[name],
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import seqrecorder as sr
 
-HOSTILE = "<script>alert(1)</script>"
+HOSTILE = "<script>alert(1)</script>\x1b]0;owned\x07\x1b[31m\r\x9b\u202e\u2028"
 
 
 @sr.record
@@ -54,6 +54,46 @@ def test_notebooks_show_a_table_and_a_picture(corpus, name):
     assert len(shown) < 20_000
     assert "<script" not in shown
     assert not re.search(r'(?:d|x|y|width|height)="[^"]*(?:nan|inf)', shown)
+
+
+PRINTED = {
+    **SHOWN,
+    "report": sr.report,
+    "stats by": lambda corpus: sr.stats(corpus, by="label"),
+    "leakage": lambda corpus: sr.leakage(corpus, by="label"),
+    "coverage": lambda corpus: sr.Vocabulary(["a"], oov_buckets=1).coverage(corpus["train"], "words"),
+    "split shares": lambda corpus: corpus["train"].split({"a": 0.5, "b": 0.5}, stratify="label", by="key").shares,
+    "schema": lambda corpus: corpus.schema,
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_nothing_from_data_acts_upon_a_terminal(corpus, name):
+    """Whatever is printed or shown has no control or direction character of the data."""
+    result = PRINTED[name](corpus)
+    texts = [str(result), repr(result), getattr(result, "_repr_html_", str)()]
+    assert not [c for text in texts for c in set(text) - {"\n"} if not c.isprintable()]
+
+
+def test_report_pages_have_no_control_characters(corpus, tmp_path):
+    """A report's page has none either."""
+    sr.report(corpus, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "owned" in page
+    assert not [c for c in set(page) - {"\n"} if not c.isprintable()]
+
+
+def test_errors_are_short_and_harmless(corpus):
+    """An error escapes what came from data, keeps its lines, and leaves out the middle of a long text."""
+    error = sr.OptionError(f"first {HOSTILE}\n  second {'x' * 5_000_000}; do this")
+    assert str(error).startswith("first <script>")
+    assert str(error).endswith("; do this")
+    assert len(str(error)) <= 2000
+    assert str(error).count("\n") == 1
+    with pytest.raises(sr.RecordNotFoundError) as raised:
+        corpus["train"][HOSTILE * 1000]
+    assert len(str(raised.value)) <= 2000
+    assert not [c for c in str(raised.value) if not c.isprintable()]
 
 
 @pytest.mark.parametrize("name", [name for name in SHOWN if "record" not in name])

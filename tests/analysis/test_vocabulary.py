@@ -166,6 +166,29 @@ def test_a_vocabulary_is_kept_with_the_dataset(tmp_path):
         sr.Vocabulary.load(tmp_path / "words.json")
 
 
+def test_a_changed_file_is_no_vocabulary(tmp_path):
+    """Each byte of a file is changed, and the file is cut anywhere: it is refused, by its name, each time."""
+    path = tmp_path / "words.json"
+    sr.Vocabulary.build([["to", "be", "or"]], reserved=["<s>"]).save(path)
+    whole = path.read_bytes()
+    changed = [
+        whole[:i] + bytes([whole[i] ^ mask]) + whole[i + 1 :] for i in range(len(whole)) for mask in (1, 32, 128)
+    ]
+    for data in [*changed, *(whole[:i] for i in range(len(whole)))]:
+        path.write_bytes(data)
+        with pytest.raises(ManifestError, match=r"words\.json"):
+            sr.Vocabulary.load(path)
+
+
+def test_padding_that_occurs_is_refused():
+    """A token of the data cannot be padding, but the empty text, which pads text anyway."""
+    for data, padding in ((["a", "b", "a"], "a"), ([0, 1], 0), ([b"x"], b"x")):
+        with pytest.raises(OptionError, match="no data, or None"):
+            sr.Vocabulary.build(data, padding=padding)
+    assert sr.Vocabulary.build(["", "b"]).encode(["", "b"]).tolist() == [0, 2]
+    assert sr.Vocabulary.build(["a"], padding="<pad>").encode(["a", "<pad>"]).tolist() == [2, 0]
+
+
 def test_bytes_have_vocabularies_too(corpus):
     """In numpy and in batches; Keras and JSON keep those that are text."""
     blobs = sr.Vocabulary.build(corpus, "blobs", padding=b"", oov_buckets=0)

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.cli import demo, main
+from seqrecorder.cli import main
 from seqrecorder.cli.report import to_json
-from seqrecorder.cli.terminal import printable
+from seqrecorder.errors import printable
 
 ESCAPES = "\x1b[2J\x07\x9b\u202e\x7f"
 
@@ -433,10 +433,7 @@ def test_errors_of_the_library_are_one_line(capsys, corpus, arguments, message):
         ["head", "x", "-n", "0"],
         ["head", "x", "-n", "many"],
         ["head", "x", "--schema", "no_colon"],
-        ["demo", "--functions", "-3"],
         ["verify", "x", "--fast"],
-        ["bench", "--workload", "W1,W9"],
-        ["bench", "--rounds", "0"],
     ],
 )
 def test_wrong_usage_is_2(capsys, arguments):
@@ -517,30 +514,6 @@ def test_long_metadata_is_cut(capsys, tmp_path):
     out = run(capsys, "info", tmp_path / "a")[1]
     assert "... 78 more lines; --json gives all" in out
     assert run_json(capsys, "info", tmp_path / "a")[1]["metadata"] == list(range(100))
-
-
-def test_demo_passes_its_arguments_on(capsys, monkeypatch, tmp_path):
-    """The demo's numbers go to stdout; with --json they are alone there, and the rest goes to stderr."""
-    names = [attribute.name for attribute in demo.DemoReport.__attrs_attrs__]
-    report = demo.DemoReport(**{**dict.fromkeys(names, 0.5), "path": str(tmp_path), "splits": {"train": 3}})
-    calls = []
-
-    def fake(directory, *, say, **options):
-        say("working")
-        calls.append((directory, options))
-        return report
-
-    monkeypatch.setattr(demo, "run", fake)
-    code, data, err = run_json(capsys, "demo", tmp_path, "--functions", "300", "--overwrite")
-    assert (code, err, data["accuracy"]) == (0, "working\n", 0.5)
-    code, out, err = run(capsys, "demo")
-    assert (code, err) == (0, "")
-    assert out.startswith("working\n")
-    assert f"look at it: seqrecorder info {tmp_path}" in out
-    assert calls == [
-        (tmp_path, {"functions": 300, "overwrite": True}),
-        (None, {"functions": None, "overwrite": False}),
-    ]
 
 
 def test_help_is_light():

@@ -7,10 +7,8 @@ from written_records import Item, items
 
 import seqrecorder as sr
 from seqrecorder.cli import inspect, main
-from seqrecorder.cli.demo import run as demo
 from seqrecorder.sources.foreign.convert import convert
 from seqrecorder.sources.foreign.infer import infer
-from seqrecorder.storage.paths import local_path
 
 URLS = ["unknown-scheme://bucket/d", "memory://", "file:///d", Path("gs://bucket/d")]
 NO_PATHS = [*URLS, "~nobody-of-that-name/d", "a\0b", "", "\udcff", None, 3]
@@ -35,7 +33,6 @@ TAKERS = {
     "infer": infer,
     "describe": inspect.describe,
     "head": inspect.head,
-    "demo": lambda path: demo(path) if path else local_path(path),
 }
 
 
@@ -64,11 +61,11 @@ def test_what_is_no_local_path(here, taker):
     assert sorted(path.name for path in here.iterdir()) == ["corpus", "home"]
 
 
-@pytest.mark.parametrize("command", ["info", "head", "verify", "schema", "demo"])
+@pytest.mark.parametrize("command", ["info", "head", "verify", "schema"])
 def test_urls_on_the_command_line(here, capsys, command):
-    """The command line refuses them as well, by one line; `schema` and `demo` all URLs."""
+    """The command line refuses them as well, by one line; `schema` all URLs."""
     assert main.main([command, "unknown-scheme://bucket/d"]) == main.PROBLEM
-    said = "expected a local path" if command in ("schema", "demo") else "cannot be opened"
+    said = "expected a local path" if command == "schema" else "cannot be opened"
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1

@@ -148,11 +148,10 @@ def test_wrong_compression_is_said(tmp_path: Path) -> None:
 
 
 def test_zlib_is_named(tmp_path: Path) -> None:
-    """A shard in ZLIB, as old programs wrote them, is no damaged one: the error says how to make it a dataset."""
+    """A shard in ZLIB, as old programs wrote them, is no damaged one: the error says what reads it."""
     path = write_by_hand(tmp_path / "old.tfrecord", "steps", "ZLIB")
-    with pytest.raises(sr.ShardReadError, match="packed with ZLIB, but only plain and GZIP") as caught:
+    with pytest.raises(sr.ShardReadError, match=r"old\.tfrecord: expected a plain file or.*TFRecordDataset"):
         sr.read(path, schema=Tagged)
-    assert str(caught.value).endswith(f"make it a dataset: seqrecorder convert {path} old.tfrecord.dataset")
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])

@@ -108,3 +108,33 @@ def test_balanced_needs_shares(tmp_path):
     """Without shares there is nothing to come near to."""
     with pytest.raises(sr.OptionError, match="split_by needs splits with shares"):
         sr.write(verses(), tmp_path / "c", split_by=sr.Balanced("book"))
+
+
+@sr.record
+class Page:
+    package: str = sr.context(str)
+    section: int = sr.context("int64")
+
+
+def test_strata_of_groups_are_near_or_told(tmp_path, caplog):
+    """Where whole groups keep a stratum from its share, the log says of which, with figures; and only there."""
+    shares, far, told = {"train": 0.8, "test": 0.2}, 0, 0
+    for seed in range(6):
+        random, pages = np.random.default_rng(seed), []
+        for package in range(300):
+            sections = random.choice(5, size=random.integers(1, 4), replace=False)
+            size = min(200, 1 + int(random.pareto(1.1))) if seed else 2
+            pages += [Page(f"p{package}", int(random.choice(sections))) for _ in range(size)]
+        pages.sort(key=lambda page: page.section)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "seqrecorder"):
+            options = {"splits": shares, "split_by": sr.Balanced("package"), "stratify": "section"}
+            manifest = sr.write(pages, tmp_path / str(seed), **options)
+        off = {name: abs(part["train"] - 0.8) for name, part in manifest.shares.strata.items()}
+        is_far, texts = max(off.values()) > 0.05, [record.getMessage() for record in caplog.records]
+        assert is_far == any("strata miss their shares" in text for text in texts), off
+        if is_far:
+            worst = max(off, key=off.get)
+            assert any(f"most of all {worst!r}" in text for text in texts)
+        far, told = far + is_far, told + (not is_far)
+    assert far

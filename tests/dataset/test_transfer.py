@@ -1,4 +1,5 @@
 import datetime as dt
+import json
 import pickle
 import re
 
@@ -138,7 +139,7 @@ def test_a_push_goes_on_where_it_stood(corpus, url):
             raise OSError("gone")
 
     with on_fault_point(fail), pytest.raises(sr.ShardWriteError, match="gone"):
-        sr.push(corpus.path, url, threads=1)
+        sr.push(corpus.path, url)
     there = set(Place.of(url).items())
     assert 0 < len(there) < 9
     assert "manifest.json" not in there
@@ -189,16 +190,14 @@ def test_damage_is_not_sent(corpus, url):
 def test_a_pull_goes_on_where_it_stood(corpus, url, tmp_path):
     """What was brought before a failure is not brought again; nothing is published before all is there."""
     sr.push(corpus.path, url)
-    gets = []
+    chosen = next(name for name in Place.of(url).items() if name.endswith("tfrecord"))
 
     def fail(name, path):
-        if name == "before_get" and path.endswith(("lengths", "tfrecord")):
-            gets.append(path)
-            if len(gets) == 5:
-                raise OSError("gone")
+        if name == "before_get" and path.endswith(chosen):
+            raise OSError("gone")
 
     with on_fault_point(fail), pytest.raises(sr.ShardReadError, match="gone"):
-        sr.pull(url, tmp_path / "back", threads=1)
+        sr.pull(url, tmp_path / "back")
     assert not (tmp_path / "back").exists()
     rest = [path for name, path in requests(lambda: sr.pull(url, tmp_path / "back")) if path.endswith(("s", "d"))]
     assert 0 < len(rest) <= 4
@@ -222,7 +221,6 @@ def test_a_pull_replaces_when_asked(corpus, url, tmp_path):
     ("call", "message"),
     [
         (lambda corpus: sr.push(corpus, "/data/x"), "expected a URL"),
-        (lambda corpus: sr.push(corpus, "memory://x/y", threads=0), "threads"),
         (lambda corpus: sr.pull(str(corpus), "/data/x"), "expected a URL"),
         (lambda corpus: sr.pull("memory://nothing/here", corpus), "no dataset at memory://nothing/here"),
         (lambda corpus: sr.clean(str(corpus)), "expected a URL"),
@@ -334,3 +332,59 @@ def test_selections_fetch_the_shards_that_they_need(url):
     assert shards(lambda: train[7]) == 0
     assert shards(lambda: [train[0], train[1]]) == 8  # the second brings seven more, but for the one that is there
     assert shards(lambda: list(train)) == 11
+
+
+def change_manifest(read, write, change):
+    """Change the first shard that a manifest names."""
+    about = json.loads(read())
+    change(next(split for split in about["splits"].values() if split["shards"])["shards"][0])
+    write(json.dumps(about).encode())
+
+
+CHANGES = {
+    "bytes": lambda shard: shard.update(bytes=shard["bytes"] + 1),
+    "records": lambda shard: shard.update(records=shard["records"] + 1),
+    "steps": lambda shard: shard.update(steps=shard["steps"] + 1),
+    "histogram": lambda shard: shard["histogram"][0].__setitem__(1, shard["histogram"][0][1] + 1),
+    "lengths": lambda shard: shard.update(lengths_sha256="0" * 64),
+    "digest": lambda shard: shard.update(sha256="0" * 64),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_manifests_that_do_not_fit_are_not_published(corpus, url, change, tmp_path):
+    """What a manifest says of its files is checked before it is brought or sent; nothing is there after that."""
+    sr.push(corpus.path, url)
+    place = Place.of(url)
+    path = f"{place.root}/manifest.json"
+    change_manifest(lambda: place.files.cat_file(path), lambda data: place.files.pipe_file(path, data), CHANGES[change])
+    with pytest.raises(sr.DatasetError):
+        sr.pull(url, tmp_path / "back")
+    assert [name for name in names(tmp_path) if "pulling" not in name] == ["corpus"]
+    file = corpus.path / "manifest.json"
+    change_manifest(file.read_bytes, file.write_bytes, CHANGES[change])
+    with pytest.raises(sr.DatasetError):
+        sr.push(corpus.path, f"{url}2")
+    with pytest.raises(sr.DatasetNotFoundError):
+        sr.info(f"{url}2")
+
+
+@pytest.mark.parametrize("change", [name for name in CHANGES if name != "digest"])
+@pytest.mark.parametrize("where", ["directory", "URL"])
+def test_parts_that_do_not_fit_are_not_committed(url, where, change, tmp_path):
+    """So it is with the manifests of parts."""
+    destination = url if where == "URL" else tmp_path / "whole"
+    sr.write_part(items(5), destination, 0)
+    if where == "URL":
+        place = Place.of(url)
+        path = place.at(next(name for name in place.items() if name.startswith(".parts/")))
+        change_manifest(
+            lambda: place.files.cat_file(path), lambda data: place.files.pipe_file(path, data), CHANGES[change]
+        )
+    else:
+        [file] = (tmp_path / "whole.parts").rglob("manifest.json")
+        change_manifest(file.read_bytes, file.write_bytes, CHANGES[change])
+    with pytest.raises(sr.DatasetError):
+        sr.commit(destination)
+    with pytest.raises(sr.DatasetNotFoundError):
+        sr.info(destination)

@@ -230,6 +230,17 @@ def test_states_of_others_are_refused(tmp_path: Path) -> None:
     with pytest.raises(sr.OptionError, match="an epoch had 5 batches, and now it has 45"):
         fit(plain(1), tmp_path)
     last = max(tmp_path.iterdir())
+    for file in sorted(last.iterdir()):
+        whole = file.read_bytes()
+        for changed in (whole[:-1], whole[: len(whole) // 2], bytes([whole[0] ^ 1]) + whole[1:], whole + b" ", b""):
+            if file.name == "state.json" and changed == whole + b" ":
+                continue  # which is the same JSON
+            file.write_bytes(changed)
+            with pytest.raises(
+                sr.OptionError, match=rf"state-\d+ cannot be read .*{'' if '.json' in file.name else file.name}"
+            ):
+                fit(plain(), tmp_path)
+        file.write_bytes(whole)
     (last / "state.json").write_text(json.dumps({"format": 2}))
     with pytest.raises(sr.OptionError, match="saved by another version of seqrecorder"):
         fit(plain(), tmp_path)

@@ -9,11 +9,11 @@ import statistics
 import h5py
 import numpy as np
 import pytest
+from bench import run
+from bench.candidates import COLUMNS, OURS, PACKED
+from bench.timing import Effort, time_run
 
 import seqrecorder as sr
-from seqrecorder.cli.bench import run
-from seqrecorder.cli.bench.candidates import COLUMNS, OURS, PACKED
-from seqrecorder.cli.bench.timing import Effort, time_run
 
 FLOORS = {
     "W1": {

@@ -51,7 +51,7 @@ STRATEGIES = {
     "unroll, dropping": sr.Unroll(8, 10, tail="drop", bucket=True),
     "pack": sr.Pack(100, 4),
     "pack, cutting": sr.Pack(30, 4, too_long="cut_end"),
-    "pack, splitting": sr.Pack(30, 4, too_long="split", buffer=64),
+    "pack, splitting": sr.Pack(30, 4, too_long="split"),
 }
 
 

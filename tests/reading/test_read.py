@@ -609,3 +609,26 @@ def test_lengths_are_limited_where_they_count(tmp_path: Path, options: dict[str,
     elements = list(sr.read(tmp_path / "pairs", min_length=5, max_length=12, **options))
     kept = [n for n in lengths if 5 <= (n if counts == "target" else 20 - n) <= 12]
     assert sum(int(np.sum(element["target"])) for element in elements) == sum(kept)
+
+
+@sr.record
+class Pitch:
+    pitch: np.ndarray = sr.context("float32", shape=(10,))
+
+
+@pytest.mark.parametrize("good", [0, 3])
+def test_a_class_that_does_not_fit_a_file_of_others(tmp_path: Path, good: int) -> None:
+    """Both readers name the file, the record, the field and both numbers; and that the class is wrong, not the file."""
+    files = [tmp_path / "a[1].tfrecord", tmp_path / "b.tfrecord"]
+    with tf.io.TFRecordWriter(str(files[0])):
+        pass
+    with tf.io.TFRecordWriter(str(files[1])) as writer:
+        for count in [10] * good + [4]:
+            example = tf.train.Example()
+            example.features.feature["pitch"].float_list.value.extend([0.5] * count)
+            writer.write(example.SerializeToString())
+    for reading in (sr.read, lambda *given, **options: list(sr.read_records(*given, **options))):
+        with pytest.raises(sr.RecordError, match=rf"b.tfrecord, record {good}.*'pitch': 10 values .* got 4") as caught:
+            reading(list(map(str, files)), schema=Pitch)
+        assert f"`seqrecorder schema {files[1]}`" in str(caught.value)
+        assert "salvage" not in str(caught.value)

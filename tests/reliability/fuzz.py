@@ -22,7 +22,7 @@ import atheris
 from decoders import SEEDS, compare
 
 BULK = 50_000
-LONGEST = 256
+LONGEST = 400
 DEPTH = 5  # of messages: example, lists, entry, feature list, feature
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 

@@ -1,10 +1,13 @@
 """Readers never see half of an overwrite: all of the old records, all of the new ones, or an error."""
 
+import operator
+import shutil
 import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from written_records import items
 
 import seqrecorder as sr
 
@@ -75,3 +78,54 @@ def test_readers_beside_a_writer(tmp_path, figure):
     assert not wrong
     assert len(set(whole)) > 3
     figure(21, "readings beside overwrites", len(whole) + len(refused), "of two generations")
+
+
+READERS = {
+    "read": (lambda path: sr.read(path, batch=sr.Pad(2)), list),
+    "read a selection": (lambda path: sr.read(sr.open(path).all()[::3]), list),
+    "read_records": (sr.read_records, list),
+    "open": (lambda path: sr.open(path).all(), list),
+    "one record": (lambda path: sr.open(path).all(), operator.itemgetter(7)),
+    "columns": (lambda path: sr.open(path).all(), lambda some: list(some.columns())),
+    "lengths": (lambda path: sr.open(path).all(), lambda some: some.lengths()),
+}
+"""How each reader begins, and goes on."""
+
+
+@pytest.mark.parametrize("change", ["overwrite", "rewrite", "compact", "remove", "replace"])
+@pytest.mark.parametrize("reader", READERS)
+def test_replaced_datasets_are_said_so(tmp_path, reader, change):
+    """A dataset that is replaced or removed while it is read is no damaged one: every reader says what happened."""
+    path = tmp_path / "corpus"
+    sr.write(items(60), path, shards=5)
+    begin, go_on = READERS[reader]
+    begun = begin(path)
+    if change == "rewrite":
+        sr.rewrite(path, drop=sr.open(path).all()[:3])
+    if change == "compact":  # to the same files, of other names
+        sr.compact(path, shards=5)
+    if change in ("remove", "replace"):
+        shutil.rmtree(path)
+    if change in ("overwrite", "replace"):
+        sr.write(items(50, 100), path, shards=3, overwrite=True)
+    text = ""
+    try:
+        go_on(begun)
+    except (sr.ShardReadError, tf.errors.NotFoundError) as error:
+        text = str(error)
+    assert "salvage" not in text
+    assert not text or "was replaced" in text
+    assert text or reader.startswith("read")  # what is open already may be read to its end
+
+
+def test_damage_is_still_damage(tmp_path):
+    """An append leaves what was opened where it is: what is missing then is damaged, not replaced."""
+    path = tmp_path / "corpus"
+    sr.write(items(60), path, shards=5)
+    some, records = sr.open(path).all(), sr.read_records(path)
+    sr.write(items(3, 100), path, append=True)
+    sorted((path / "train").glob("*.tfrecord"))[2].unlink()
+    for reading in (lambda: list(some), lambda: list(records), lambda: sr.read(path)):
+        with pytest.raises(sr.ShardReadError) as caught:
+            reading()
+        assert "replaced" not in str(caught.value)

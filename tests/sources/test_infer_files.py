@@ -2,7 +2,6 @@
 
 import gzip
 
-import numpy as np
 import pytest
 
 import seqrecorder as sr
@@ -61,23 +60,6 @@ def test_sentences_are_records(tmp_path):
     assert found == [["Peter", "sleeps"], ["x"]]
     numbered = plain.rename(tmp_path / "b.conll")
     assert [field.name for field in sr.Schema.infer(numbered).fields] == ["column_1", "column_2", "column_3"]
-
-
-def test_groups_are_records(tmp_path):
-    """Datasets and attributes of a group of HDF5 are fields, and its name is the key."""
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        for number, name in enumerate(("a", "b"), 2):
-            group = file.create_group(name)
-            group["frames"] = np.ones((number, 3), "float32")
-            group.attrs["label"] = "z"
-    schema = sr.Schema.infer(tmp_path / "a.h5")
-    assert schema.key_field.name == "key"
-    assert ("frames", "feature_list", "float32", (3,)) in fields_of(schema)
-    assert [(r.key, r.label, r.frames.shape) for r in sr.from_h5(tmp_path / "a.h5", schema.record_class)] == [
-        ("a", "z", (2, 3)),
-        ("b", "z", (3, 3)),
-    ]
 
 
 def test_what_fits_no_file_is_refused(tmp_path):

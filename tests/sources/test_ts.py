@@ -44,9 +44,9 @@ def series(tmp_path, kind, data, header=HEADER, **options):
 def test_one_dimension_of_unequal_lengths(tmp_path):
     """Missing values are NaN, classes are numbered as the header lists them, and keys count the series."""
     assert series(tmp_path, Flat, "1.5,?,3:down\n\n0.1:up\n:up\n") == [
-        Flat("Steps-0", 1, np.array([1.5, np.nan, 3], "float32")),
-        Flat("Steps-1", 0, np.array([0.1], "float32")),
-        Flat("Steps-2", 0, []),
+        Flat("x-0", 1, np.array([1.5, np.nan, 3], "float32")),
+        Flat("x-1", 0, np.array([0.1], "float32")),
+        Flat("x-2", 0, []),
     ]
 
 

@@ -1,5 +1,6 @@
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -38,8 +39,8 @@ def let_go():
     """End the reading of this process, as its end would; return the directory with what it had asked for."""
     made = object_cache._Reader.of(paths.cache_directory(), os.getpid())
     unlock(made._lock)
-    object_cache._Reader.of.__func__.cache_clear()
-    return made._directory
+    object_cache._Reader._of_process.__func__.cache_clear()
+    return made._list.parent
 
 
 def test_each_manifest_has_a_directory(tmp_path, place):
@@ -161,3 +162,22 @@ def test_limits_are_numbers(place, monkeypatch, limit):
     monkeypatch.setenv(object_cache.LIMIT, limit)
     with pytest.raises(sr.OptionError, match="SEQRECORDER_CACHE_BYTES: expected a number of bytes"):
         fetch_cached(place, cached(place, b"{}"), [put(place, "a", b"x")])
+
+
+def test_the_cache_may_be_removed(place, tmp_path):
+    """Whoever cleans up may take the directory: it is made again, with the list of what this process reads."""
+    file = put(place, "train/a", b"abc")
+    for _ in range(3):
+        directory = cached(place, b"{}")
+        fetch_cached(place, directory, [file])
+        assert (directory / "train/a").read_bytes() == b"abc"
+        assert str(directory.name) in (object_cache._Reader.of(tmp_path / "cache", os.getpid())._list).read_text()
+        shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(sr.ShardReadError, match="gone from the cache; read"):
+        fetch_cached(place, directory, [file])
+
+
+def test_who_asks_for_no_file_keeps_nobody_out(place, tmp_path):
+    """A process that reads an empty dataset has a list, too, which others read when they make room."""
+    fetch_cached(place, cached(place, b"{}"), [])
+    assert object_cache._Reader.all(tmp_path / "cache") == {}

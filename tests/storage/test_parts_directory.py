@@ -26,7 +26,7 @@ def test_attempts(tmp_path: Path) -> None:
         (path / "manifest.json").touch()
         os.utime(path / "manifest.json", ns=(0, number))
     made[2].mkdir()
-    assert dict(place.attempts()) == {made[0]: 0, made[1]: 1}
+    assert dict(place.attempts) == {made[0]: 0, made[1]: 1}
 
 
 def test_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,6 +166,71 @@ def test_merged_and_compacted(corpus: sr.Corpus, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "both" / "manifest.json").read_text())["generation"] == compacted.generation
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {},
+        {"split_by": "speaker"},
+        {"split_by": sr.Balanced("speaker")},
+        {"stratify": "speaker"},
+        {"split_by": sr.Balanced("speaker"), "stratify": "key"},
+    ],
+    ids=["by key", "by group", "balanced", "strata", "strata of groups"],
+)
+def test_merge_keeps_a_common_rule(rule: dict[str, Any], tmp_path: Path) -> None:
+    """Where all datasets have one rule, records can be appended to what was merged, and find their splits by it."""
+    shares = {"train": 0.5, "eval": 0.5}
+    words = [Word(f"w{i}", f"speaker-{i // 3}", []) for i in range(60)]
+    for name, some in (("one", words[:30]), ("two", words[30:])):
+        sr.write(some, tmp_path / name, splits=shares, seed=3, **rule)
+    merged = sr.merge([tmp_path / "one", sr.open(tmp_path / "two").all()], tmp_path / "merged")
+    again = sr.merge([sr.open(tmp_path / "merged")[name] for name in shares], tmp_path / "again")
+    assert again.splitting == merged.splitting
+    assert merged.splitting.sources == 60
+    if merged.splitting.strata:
+        assert sum(sum(stratum.counts) for stratum in merged.splitting.strata.values()) == 60
+    more = [Word(f"m{i}", f"speaker-{i}", []) for i in range(20)]
+    assert sr.write(more, tmp_path / "merged", append=True).records == 80
+    if rule:
+        speakers = [{word.speaker for word in sr.open(tmp_path / "merged", schema=Word)[name]} for name in shares]
+        assert rule == {"stratify": "speaker"} or not speakers[0] & speakers[1]
+    else:
+        sr.write(words + more, tmp_path / "whole", splits=shares, seed=3)
+        for name in shares:
+            found, whole = (list(sr.open(tmp_path / each, schema=Word)[name]) for each in ("merged", "whole"))
+            assert found == whole
+
+
+def test_merge_forgets_rules_that_differ(tmp_path: Path) -> None:
+    """Other shares, seeds or groups are no common rule; what is merged has none then."""
+    shares, balanced, seen = {"train": 0.5, "eval": 0.5}, sr.Balanced("speaker"), set()
+    sr.write(WORDS[:10], tmp_path / "one", splits=shares, seed=3)
+    for number, options in enumerate(
+        [{"seed": 4}, {"splits": {"train": 0.4, "eval": 0.6}}, {"split_by": "speaker"}, {"stratify": "speaker"}]
+    ):
+        sr.write(WORDS[10:], tmp_path / f"{number}", **{"splits": shares, "seed": 3, **options})
+        assert sr.merge([tmp_path / "one", tmp_path / f"{number}"], tmp_path / f"m{number}").splitting.shares is None
+    for seed in range(20):  # which deals the one group that both have
+        sr.write([Word("a", "same", [])], tmp_path / f"a{seed}", splits=shares, split_by=balanced, seed=seed)
+        sr.write(
+            [Word("c", "other", []), Word("b", "same", [])][:: (-1) ** seed],
+            tmp_path / f"b{seed}",
+            splits=shares,
+            split_by=balanced,
+            seed=seed,
+        )
+        places = [_split_of("same", tmp_path / f"{name}{seed}") for name in "ab"]
+        rule = sr.merge([tmp_path / f"a{seed}", tmp_path / f"b{seed}"], tmp_path / f"ab{seed}").splitting
+        assert (rule.groups is None) == (places[0] != places[1])
+        seen.add(places[0] == places[1])
+    assert seen == {True, False}
+
+
+def _split_of(speaker: str, path: Path) -> str:
+    corpus = sr.open(path)
+    return next(name for name in corpus if any(word.speaker == speaker for word in corpus[name]))
+
+
 def test_what_makes_no_sense_is_refused(corpus: sr.Corpus, tmp_path: Path) -> None:
     """Contradictions and selections of other datasets are OptionErrors."""
     path = corpus.manifest.path

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 TOO_LONG = ("error", "drop", "cut_end", "split")
 
+PLANNED = 1024
+"""Records whose rows are planned together: more hardly fill rows better, and wait in memory, serialized."""
+
 _CARRIES = ("segment_ids", "positions", "segment_count", "segment_start")
 
 
@@ -59,10 +62,10 @@ class Pack:
     A row has no context of its own, but each of its segments has: context fields are `(B, S, ...)`, with S the most
     segments of a row in the batch, padded. Records without steps take no place: they are left out, context and all.
 
-    Rows are planned from the lengths of `buffer` records by best-fit decreasing
-    (`seqrecorder.reading.batching.best_fit`). Those that are left when a buffer's rows are dealt into batches, the
-    emptiest, are planned again with the next buffer. Segments stand in a row in the order of the stream. Rows come in
-    the order of their first segments; where the records are shuffled, in random order within a buffer.
+    Rows are planned from the lengths of 1,024 records at a time by best-fit decreasing
+    (`seqrecorder.reading.batching.best_fit`). Those that are left when their rows are dealt into batches, the
+    emptiest, are planned again with the next ones. Segments stand in a row in the order of the stream. Rows come in the
+    order of their first segments; where the records are shuffled, in random order among those planned together.
 
     Of lengths that differ much nearly all steps are real, which `seqrecorder.plan` tells for a dataset of yours. How
     many batches an epoch has depends on the order of the records, so there is no cardinality.
@@ -70,7 +73,6 @@ class Pack:
     Attributes:
         length: steps of a row.
         batch_size: rows to a batch.
-        buffer: records that are planned at a time. More need less padding, and memory for their serialized form.
         too_long: what happens to records of more than `length` steps: an `"error"`, raised before anything is read;
             they are left out (`"drop"`); or their last steps are (`"cut_end"`); or they are cut into segments of
             `length` steps and what remains (`"split"`), each with the record's context, and parsed once for each. A
@@ -82,7 +84,6 @@ class Pack:
 
     length: int = attrs.field(validator=positive)
     batch_size: int = attrs.field(default=32, validator=positive)
-    buffer: int = attrs.field(default=1024, validator=positive, kw_only=True)
     too_long: Literal["error", "drop", "cut_end", "split"] = attrs.field(
         default="error", validator=one_of(*TOO_LONG), kw_only=True
     )
@@ -119,7 +120,7 @@ class Pack:
             values[length_name(group)] = values.pop(SEQUENCE_LENGTH)
             return feed.shape(values)
 
-        packed = feed.stream(self._plan, window=self.buffer, group=group)
+        packed = feed.stream(self._plan, window=PLANNED, group=group)
         return Batches(feed.made(packed, assemble, self.batch_size), -1)
 
     def shapes(self, feed: Feed) -> Any:
@@ -133,11 +134,11 @@ class Pack:
             rows = tf.constant(self.batch_size, tf.int64) if self.drop_remainder else table[-1, 3] + 1
             return tf.stack([rows, rows * self.length, tf.reduce_sum(table[:, 1])])[tf.newaxis]
 
-        return feed.stream(self._plan, window=self.buffer, group=group).map(shape)
+        return feed.stream(self._plan, window=PLANNED, group=group).map(shape)
 
     def _plan(self, windows: Any, number: Any) -> Any:
         return pack_batches(
-            rebatched(windows, self.buffer),  # windows end at every file, and may be as small as `shuffle`
+            rebatched(windows, PLANNED),  # windows end at every file, and may be as small as `shuffle`
             self.length,
             self.batch_size,
             split=self.too_long == "split",

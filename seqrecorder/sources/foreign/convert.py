@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from seqrecorder.errors import OptionError, SchemaMismatchError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import Inference, infer
-from seqrecorder.sources.foreign.zlib_files import unpacked
+from seqrecorder.storage.paths import files_named
 from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.write import write
 
@@ -71,7 +70,7 @@ def convert(
     2
 
     Without a schema every record is looked at first, with protobuf, so that nothing in them is missed. With one, only
-    its fields are read, and no time is spent on that. Files may be in GZIP or ZLIB; the latter are unpacked beside.
+    its fields are read, and no time is spent on that.
 
     Args:
         paths: a file, a glob or a list of files; or a mapping of a split's name to such.
@@ -95,21 +94,18 @@ def convert(
     named = dict(paths) if isinstance(paths, Mapping) else {"": paths}
     if not named:
         raise OptionError("expected the files of at least one split, got none")
-    with contextlib.ExitStack() as stack:
-        splits = {split: stack.enter_context(unpacked(files)) for split, files in named.items()}
-        inference, layout = None, "auto"
-        if schema is None:
-            inference = infer(list(chain(*splits.values())), name=name, raw=raw, shapes=shapes, key=key, records=None)
-            inference = _without(inference, leave_out)
-            schema, layout = inference.schema, inference.layout
-        elif raw or shapes or key or leave_out:
-            raise OptionError(
-                "raw, shapes, key and leave_out are for a schema that is inferred; the given one says it all"
-            )
-        known = Schema.of(schema)
-        sources = {split: read_records(files, schema=known, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
-        records: Any = sources if isinstance(paths, Mapping) else sources[""]
-        manifest = write(records, destination, schema=known, **options)
+    splits = {split: files_named(files) for split, files in named.items()}
+    inference, layout = None, "auto"
+    if schema is None:
+        inference = infer(list(chain(*splits.values())), name=name, raw=raw, shapes=shapes, key=key, records=None)
+        inference = _without(inference, leave_out)
+        schema, layout = inference.schema, inference.layout
+    elif raw or shapes or key or leave_out:
+        raise OptionError("raw, shapes, key and leave_out are for a schema that is inferred; the given one says it all")
+    known = Schema.of(schema)
+    sources = {split: read_records(files, schema=known, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
+    records: Any = sources if isinstance(paths, Mapping) else sources[""]
+    manifest = write(records, destination, schema=known, **options)
     return Conversion(manifest, inference)
 
 

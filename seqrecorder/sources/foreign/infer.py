@@ -7,6 +7,7 @@ of them are equally long. What bytes mean to `tf.io.decode_raw` is nowhere in th
 from __future__ import annotations
 
 import keyword
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -18,23 +19,27 @@ from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import RESERVED, draft, identifier
-from seqrecorder.sources.foreign.profile import ABSENT, EXAMPLE, Profiler, Range, aligned
-from seqrecorder.sources.foreign.raw_bytes import RawFeatures
-from seqrecorder.sources.foreign.zlib_files import unpacked
+from seqrecorder.sources.foreign.profile import ABSENT, EXAMPLE, Range, aligned
+from seqrecorder.sources.foreign.profile import profile as profile_of
+from seqrecorder.storage.paths import files_named
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord.check import check_walk
 from seqrecorder.storage.tfrecord.format import check_compression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from seqrecorder.codec.parsing_spec import Layout
+    from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Storage
     from seqrecorder.sources.foreign.profile import FeatureDescription, Profile
-    from seqrecorder.sources.foreign.raw_bytes import Found
+
+    Shape = tuple[int | None, ...]
+    Raw = Mapping[str, tuple[ElementType, Shape]]
+    """By the names of features that `tf.io.decode_raw` makes numbers of: their type and shape."""
 
 _READ = 64  # records at a time
 _LENGTHS = 2  # distinct ones, before a multiple of them is taken for more than chance
@@ -86,22 +91,21 @@ def infer(
     >>> import os, tempfile, tensorflow as tf
     >>> example = tf.train.Example()
     >>> example.features.feature["image"].bytes_list.value.append(bytes(12))
-    >>> example.features.feature["shape"].int64_list.value.extend([2, 2, 3])
+    >>> example.features.feature["label"].int64_list.value.append(7)
     >>> path = os.path.join(tempfile.mkdtemp(), "images.tfrecord")
     >>> with tf.io.TFRecordWriter(path) as file:
     ...     file.write(example.SerializeToString())
-    >>> print(infer(path, raw={"image": "uint8"}, shapes={"image": "shape"}).draft)
+    >>> print(infer(path, raw={"image": "uint8"}, shapes={"image": (2, 2, 3)}).draft)
     @sr.record
     class Record:
         image: np.ndarray = sr.context("uint8", shape=(2, 2, 3), storage="raw")
-        shape: np.ndarray = sr.context("int64", shape=(3,))
+        label: int = sr.context("int64")
 
     Args:
-        paths: a file, a glob or a list of files, plain, in GZIP or in ZLIB.
+        paths: a file, a glob or a list of files, plain or in GZIP.
         name: of the class.
         raw: for features whose bytes `tf.io.decode_raw` makes numbers of, their dtype (little-endian).
-        shapes: for such features, the shape: a tuple, whose first dimension may be None; the name of the feature that
-            holds it; or the names of the features that hold its dimensions. Without it they are flat.
+        shapes: for such features, their shape, whose first dimension may be None; without it they are flat.
         key: name of the feature that identifies a record.
         records: how many to look at, dealt among the files; None for all.
         compression: None looks at each file's first bytes.
@@ -109,7 +113,7 @@ def infer(
     Raises:
         DatasetNotFoundError: there is no such file.
         ShardReadError: a file is damaged.
-        SchemaMismatchError: the messages are of another kind, or raw bytes are not as said.
+        SchemaMismatchError: the messages are of another kind, or what is `raw` holds no bytes.
         SchemaError: no feature can be declared.
         OptionError: options make no sense.
     """
@@ -117,17 +121,17 @@ def infer(
         raise OptionError(f"name: expected a class's name, got {name!r}")
     if records is not None and (not isinstance(records, int) or isinstance(records, bool) or records < 1):
         raise OptionError(f"records: expected a number of 1 or more, or None for all, got {records!r}")
-    profiler, declared = Profiler(), RawFeatures.of(raw, shapes)
-    with unpacked(paths) as files:
-        for where, data in _sample(files, records, compression):
-            message = profiler.add(data)
-            if message is not None:
-                declared.add(message, where)
-    profile = profiler.profile()
-    if not profile.features:
-        raise SchemaMismatchError(f"{files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}: {profile.message}")
-    _check_named(profile, {**(raw or {}), **(shapes or {}), **({key: None} if key else {})})
-    inference = infer_profile(profile, name, declared.found(), key)
+    declared = _declared(raw or {}, shapes or {})
+    files = files_named(paths)
+    found = profile_of(_sample(files, records, compression))
+    if not found.features:
+        raise SchemaMismatchError(f"{files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}: {found.message}")
+    _check_named(found, [*declared, *([key] if key else [])])
+    for feature in found.features:
+        if feature.name in declared and (feature.dtype not in ("bytes", "str", None) or not _is_single(feature.values)):
+            held = f"{feature.values} values of {feature.dtype}"
+            raise SchemaMismatchError(f"raw: expected one bytes value to decode in {feature.name!r}, got {held}")
+    inference = infer_profile(found, name, declared, key)
     if not inference.schema.fields:
         raise SchemaError(
             "no feature can be declared: " + "; ".join(f"{name!r}: {why}" for name, why in inference.undeclared.items())
@@ -135,8 +139,30 @@ def infer(
     return inference
 
 
-def _sample(files: Sequence[Path], records: int | None, compression: str | None) -> Iterator[tuple[str, bytes]]:
-    """Yield some records of each file, and where they are."""
+def _declared(raw: Mapping[str, Any], shapes: Mapping[str, Any]) -> Raw:
+    """Check the dtypes and shapes of bytes for `tf.io.decode_raw`; see `infer`."""
+    declared = {}
+    for name, dtype in raw.items():
+        element, shape = element_type(dtype), shapes.get(name, (None,))
+        if element.is_text:
+            raise OptionError(f"raw: {name!r} as {element.name} needs no decoding; leave it out")
+        sizes = list(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else [0]
+        fixed = sizes[1:] if sizes[:1] == [None] else sizes
+        if not all(type(size) is int and size > 0 for size in fixed):
+            raise OptionError(f"shapes: {name!r}: expected sizes, of which the first may be None, got {shape!r}")
+        declared[name] = element, tuple(sizes)
+    for name in shapes:
+        if name not in raw:
+            raise OptionError(f"shapes: {name!r} has no dtype: name it under `raw` too")
+    return declared
+
+
+def _is_single(values: Range | None) -> bool:
+    return values is None or values.most <= 1
+
+
+def _sample(files: Sequence[Path], records: int | None, compression: str | None) -> Iterator[bytes]:
+    """Yield some records of each file."""
     each = None if records is None else -(-records // len(files))
     found = common_compression(files, check_compression(compression))
     for path in files:
@@ -144,7 +170,7 @@ def _sample(files: Sequence[Path], records: int | None, compression: str | None)
         position = 0
         for window in RecordReader(path, found, _READ if each is None else min(each, _READ)):
             for data in window:
-                yield f"{path}, record {position}", data
+                yield data
                 position += 1
                 if position == each:
                     break
@@ -152,7 +178,7 @@ def _sample(files: Sequence[Path], records: int | None, compression: str | None)
                 break
 
 
-def _check_named(profile: Profile, named: Mapping[str, Any]) -> None:
+def _check_named(profile: Profile, named: Sequence[str]) -> None:
     have = {feature.name for feature in profile.features}
     for name in named:
         if name not in have:
@@ -161,9 +187,7 @@ def _check_named(profile: Profile, named: Mapping[str, Any]) -> None:
             )
 
 
-def infer_profile(
-    profile: Profile, name: str = "Record", raw: Mapping[str, Found] | None = None, key: str | None = None
-) -> Inference:
+def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None, key: str | None = None) -> Inference:
     """Return what the features of some messages come to, as fields; see `infer`."""
     flat = profile.message == EXAMPLE
     basis = _Basis(profile, raw or {}, _sequences(profile, raw or {}), key)
@@ -197,7 +221,7 @@ class _Basis:
     """What fields are made from, besides their features."""
 
     profile: Profile
-    raw: Mapping[str, Found]
+    raw: Raw
     sequences: Mapping[str, tuple[str | None, int]]
     key: str | None
 
@@ -237,7 +261,8 @@ def _field(feature: FeatureDescription, attribute: str, basis: _Basis) -> tuple[
         options["align"] = align if align in (None, DEFAULT_GROUP) else identifier(align, ())
     raw = basis.raw.get(feature.name)
     if raw is not None:
-        element, shape, storage, comment = raw.element, raw.shape, "raw", raw.comment
+        element, shape = raw
+        storage, comment = "raw", "flat; its shape is yours to say" if shape == (None,) else ""
     else:
         count = feature.values.only if feature.values else 1
         if basis.profile.is_packed(feature):
@@ -264,7 +289,7 @@ def _bytes_comment(feature: FeatureDescription) -> str:
     return f"not text; numbers, for decode_raw? then --raw {feature.name!a}=DTYPE"
 
 
-def _sequences(profile: Profile, raw: Mapping[str, Found]) -> dict[str, tuple[str | None, int]]:
+def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
     """Return which features are sequences: their alignment group, and the values to a step where steps do not show.
 
     In flat messages a feature whose number of values is always the same is one value or one vector; all others are

@@ -154,7 +154,7 @@ class Profiler:
     >>> import tensorflow as tf
     >>> profiler, message = Profiler(), tf.train.Example()
     >>> message.features.feature["ids"].int64_list.value.extend([3, 1, 2])
-    >>> _ = profiler.add(message.SerializeToString())
+    >>> profiler.add(message.SerializeToString())
     >>> [(feature.name, feature.dtype, str(feature.values)) for feature in profiler.profile().features]
     [('ids', 'int64', '3')]
     """
@@ -165,12 +165,12 @@ class Profiler:
         self._lists: dict[str, _Tally] = {}
         self._problem = ""
 
-    def add(self, data: bytes) -> Any:
-        """Count what one message holds, and return the message; None where the bytes are none."""
+    def add(self, data: bytes) -> None:
+        """Count what one message holds."""
         message = message_of(data)
         if message is None:
             self._problem = self._problem or f"unknown: {describe_message(data)}"
-            return None
+            return
         position, self._records = self._records, self._records + 1
         for name, feature in message.context.feature.items():
             tally = self._context.setdefault(name, _Tally())
@@ -179,7 +179,6 @@ class Profiler:
         for name, steps in message.feature_lists.feature_list.items():
             tally = self._lists.setdefault(name, _Tally())
             tally.place(position, len(steps.feature), sum(map(tally.add, steps.feature)))
-        return message
 
     def profile(self) -> Profile:
         """Return what the messages so far hold."""

@@ -42,6 +42,24 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
     return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string))
 
 
+def checked_path(path: Any) -> Any:
+    """Return the path of a file; where there is none, one that says so, which TensorFlow's error will name.
+
+    >>> checked_path("/no/file").numpy().decode()
+    '/no/file is gone: if its dataset was replaced, read that again'
+
+    Args:
+        path: a string, or a string scalar.
+    """
+    import tensorflow as tf
+
+    # Of a path without wildcards, TensorFlow asks only whether it is there.
+    found = tf.io.matching_files(tf.strings.regex_replace(path, r"([\\*?\[])", r"\\\1"))
+    return tf.where(
+        tf.size(found) > 0, path, tf.strings.join([path, " is gone: if its dataset was replaced, read that again"])
+    )
+
+
 def opened(path: Any) -> Any:
     """Return a `tf.data.Dataset` of no text, which opens a file and fails, naming it, where that cannot be done.
 
@@ -55,7 +73,7 @@ def opened(path: Any) -> Any:
     import tensorflow as tf
 
     byte = tf.raw_ops.FixedLengthRecordDatasetV2(
-        filenames=path,
+        filenames=checked_path(path),
         header_bytes=tf.constant(0, tf.int64),
         record_bytes=tf.constant(1, tf.int64),
         footer_bytes=tf.constant(0, tf.int64),

@@ -1,5 +1,7 @@
 """`Pack` against a slow, obvious packing of one sequence after the other."""
 
+import operator
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,9 +12,10 @@ from slow_records import assert_resumes_exactly, assert_same
 import seqrecorder as sr
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.best_fit import best_fit_rows, length_classes
-from seqrecorder.reading.batching.pack import Pack
+from seqrecorder.reading.batching.pack import PLANNED, Pack
 
 LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 11, 6, 2, 2, 10, 3, 12, 1, 1, 4, 6, 5]
+MANY = LENGTHS * 45  # more than are planned together
 
 VECTORS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 PIPELINES = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
@@ -53,6 +56,12 @@ def written(lengths, path, shards=1):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return written(LENGTHS, tmp_path_factory.mktemp("pack") / "speeches", shards=3)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    assert len(MANY) > PLANNED
+    return written(MANY, tmp_path_factory.mktemp("many") / "speeches", shards=3)
 
 
 def in_file_order(path):
@@ -96,7 +105,7 @@ def packed(lengths, order, options):
     left_over = []
     if options.too_long == "drop":
         order = [number for number in order if lengths[number] <= options.length]
-    buffers = [order[at : at + options.buffer] for at in range(0, len(order), options.buffer)]
+    buffers = [order[at : at + PLANNED] for at in range(0, len(order), PLANNED)]
     for last, buffer in [*((False, buffer) for buffer in buffers), (True, [])]:
         segments = list(left_over)
         for number in buffer:
@@ -174,7 +183,7 @@ def segments_of(batch):
             assert batch["positions"][i, steps].tolist() == list(range(len(steps)))
             number = int(batch["key"][i, j][1:])
             start = int(batch["segment_start"][i, j]) if "segment_start" in batch else 0
-            record = speech_of(number, LENGTHS[number])
+            record = speech_of(number, MANY[number])
             stretch = slice(start, start + len(steps))
             np.testing.assert_array_equal(batch["x"][i, steps], record.x[stretch])
             assert batch["word"][i, steps].tolist() == [word.encode() for word in record.word[stretch]]
@@ -182,10 +191,10 @@ def segments_of(batch):
     return found
 
 
-def all_segments(length):
+def all_segments(length, lengths=MANY):
     return sorted(
         (number, start, min(length, steps - start))
-        for number, steps in enumerate(LENGTHS)
+        for number, steps in enumerate(lengths)
         for start in range(0, steps, length)
     )
 
@@ -241,32 +250,32 @@ def test_log_normal_lengths_fill_rows_to_97_percent(seed, mean, length):
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(Pack(12, 3), marks=pytest.mark.nightly),
-        pytest.param(Pack(12, 2, buffer=5), marks=pytest.mark.nightly),
-        Pack(12, 2, buffer=4, drop_remainder=True),
-        Pack(7, 3, buffer=9, too_long="drop"),
-        Pack(7, 3, buffer=9, too_long="cut_end"),
-        Pack(5, 2, buffer=6, too_long="split"),
-        Pack(1, 4, too_long="split"),
+        pytest.param(Pack(12, 2), marks=pytest.mark.nightly),
+        Pack(12, 20, drop_remainder=True),
+        Pack(7, 30, too_long="drop"),
+        Pack(7, 30, too_long="cut_end"),
+        Pack(5, 20, too_long="split"),
+        Pack(1, 400, too_long="split"),
         Pack(100, 32),
     ],
     ids=repr,
 )
-def test_unshuffled_batches_are_those_packed_one_by_one(corpus, options):
+def test_unshuffled_batches_are_those_packed_one_by_one(many, options):
     """Every tensor of every batch, with its dtype, zeros where they are genuine and where they pad."""
-    order = in_file_order(corpus)
-    expected = [assembled(batch, LENGTHS, options) for batch in packed(LENGTHS, order, options)]
-    assert_same(sr.read(corpus, batch=options), expected)
+    order = in_file_order(many)
+    expected = [assembled(batch, MANY, options) for batch in packed(MANY, order, options)]
+    assert_same(sr.read(many, batch=options), expected)
 
 
 @PIPELINES
 @given(
-    lengths=st.lists(st.integers(0, 20), min_size=1, max_size=25),
+    lengths=st.builds(
+        operator.mul, st.lists(st.integers(0, 20), min_size=1, max_size=25), st.sampled_from([1, 1 + PLANNED // 20])
+    ),
     options=st.builds(
         Pack,
         st.integers(1, 20),
         st.integers(1, 4),
-        buffer=st.integers(1, 12),
         too_long=st.sampled_from(["drop", "split"]),
         drop_remainder=st.booleans(),
     ),
@@ -280,14 +289,14 @@ def test_any_lengths_are_packed_as_one_by_one(tmp_path_factory, lengths, options
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param(Pack(12, 3, buffer=10), marks=pytest.mark.nightly), Pack(5, 2, buffer=6, too_long="split")],
+    [pytest.param(Pack(12, 3), marks=pytest.mark.nightly), Pack(5, 20, too_long="split")],
     ids=repr,
 )
-def test_shuffled_epochs_hold_every_step_once_in_the_order_of_their_seed(corpus, options):
+def test_shuffled_epochs_hold_every_step_once_in_the_order_of_their_seed(many, options):
     """Each step of each record comes once an epoch; the seed decides the order, which no two epochs share."""
 
     def epochs(seed):
-        dataset = sr.read(corpus, batch=options, shuffle=16, seed=seed, fields=["key", "x", "word"])
+        dataset = sr.read(many, batch=options, shuffle=16, seed=seed, fields=["key", "x", "word"])
         return [[segments_of(batch) for batch in dataset] for _ in range(2)]
 
     first = epochs(4)
@@ -302,14 +311,14 @@ def test_every_reader_of_a_share_packs_its_own_records(corpus):
     """Together, the readers of all shares hold every step once."""
     options = {"batch": Pack(12, 3), "fields": ["key", "x", "word"]}
     batches = [batch for index in range(2) for batch in sr.read(corpus, shard=(index, 2), **options)]
-    assert sorted(segment for batch in batches for segment in segments_of(batch)) == all_segments(12)
+    assert sorted(segment for batch in batches for segment in segments_of(batch)) == all_segments(12, LENGTHS)
 
 
 @pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 10])
-def test_resumes_exactly_before_every_batch(corpus, shuffle, tmp_path, stride):
+def test_resumes_exactly_before_every_batch(many, shuffle, tmp_path, stride):
     """Saved before any batch of two epochs, the whole remainder follows in an iterator built anew."""
-    options = {"batch": Pack(8, 5, buffer=9, too_long="split"), "fields": ["key", "x", "word"]}
-    assert_resumes_exactly(lambda: sr.read(corpus, shuffle=shuffle, seed=3, epochs=2, **options), tmp_path, stride)
+    options = {"batch": Pack(8, 80, too_long="split"), "fields": ["key", "x", "word"]}
+    assert_resumes_exactly(lambda: sr.read(many, shuffle=shuffle, seed=3, epochs=2, **options), tmp_path, stride)
 
 
 def test_shapes_are_static_where_they_are_certain(corpus):
@@ -381,7 +390,6 @@ def test_fields_that_cannot_be_packed_are_refused(field, message, tmp_path):
     [
         ({"length": 0}, "length: expected an int of 1 or more, got 0"),
         ({"length": 4, "batch_size": True}, "batch_size: expected an int of 1 or more, got True"),
-        ({"length": 4, "buffer": 1.5}, "buffer: expected an int of 1 or more, got 1.5"),
         ({"length": 4, "too_long": "cut"}, "too_long: expected one of error, drop, cut_end, split, got 'cut'"),
     ],
 )

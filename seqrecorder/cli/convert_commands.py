@@ -1,0 +1,209 @@
+"""The commands that bring over files of other programs: `schema` and `convert`, of TFRecord files and of tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.cli import selection_arguments
+from seqrecorder.cli.command import add, add_command, load_class, of_writing, quieten_tensorflow, records
+from seqrecorder.dataset.read_manifest import dataset_at
+from seqrecorder.errors import OptionError, printable
+from seqrecorder.storage.names import MANIFEST
+from seqrecorder.storage.paths import is_url
+
+if TYPE_CHECKING:
+    import argparse
+
+    from seqrecorder.schema.schema import Schema
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parser."""
+    schema = add_command(commands, "schema", _schema, "a class to paste, for files of unknown contents")
+    add(schema, "paths FILES", "TFRecord files or tables, or globs of them", nargs="+")
+    looked = "how many records to look at, or `all` (default: 1000)"
+    add(schema, "--records N", looked, type=records, default=1000)
+    _add_inference(schema)
+    _add_table_options(schema, converts=False)
+
+    convert = add_command(commands, "convert", _convert, "files that others wrote, as a dataset")
+    add(convert, "paths FILES", "TFRecord files or tables, or globs; or datasets", nargs="*")
+    add(convert, "destination DIR", "directory of the new dataset")
+    files = "the files of one split, instead of FILES; may be repeated"
+    add(convert, "--split NAME=FILES ...", files, dest="splits")
+    share = "a split and its share of the records, such as eval=0.1; repeat it for each"
+    add(convert, "--share NAME=SHARE ...", share, dest="shares")
+    add(convert, "--seed N", "of the shares and the order (default: 0)", type=int, default=0)
+    add(convert, "--shards N", "files to a split (default: by their size)")
+    add(convert, "--compression GZIP", "of the new files (default: none)")
+    add(convert, "--shuffle", "write the records in a random order")
+    add(convert, "--overwrite", "replace a dataset at DIR")
+    add(convert, "--schema MODULE:CLASS", "read as this class (default: inferred from all records)")
+    add(convert, "--leave-out FEATURE ...", "a feature that the dataset does without; may be repeated")
+    _add_inference(convert)
+    _add_table_options(convert, converts=True)
+    selection_arguments.add_options(convert, keys=False)
+
+
+def _add_inference(parser: argparse.ArgumentParser) -> None:
+    add(parser, "--name CLASS", "name of the class (default: Record)", default="Record")
+    add(parser, "--key FEATURE", "the feature that identifies a record")
+    add(parser, "--raw FEATURE=DTYPE ...", "bytes that decode_raw makes numbers of; may be repeated")
+    add(parser, "--shape FEATURE=SHAPE ...", "the shape of such bytes, as 28,28 or ?,28 (default: they are flat)")
+
+
+def _schema(options: argparse.Namespace) -> tuple[Any, str]:
+    if _are_tables(options):
+        return _schema_of_tables(options)
+    from seqrecorder.cli import report
+    from seqrecorder.sources.foreign import infer
+
+    found = infer.infer(
+        options.paths,
+        name=options.name,
+        raw=dict(options.raw),
+        shapes=dict(options.shape),
+        key=options.key,
+        records=options.records,
+    )
+    return report.inference_summary(found), report.inference_text(found)
+
+
+def _convert(options: argparse.Namespace) -> tuple[Any, str]:
+    from seqrecorder.cli import report
+    from seqrecorder.sources.foreign import convert
+
+    options.shares += options.share_list
+    if options.splits and options.paths:
+        raise OptionError("name the files once: FILES, or --split NAME=FILES for each split")
+    if not options.splits and not options.paths:
+        raise OptionError("which files? FILES, or --split NAME=FILES for each split")
+    if selection_arguments.are_given(options) or any(map(_is_dataset, options.paths)):
+        return _copy(options)
+    if _are_tables(options):
+        return _convert_tables(options, load_class(options.schema))
+    by_split: dict[str, list[str]] = {}
+    for name, path in options.splits:
+        by_split.setdefault(name, []).append(path)
+    done = convert.convert(
+        by_split or options.paths,
+        options.destination,
+        schema=load_class(options.schema),
+        name=options.name,
+        raw=dict(options.raw),
+        shapes=dict(options.shape),
+        key=options.key,
+        leave_out=options.leave_out,
+        **of_writing(options),
+    )
+    return report.conversion_summary(done), report.conversion_text(done)
+
+
+def _is_dataset(path: str) -> bool:
+    return is_url(path) or (dataset_at(path) / MANIFEST).is_file()
+
+
+def _copy(options: argparse.Namespace) -> tuple[Any, str]:
+    """Write what is selected of datasets as one."""
+    from seqrecorder.cli import report
+    from seqrecorder.writing.edits import merge
+
+    others = [path for path in options.paths if not _is_dataset(path)]
+    if options.splits or others or not options.paths:
+        raise OptionError(f"records are selected of datasets, got {', '.join(others) or 'other files'}")
+    if options.raw or options.shape or options.leave_out or options.by or options.order or options.cast:
+        raise OptionError("--raw, --shape, --leave-out, --by, --order and --cast are not for datasets")
+    quieten_tensorflow()
+    schema = load_class(options.schema)
+    manifest = merge(
+        [selection_arguments.selection(path, options, schema) for path in options.paths],
+        options.destination,
+        schema=schema,
+        **of_writing(options),
+    )
+    return {"dataset": report.manifest_summary(manifest)}, report.manifest_line(manifest)
+
+
+# Tables ---------------------------------------------------------------------------------------------------
+
+
+def _add_table_options(parser: argparse.ArgumentParser, *, converts: bool) -> None:
+    """Add what tables need to a command that else takes TFRecord files."""
+    group = parser.add_argument_group("tables (.parquet, .arrow, .csv, .tsv, .jsonl)")
+    add(group, "--by COLUMN,...", "rows are steps; those with equal values here are one record")
+    add(group, "--order COLUMN,...", "what rows of a record are ordered by")
+    if converts:
+        add(group, "--cast", "with --schema: numbers may lose precision to fit it")
+        splits = "all splits and their shares, such as train=.8,eval=.2; as --share for each"
+        add(group, "--splits NAME=SHARE,...", splits, dest="share_list", default=[])
+
+
+def _are_tables(options: argparse.Namespace) -> bool:
+    """Whether the files that a command is given are tables.
+
+    Raises:
+        OptionError: some are, and some are not; or options of tables are given with other files.
+    """
+    from seqrecorder.sources.table_files import is_table_file
+
+    found = {is_table_file(path) for path in options.paths}
+    if found == {True}:
+        return True
+    if True in found:
+        raise OptionError("tables and other files cannot be taken together")
+    if options.by or options.order or getattr(options, "cast", False):
+        raise OptionError("--by, --order and --cast are for tables: .parquet, .arrow, .csv, .tsv, .jsonl")
+    return False
+
+
+def _schema_of_tables(options: argparse.Namespace) -> tuple[Any, str]:
+    """Return what `schema` gives for tables: a document, and text."""
+    schema = _inferred(options)
+    return {"schema": schema.to_dict(), "draft": repr(schema)}, _printed(schema)
+
+
+def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]:
+    """Write tables as a dataset and return what `convert` gives: a document, and text.
+
+    Args:
+        options: of the command.
+        schema: a record class; None infers one.
+    """
+    from seqrecorder.cli.report import manifest_line, manifest_summary
+    from seqrecorder.sources.rows import from_rows
+    from seqrecorder.sources.tables import from_table
+    from seqrecorder.writing.write import write
+
+    if options.raw or options.shape or options.leave_out:
+        raise OptionError("--raw, --shape and --leave-out are for TFRecord files")
+    inferred = None if schema is not None else _inferred(options)
+    # What cannot be declared is listed under the class, and left out.
+    common: dict[str, Any] = {"extra": "ignore", "cast": options.cast}
+    if options.by:
+        source: Any = from_rows(options.paths, schema or inferred, by=options.by, order=options.order, **common)
+    else:
+        source = from_table(options.paths, schema or inferred, **common)
+    manifest = write(
+        source,
+        options.destination,
+        **of_writing(options),
+    )
+    document = {
+        "dataset": manifest_summary(manifest),
+        "ignored": list(source.ignored),
+        "draft": None if inferred is None else repr(inferred),
+    }
+    text = manifest_line(manifest)
+    if source.ignored:
+        text += f"\nleft out: {', '.join(map(printable, source.ignored))}"
+    return document, text if inferred is None else f"{text}\n\n{_printed(inferred)}"
+
+
+def _inferred(options: argparse.Namespace) -> Schema:
+    from seqrecorder.sources.infer_tables import infer_table
+
+    return infer_table(options.paths, by=options.by, order=options.order, name=options.name, key=options.key)
+
+
+def _printed(schema: Schema) -> str:
+    return "\n".join(map(printable, repr(schema).split("\n")))

@@ -1,0 +1,89 @@
+"""The commands on whole datasets: made of parts, merged, sent to object stores and cleaned up there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.cli.command import add, add_command, quieten_tensorflow
+from seqrecorder.schema.display import bytes_text, number_of
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parser."""
+    commit = add_command(commands, "commit", _commit, "make the parts that many processes wrote one dataset")
+    add(commit, "path PATH", "the dataset that shall be; its parts are in PATH.parts")
+    add(commit, "--expected N", "how many parts there are (default: those that are)")
+    there = commit.add_mutually_exclusive_group()
+    add(there, "--overwrite", "replace a dataset at PATH")
+    add(there, "--append", "add the parts to the dataset at PATH")
+
+    merge = add_command(commands, "merge", _merge, "write the records of several datasets as one")
+    add(merge, "paths PATHS", "directories of datasets, in this order", nargs="+")
+    add(merge, "destination DESTINATION", "the new dataset")
+    new = "a new split and its share of the records; repeat it for each (default: records keep their splits)"
+    add(merge, "--share NAME=SHARE ...", new, dest="shares")
+    add(merge, "--shards N", "files to a split (default: by size)")
+    add(merge, "--first", "leave out records whose keys came before")
+    add(merge, "--overwrite", "replace a dataset at DESTINATION")
+
+    push = add_command(commands, "push", _transfer, "send a dataset to a URL, such as s3://bucket/corpus")
+    add(push, "source PATH", "a dataset's directory")
+    add(push, "destination URL", "where it shall be")
+    pull = add_command(commands, "pull", _transfer, "bring a dataset from a URL into a directory")
+    add(pull, "source URL", "of the dataset")
+    add(pull, "destination DIR", "where it shall be")
+    for parser, name in ((push, "push"), (pull, "pull")):
+        parser.set_defaults(transfer=name)
+        add(parser, "--overwrite", "replace a dataset that is there")
+
+    clean = add_command(commands, "clean", _clean, "remove what killed or replaced writers have left at a URL")
+    add(clean, "url URL", "of a dataset")
+    young = "leave what is younger, which a writer may be about to use (default: 24)"
+    add(clean, "--older-than HOURS", young, default=24.0)
+    add(clean, "--parts", "remove parts, too, that were never committed")
+    add(clean, "--dry-run", "list only")
+
+
+def _commit(options: argparse.Namespace) -> tuple[Any, str]:
+    from seqrecorder.cli import report
+    from seqrecorder.writing.commit import commit
+
+    quieten_tensorflow()
+    done = commit(options.path, expected=options.expected, overwrite=options.overwrite, append=options.append)
+    return report.manifest_summary(done), report.manifest_text(done)
+
+
+def _merge(options: argparse.Namespace) -> tuple[Any, str]:
+    from seqrecorder.cli import report
+    from seqrecorder.writing.edits import merge
+
+    quieten_tensorflow()
+    done = merge(
+        options.paths,
+        options.destination,
+        splits=dict(options.shares) or None,
+        shards=options.shards,
+        on_duplicate="first" if options.first else "error",
+        overwrite=options.overwrite,
+    )
+    return report.manifest_summary(done), report.manifest_text(done)
+
+
+def _transfer(options: argparse.Namespace) -> tuple[Any, str]:
+    from seqrecorder.cli import report
+    from seqrecorder.dataset import transfer
+
+    done = getattr(transfer, options.transfer)(options.source, options.destination, overwrite=options.overwrite)
+    return report.manifest_summary(done), report.manifest_text(done)
+
+
+def _clean(options: argparse.Namespace) -> tuple[Any, str]:
+    from seqrecorder.dataset.transfer import clean
+
+    gone = clean(options.url, older_than=options.older_than, parts=options.parts, dry_run=options.dry_run)
+    said = "to be removed" if options.dry_run else "removed"
+    lines = [*gone, f"{number_of(len(gone), 'file')} {said}, {bytes_text(sum(gone.values()))}"]
+    return {"removed": gone, "dry_run": options.dry_run}, "\n".join(lines)

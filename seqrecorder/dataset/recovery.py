@@ -1,0 +1,434 @@
+"""Recovery of damaged shards: copy the intact records to a new file, and report what was lost.
+
+TensorFlow's reader gives up a file at its first damaged record. So `on_corrupt="skip"` copies the intact records of a
+damaged shard once, and the pipeline reads the copy. Copies stay in a temporary directory until the process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import shutil
+from typing import TYPE_CHECKING, BinaryIO
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.decoder import RecordDecoder
+from seqrecorder.codec.message_layout import PEEKED, likely_layout
+from seqrecorder.errors import RecordError, ShardReadError
+from seqrecorder.storage.digests import sha256
+from seqrecorder.storage.file_state import FileState, remember
+from seqrecorder.storage.scratch import scratch
+from seqrecorder.storage.shard import RecordReader, ShardWriter, read_lengths
+from seqrecorder.storage.tfrecord.check import advice
+from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
+from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss, find_records, opened, read_found
+from seqrecorder.wire.message_objects import message_of
+from seqrecorder.wire.spans import Messages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.parsing_spec import Layout
+    from seqrecorder.schema.schema import Schema
+    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.tfrecord.scan import Findings
+
+_LOG = logging.getLogger("seqrecorder")
+_SHOWN = 5
+
+
+@attrs.frozen(eq=False)
+class Written:
+    """What is known of a shard as it was written.
+
+    Attributes:
+        records: their number, `UNKNOWN` (-1) where nothing says so.
+        lengths: int64 (records, groups); None where they are not known.
+    """
+
+    records: int = UNKNOWN
+    lengths: NDArray[np.int64] | None = None
+
+
+_NOTHING = Written()
+
+
+@attrs.frozen
+class Recovered:
+    """What came out of a shard.
+
+    Attributes:
+        records: how many were recovered.
+        lengths: of the recovered records, int64 (records, groups); zeros where no schema is known.
+        losses: what was lost, in the order of the file.
+        positions: which of the written records they are, ascending; None where the counts or lengths do not tell.
+        is_damaged: whether anything in the shard is broken; else it is sound, however many records it lacks.
+        layout: how sequences lie in its messages; None where that was to be detected, and there is no record.
+    """
+
+    records: int
+    lengths: NDArray[np.int64] = attrs.field(eq=False)
+    losses: tuple[Loss, ...]
+    positions: NDArray[np.int64] | None = attrs.field(eq=False)
+    is_damaged: bool
+    layout: Layout | None
+
+
+def recover_shard(
+    source: Path,
+    target: Path,
+    lengths_target: Path,
+    *,
+    compression: Compression,
+    schema: Schema | None = None,
+    layout: Layout | None = "steps",
+    written: Written = _NOTHING,
+    is_unique: bool = False,
+) -> Recovered:
+    """Copy the intact records of a shard to another file, in their order.
+
+    Args:
+        source: the damaged shard; it is only read.
+        target: the file to write, of the same compression.
+        lengths_target: the file of lengths to write.
+        compression: of the shard.
+        schema: what its records hold; without one every record counts that its CRC vouches for.
+        layout: how sequences lie in the messages; None detects it.
+        written: what is known of the shard as it was written.
+        is_unique: whether no record was written twice, so that all that repeat are copies; see `_copies`.
+
+    Raises:
+        ShardReadError: the shard cannot be opened.
+        ShardWriteError: the disk is full, or failed.
+    """
+    with opened(source, compression) as shard:
+        findings = find_records(shard.file, shard.size, shard.problem)
+        layout = layout or _detect_layout(shard.file, findings, schema)
+        keys, lengths, reasons = _look(shard.file, findings, schema, layout)
+        singles = [loss.record for loss in findings.losses if loss.records != UNKNOWN]
+        excess = keys.size + len(singles) - written.records if written.records != UNKNOWN else 0
+        slots = np.delete(np.arange(keys.size + len(singles)), singles)
+        seams = [loss.record + (loss.records != UNKNOWN) for loss in findings.losses]
+        copies = _copies(keys, np.isin(slots, seams), None if is_unique else max(0, excess))
+        kept = np.setdiff1d(np.arange(keys.size), [*copies.tolist(), *reasons])
+        writer = ShardWriter(target, lengths_target, compression)
+        try:
+            done = 0
+            for batch in read_found(shard.file, findings.starts[kept], findings.lengths[kept]):
+                writer.write(batch, lengths[kept[done : done + len(batch)]])
+                done += len(batch)
+            table = writer.close(lengths.shape[1])
+        finally:
+            writer.abandon()
+        losses = [*findings.losses, *_rejected(findings, slots, reasons), *_doubled(findings, slots, copies)]
+        numbered, positions = _numbered(losses, slots, copies, kept, records=written.records, size=shard.size)
+        if positions is not None and written.lengths is not None:
+            positions = positions if np.array_equal(table, written.lengths[positions]) else None
+        named = tuple(_with_bad_bytes(loss, shard.unreadable, compression) for loss in numbered)
+    return Recovered(len(table), table, named, positions, bool(findings.losses), layout)
+
+
+def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) -> Layout | None:
+    """Detect the layout by the first records of a shard; None where it has none."""
+    first = slice(PEEKED)
+    samples = [row for batch in read_found(file, findings.starts[first], findings.lengths[first]) for row in batch]
+    if schema is None or not samples:
+        return None
+    return likely_layout([message for message in map(message_of, samples) if message is not None], schema)
+
+
+def _with_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
+    """Add the bytes to the reason of a loss that the disk cannot read; those of a compressed file may be any."""
+    bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
+    if not bad:
+        return loss
+    more = "..." if len(bad) > _SHOWN else ""
+    return attrs.evolve(
+        loss, reason=f"{loss.reason}; the disk cannot read bytes {', '.join(bad[:_SHOWN])}{more} of the file"
+    )
+
+
+def _look(
+    file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
+    """Return a hash of each record, its lengths, and by number why some cannot be read."""
+    groups = max(1, len(schema.groups)) if schema is not None else 1
+    codec = RecordDecoder(schema, layout or "steps") if schema is not None else None
+    keys: list[int] = []
+    reasons: dict[int, str] = {}
+    parts = [np.empty((0, groups), np.int64)]
+    for batch in read_found(file, findings.starts, findings.lengths):
+        bad = {} if codec is None else _rejects(codec, batch)
+        reasons |= {len(keys) + position: reason for position, reason in bad.items()}
+        good = np.array([position not in bad for position in range(len(batch))])
+        part = np.full((len(batch), groups), -1)
+        part[good] = _lengths(codec, list(itertools.compress(batch, good)), groups)
+        parts.append(part)
+        keys += map(hash, batch)
+    return np.array(keys, np.int64), np.concatenate(parts), reasons
+
+
+def _rejects(codec: RecordDecoder, batch: Sequence[bytes]) -> dict[int, str]:
+    """Return the positions of the records that cannot be read, and why."""
+    with contextlib.suppress(RecordError):
+        codec.decode_batch(batch)
+        return {}
+    reasons = {}
+    for position, data in enumerate(batch):
+        try:
+            codec.decode_batch([data])
+        except RecordError as error:
+            reasons[position] = " ".join([error.message, *map(str, error.problems)])
+    return reasons
+
+
+def _lengths(codec: RecordDecoder | None, data: Sequence[bytes], groups: int) -> NDArray[np.int64]:
+    if codec is None or not codec.schema.groups or not data:
+        return np.zeros((len(data), groups), np.int64)
+    messages = Messages.of(data)
+    return np.stack([codec.lengths(messages, group) for group in codec.schema.groups], 1)
+
+
+def _copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most: int | None) -> NDArray[np.int64]:
+    """Return the numbers of records to leave out since they repeat earlier ones.
+
+    >>> _copies(np.array([7, 7, 1, 2, 3, 1, 2, 3]), np.zeros(8, bool), 3)
+    array([5, 6, 7])
+
+    Args:
+        keys: of each record, the same for the same bytes.
+        behind_damage: whether a record follows damage.
+        most: how many more records there are than were written; None where each was written once, so that all that
+            repeat are copies. Others are copies where each stretch of them follows damage, as doubled bytes do; else
+            as many as there are too many, the longest stretches first.
+    """
+    repeated = np.setdiff1d(np.arange(keys.size), np.unique(keys, return_index=True)[1])
+    stretches = _stretches(repeated)
+    if most is None or most >= repeated.size or all(behind_damage[stretch[0]] for stretch in stretches):
+        return repeated
+    return np.sort(np.concatenate(sorted(stretches, key=len, reverse=True))[:most])
+
+
+def _stretches(numbers: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Split ascending numbers where they are not consecutive."""
+    return np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+
+
+def _rejected(findings: Findings, slots: NDArray[np.int64], reasons: dict[int, str]) -> Iterator[Loss]:
+    for number, reason in reasons.items():
+        start, length = int(findings.starts[number]), int(findings.lengths[number])
+        yield Loss(start - HEADER, start + length + FOOTER, int(slots[number]), 1, reason)
+
+
+def _doubled(findings: Findings, slots: NDArray[np.int64], copies: NDArray[np.int64]) -> Iterator[Loss]:
+    for stretch in _stretches(copies) if copies.size else ():
+        first, last = int(stretch[0]), int(stretch[-1])
+        start, stop = int(findings.starts[first]), int(findings.starts[last] + findings.lengths[last])
+        reason = f"{stretch.size} whole records: these records are there twice"
+        yield Loss(start - HEADER, stop + FOOTER, int(slots[first]), 0, reason)
+
+
+def _numbered(
+    losses: Sequence[Loss],
+    slots: NDArray[np.int64],
+    copies: NDArray[np.int64],
+    kept: NDArray[np.int64],
+    *,
+    records: int,
+    size: int,
+) -> tuple[list[Loss], NDArray[np.int64] | None]:
+    """Number losses and kept records by their positions in the shard as it was written, as far as counts tell.
+
+    A slot is the place of a record among those that were found or lost singly. The records of a hole have none: how
+    many they are is known where there is one hole, and the number of records that were written.
+    """
+    copied = slots[copies]
+    total = max([-1, *slots[-1:].tolist(), *(loss.record for loss in losses if loss.records == 1)]) + 1 - copied.size
+    holes = [loss.record for loss in losses if loss.records == UNKNOWN]
+    lacking = max(0, records - total)
+    is_known = len(holes) <= 1 and records != UNKNOWN
+    count = lacking if is_known or not holes or (lacking == 0 and records != UNKNOWN) else UNKNOWN
+    numbered, shift = [], 0
+    for loss in sorted(losses, key=lambda loss: (loss.start, loss.stop)):
+        record = loss.record - int(np.searchsorted(copied, loss.record)) + shift
+        is_hole = loss.records == UNKNOWN
+        numbered.append(attrs.evolve(loss, record=record, records=count if is_hole else loss.records))
+        shift += max(0, count) if is_hole else 0
+    if lacking and not holes:
+        numbered.append(Loss(size, size, total, lacking, "the shard ends too early"))
+    if count == UNKNOWN or (records != UNKNOWN and total > records):
+        return numbered, None
+    positions = slots[kept] - np.searchsorted(copied, slots[kept])
+    if holes:
+        positions += count * (slots[kept] >= holes[0])
+    return numbered, positions
+
+
+@attrs.frozen
+class Expected:
+    """What a manifest says of a shard.
+
+    Attributes:
+        records: their number.
+        digest: SHA-256 of the file.
+        lengths_path: of its lengths.
+        lengths_digest: SHA-256 of these.
+    """
+
+    records: int
+    digest: str
+    lengths_path: Path
+    lengths_digest: str
+
+    def written(self, groups: int) -> Written:
+        """Return what is known of the shard as it was written, its lengths only where their file is sound."""
+        lengths = None
+        with contextlib.suppress(ShardReadError):
+            lengths = read_lengths(self.lengths_path, groups, self.records, self.lengths_digest)
+        return Written(self.records, lengths)
+
+
+@attrs.frozen
+class Repaired:
+    """The copy of a damaged shard.
+
+    Attributes:
+        path: of the copy.
+        lengths_path: of its lengths.
+        records: how many are in it.
+    """
+
+    path: Path
+    lengths_path: Path
+    records: int
+
+
+@attrs.frozen
+class _Reading:
+    """How a shard is to be read."""
+
+    compression: Compression
+    expected: Expected | None
+    has_lengths: bool
+    fingerprint: str
+    is_unique: bool
+    schema: Schema | None = attrs.field(eq=False)
+
+
+def without_damage(
+    path: Path,
+    compression: Compression,
+    *,
+    schema: Schema | None = None,
+    expected: Expected | None = None,
+    is_unique: bool = False,
+) -> Repaired | None:
+    """Copy a shard without what is damaged, and log what was left out; return None where all is intact.
+
+    Args:
+        path: of the shard.
+        compression: of the shard.
+        schema: of its records, for their lengths; None for shards of others.
+        expected: what the manifest says of it; None for shards of others.
+        is_unique: see `recover_shard`.
+
+    Raises:
+        ShardReadError: the shard is missing; or it is intact, and not the one that was written.
+        ShardWriteError: there is no room for the copy.
+    """
+    has_lengths = expected is None or _has_digest(expected.lengths_path, expected.lengths_digest)
+    fingerprint = "" if schema is None else schema.fingerprint
+    reading = _Reading(compression, expected, has_lengths, fingerprint, is_unique, schema)
+    state = FileState.of(path)
+    copy, losses = _copied(state, reading)
+    if copy is not None and not copy.path.exists():  # some systems remove temporary files that are old
+        copy, losses = _copy(state, reading)
+    if losses:
+        _report(path, losses)
+    return copy
+
+
+@remember(most=4096)
+def _copied(state: FileState, reading: _Reading) -> tuple[Repaired | None, tuple[Loss, ...]]:
+    return _copy(state, reading)
+
+
+def _copy(state: FileState, reading: _Reading) -> tuple[Repaired | None, tuple[Loss, ...]]:
+    path, compression, expected = state.path, reading.compression, reading.expected
+    is_sound = _is_whole(path, compression) if expected is None else _has_digest(path, expected.digest)
+    if reading.has_lengths and is_sound:
+        return None, ()
+    groups = len(reading.schema.groups) if reading.schema is not None else 0
+    written = Written() if expected is None else expected.written(max(1, groups))
+    directory = scratch()
+    copy, lengths = directory / path.name, directory / f"{path.name}.lengths"
+    try:
+        done = recover_shard(
+            path,
+            copy,
+            lengths,
+            compression=compression,
+            schema=reading.schema,
+            written=written,
+            is_unique=reading.is_unique,
+        )
+        whole = expected is None or is_sound or (done.records == written.records and _has_digest(copy, expected.digest))
+        if not whole and not _may_be_ours(done, written, state.size, compression):
+            raise ShardReadError(
+                f"{path}: its SHA-256 is not the manifest's, and the records in it are whole, so they are not those "
+                f"that were written; {advice(path)}",
+                path=path,
+            )
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    return Repaired(copy, lengths, done.records), done.losses
+
+
+def _may_be_ours(done: Recovered, written: Written, size: int, compression: Compression) -> bool:
+    """Return whether recovered records, which are not all that were written, may be some of them.
+
+    A file that others put in the place of the shard is sound; a cut one may look so, and then lacks its end.
+    """
+    if done.records == written.records:
+        return compression is not None and done.is_damaged  # TensorFlow packs it in other bytes than others do
+    if done.is_damaged or size == 0:
+        return True
+    if written.lengths is None or not 0 < done.records < written.records:
+        return False
+    is_telling = bool((written.lengths != written.lengths[0]).any())
+    return is_telling and np.array_equal(done.lengths, written.lengths[: done.records])
+
+
+def _has_digest(path: Path, digest: str) -> bool:
+    try:
+        FileState.of(path)  # refuses pipes, which would be waited for
+        return sha256(path) == digest
+    except ShardReadError:
+        return False
+
+
+def _is_whole(path: Path, compression: Compression) -> bool:
+    try:
+        walk = walk_frames(path, compression)
+        if walk.problem:
+            return False
+        return RecordReader(path, compression, walk.window).read_all() == walk.lengths.size
+    except ShardReadError:
+        return False
+
+
+def _report(path: Path, losses: Sequence[Loss]) -> None:
+    counts = [loss.records for loss in losses]
+    count = "an unknown number of" if UNKNOWN in counts else str(sum(counts))
+    shown = "; ".join(map(str, losses[:_SHOWN]))
+    more = f"; and {len(losses) - _SHOWN} more ranges" if len(losses) > _SHOWN else ""
+    _LOG.warning(
+        "%s: left out %s damaged records: %s%s", path, count, shown, more, extra={"shard": str(path), "losses": losses}
+    )
